@@ -13,7 +13,7 @@ from nanoplane import _startup  # noqa: F401
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
 from nanoplane.store import Store
-from nanoplane.sweep import Outcome, Run, sweep
+from nanoplane.sweep import Outcome, Outcomes, Run, sweep
 
 __all__ = [
     "Description",
@@ -22,7 +22,18 @@ __all__ = [
     "Interrupted",
     "NanoplaneError",
     "Outcome",
+    "Outcomes",
     "Run",
     "Store",
+    "__version__",
     "sweep",
 ]
+
+
+def __getattr__(name: str) -> str:
+    """Return the version, which takes a hundredth of a second to find."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("nanoplane")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ import sys
 from typing import TextIO
 
 from nanoplane import report
-from nanoplane.commands import explain, figures, programs, run, sweeps  # noqa: F401
+from nanoplane.commands import explain, figures, programs, run, store, sweeps  # noqa: F401
 from nanoplane.commands.common import app
 from nanoplane.errors import Interrupted, NanoplaneError, Stopped
 

@@ -8,6 +8,7 @@ defaults and ranges, comes from the simulator's JSON schemas alone. What only Py
 of the measured peak.
 """
 
+import contextlib
 import copy
 import dataclasses
 import difflib
@@ -58,6 +59,49 @@ _PATHS: Mapping[str, Callable[[str], bool]] = {
 _MACHINES = re.compile(r"(rack\.servers\.\d+\.)?server(?=\.)")
 """Tables that take a preset, at the beginning of a key."""
 _RACK_SERVER = re.compile(r"rack\.servers\.\d+\.(?=traffic\.|data_plane\.)")
+
+
+_INSTEAD = {"traffic.load": "rate_mrps", "traffic.rate_mrps": "load"}
+"""Keys of `traffic` that replace another one."""
+
+
+def _extended(
+    data: Mapping[str, Any], directory: Path, source: str, read: tuple[Path, ...]
+) -> Mapping[str, Any]:
+    """Return the tables of a description with everything that it extends.
+
+    `read` has the files that have led here.
+    """
+    if "extends" not in data:
+        return data
+    own = {name: table for name, table in data.items() if name != "extends"}
+    base, known = data["extends"], simulator.presets()
+    if isinstance(base, str) and base in known:
+        return machines.merge({"server": {"preset": base}}, own)
+    if not isinstance(base, str) or not machines.is_file(base):
+        raise DescriptionError(
+            f"{source}: extends is {show(base)}, neither a preset nor a file that ends in .toml; "
+            f"{choice(str(base), known)}"
+        )
+    path = directory / base
+    if path.resolve() in read:
+        raise DescriptionError(f"{source}: extends is {show(base)}, which extends itself")
+    found = machines.read_toml(path)
+    machines.check_plain(found, str(path))
+    found = dict(_extended(found, path.parent, str(path), (*read, path.resolve())))
+    # Paths start at the file that has them.
+    for key, text in list(machines.leaves(found)):
+        is_path = _PATHS.get(_general(key))
+        if is_path is not None and isinstance(text, str) and is_path(text):
+            # A name in quotation marks can have dots in it; it is wrong, and said to be so later.
+            with contextlib.suppress(KeyError):
+                put(found, key, str((path.parent / text).absolute()))
+    for key, other in _INSTEAD.items():
+        table, _, name = key.partition(".")
+        changed, extended = own.get(table), found.get(table)
+        if isinstance(changed, dict) and isinstance(extended, dict) and name in changed:
+            extended.pop(other, None)
+    return machines.merge(found, own)
 
 
 def _general(key: str) -> str:
@@ -178,8 +222,17 @@ class Description:
     def from_dict(
         cls, data: Mapping[str, Any], directory: Path = Path(), source: str = "description"
     ) -> "Description":
-        """Make a description of plain tables, the same that TOML would have."""
+        """Make a description of plain tables, the same that TOML would have.
+
+        `extends` names a description's file or a preset, and the other keys are put over it.
+        Numbers of NumPy are numbers.
+        """
+        data = machines.plain(data)
         machines.check_plain(data, source)
+        if "extends" in data:
+            base = data["extends"]
+            data = _extended(data, directory, source, ())
+            source = f"{source} (extends {base})"
         return cls(_canonical(data), directory, source)
 
     @classmethod
@@ -219,6 +272,7 @@ class Description:
             )
         if len(parents) > DEEPEST:
             raise DescriptionError(f"--set {short(key)}: {TOO_DEEP}")
+        value = machines.plain(value)
         machines.check_plain({key: value}, "--set", len(parents))
         data = self.data
         table: Any = data
@@ -235,9 +289,7 @@ class Description:
             table[int(name)] = value
         else:
             table[name] = value
-        if (
-            other := {"traffic.load": "rate_mrps", "traffic.rate_mrps": "load"}.get(key)
-        ) is not None:
+        if (other := _INSTEAD.get(key)) is not None:
             table.pop(other, None)
         return dataclasses.replace(self, text=_canonical(data), overrides=self.overrides | {key})
 

@@ -58,6 +58,22 @@ def _machine(path: Path) -> Mapping[str, Any]:
     return server
 
 
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return a value with Python's own numbers in place of NumPy's, and lists in place of arrays.
+
+    They are known by `tolist()`, which returns them: NumPy need not be there. What is too deep for
+    a description is left as it is.
+    """
+    if depth > DEEPEST:
+        return value
+    if isinstance(value, Mapping):
+        return {name: plain(of, depth + 1) for name, of in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(of, depth + 1) for of in value]
+    to_plain = getattr(value, "tolist", None)
+    return value if to_plain is None else to_plain()
+
+
 def check_plain(data: Mapping[str, Any], source: str, depth: int = 0) -> None:
     """Refuse what a description cannot have, whatever its keys are.
 

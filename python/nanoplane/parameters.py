@@ -193,6 +193,13 @@ def schema() -> dict[str, Any]:
     """
     kinds = [_optional(one()) for one in _SCHEMAS]
     for kind in kinds:
+        kind["properties"]["extends"] = {
+            "description": "What this description changes: the TOML file of another, or a preset.",
+            "anyOf": [
+                {"enum": sorted(simulator.presets())},
+                {"type": "string", "pattern": "\\.toml$"},
+            ],
+        }
         servers = [kind["properties"].get("server")]
         rack = kind["properties"].get("rack", {})
         for one in descriptions.branches(rack):

@@ -267,6 +267,11 @@ def _claim_table(claims: Sequence[dict[str, Any]]) -> str:
     return _table(header, cells, numbers={1, 2}, name="claims")
 
 
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """Make a table of cells that are HTML."""
+    return _table(list(map(html.escape, header)), rows, numbers=set())
+
+
 def _table(
     header: list[str], rows: list[list[str]], numbers: set[int], name: str = "values"
 ) -> str:

@@ -12,7 +12,7 @@ import json
 import os
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ create table if not exists results (
     made text not null default current_timestamp
 )
 """
-_CHECKED = ("key", "description", "guest", "simulator", "result")
-"""The columns whose checksum is in the next one."""
+COLUMNS = ("key", "description", "guest", "simulator", "result")
+"""The columns that make up a row, and whose checksum is in the next one."""
 _PATIENCE_SECONDS = 60.0
 """How long is waited while other processes write."""
 _ROOM_BYTES = 1 << 20
@@ -115,7 +115,7 @@ class Store:
             if connection is None:
                 return None
             row = connection.execute(
-                f"select {', '.join(_CHECKED)}, checksum from results where key = ?", [key]
+                f"select {', '.join(COLUMNS)}, checksum from results where key = ?", [key]
             ).fetchone()
         if row is None:
             return None
@@ -148,10 +148,39 @@ class Store:
         checksum = _checksum([column.encode() for column in row])
         with self._writing() as connection:
             connection.execute(
-                f"insert or replace into results ({', '.join(_CHECKED)}, checksum) "
+                f"insert or replace into results ({', '.join(COLUMNS)}, checksum) "
                 "values (?, ?, ?, ?, ?, ?)",
                 [*row, checksum],
             )
+
+    def rows(self) -> Iterator[dict[str, str]]:
+        """Return the rows that are whole, by their columns' names, in the order of their keys."""
+        for key in self.keys():
+            row = None
+            with self._reading() as connection:
+                if connection is not None:
+                    row = connection.execute(
+                        f"select {', '.join(COLUMNS)}, checksum from results where key = ?", [key]
+                    ).fetchone()
+            if row is not None and _is_whole(row):
+                yield dict(zip(COLUMNS, (column.decode() for column in row[:-1]), strict=True))
+
+    def add(self, rows: Iterable[Mapping[str, str]]) -> int:
+        """Put rows of another store into this one, all or none; return how many are new.
+
+        A row that is there stays: rows with the same key have the same result.
+        """
+        added = 0
+        with self._writing() as connection:
+            for row in rows:
+                columns = [row[name] for name in COLUMNS]
+                checksum = _checksum([column.encode() for column in columns])
+                added += connection.execute(
+                    f"insert or ignore into results ({', '.join(COLUMNS)}, checksum) "
+                    "values (?, ?, ?, ?, ?, ?)",
+                    [*columns, checksum],
+                ).rowcount
+        return added
 
     def check_writable(self) -> None:
         """Find out before long work whether results can be kept: the disk gets room for one."""
@@ -178,7 +207,7 @@ class Store:
                 return
             with self._connection() as connection:
                 connection.text_factory = bytes
-                yield connection if _columns(connection) >= {*_CHECKED, "checksum"} else None
+                yield connection if _columns(connection) >= {*COLUMNS, "checksum"} else None
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -201,9 +230,9 @@ class Store:
     def _renew(self, connection: sqlite3.Connection) -> None:
         """Make a table of an older version one of this version."""
         columns = _columns(connection)
-        if not columns or columns >= {*_CHECKED, "checksum"}:
+        if not columns or columns >= {*COLUMNS, "checksum"}:
             return
-        if missing := sorted({*_CHECKED} - columns):
+        if missing := sorted({*COLUMNS} - columns):
             (rows,) = connection.execute("select count(*) from results").fetchone()
             print(
                 f"nanoplane: {self.path}: the table of results has no column {missing[0]}; its "
@@ -216,7 +245,7 @@ class Store:
         connection.text_factory = bytes
         for (row,) in connection.execute("select rowid from results").fetchall():
             checked = connection.execute(
-                f"select {', '.join(_CHECKED)} from results where rowid = ?", [row]
+                f"select {', '.join(COLUMNS)} from results where rowid = ?", [row]
             ).fetchone()
             # What cannot be right gets no checksum that says so.
             with contextlib.suppress(ValueError, TypeError):

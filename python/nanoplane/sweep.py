@@ -19,13 +19,16 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nanoplane import compiler, scratch, simulator
 from nanoplane import store as stores
 from nanoplane.description import Description, Guest, Resolved, read
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
 from nanoplane.progress import Watcher
+
+if TYPE_CHECKING:  # An extra, which only data frames need.
+    import polars
 
 _LOOK_SECONDS = 0.1
 _CHECKPOINTS = "checkpoints-"
@@ -206,16 +209,55 @@ class Outcome:
     key: str
     """Under which the store has the result."""
     result: Mapping[str, Any]
-    """What was measured; README.md says what the fields mean. Where the largest load was searched
-    for that keeps a limit, that load is here as `largest_load`, in what the description has it
-    in. `largest_load_ci95` goes from the load up to which the p99 keeps the limit with all of its
-    95 % confidence interval, to that from which on it breaks it with all of it; between loads that
-    were tried, the reciprocals of the interval's ends are joined by straight lines; if none of
-    them breaks the limit so, the line goes on."""
+    """What was measured: docs/result-fields.md. Where the largest load was searched for that keeps
+    a limit, that load is here as `largest_load`, in what the description has it in.
+    `largest_load_ci95` goes from the load up to which the p99 keeps the limit with all of its 95 %
+    confidence interval, to that from which on it breaks it with all of it; between loads that were
+    tried, the reciprocals of the interval's ends are joined by straight lines; if none of them
+    breaks the limit so, the line goes on."""
     stored: bool
     """The result was there before; nothing was run."""
     unkept: str | None = None
     """Why the store does not have the result, if it has not taken it, and where it is instead."""
+
+    def __repr__(self) -> str:
+        """Say what it is of, and how it went: the result has thousands of numbers."""
+        from nanoplane import comparison
+
+        measured = (
+            f"{name}={found.value:.4g}"
+            for name in ("throughput_mrps", "throughput", "latency_ns.p99")
+            if (found := comparison.number(self.result, name)) is not None
+        )
+        return f"<Outcome {self.key[:8]}: {', '.join(measured)}>"
+
+
+class Outcomes(list[Outcome]):
+    """The outcomes of a sweep, in the order of its runs; a table where a notebook shows it."""
+
+    def to_frame(self, *fields: str) -> "polars.DataFrame":
+        """Return a Polars data frame with a row for each run; its columns are Arrow's.
+
+        The columns are the keys in which the descriptions differ, then the numbers of the results
+        that `fields` names (docs/result-fields.md), such as `latency_ns.p50`, each with the ends of
+        its 95 % confidence interval, and last `keeps_up`, `steady` and the key in the store.
+        Without `fields` they are the offered load, the throughput, and the mean and the p99 of the
+        latency. `to_frame().to_pandas()` and `to_frame().to_arrow()` convert it.
+        """
+        from nanoplane import frames
+
+        names = frames.fields(self, fields)
+        return frames.frame(frames.columns(self, frames.varied(self), names))
+
+    def __repr__(self) -> str:
+        """Say how many there are: their results have thousands of numbers."""
+        runs = "1 run" if len(self) == 1 else f"{len(self)} runs"
+        return f"<{runs}, {sum(one.stored for one in self)} of them from the store>"
+
+    def _repr_html_(self) -> str:
+        from nanoplane import frames
+
+        return frames.as_html(self)
 
 
 def settled(outcome: Outcome) -> bool:
@@ -442,19 +484,21 @@ def sweep(
     fresh: bool = False,
     limits: Mapping[str, Any] | None = None,
     watcher: Watcher | None = None,
-) -> list[Outcome]:
+) -> Outcomes:
     """Run what the store does not have yet, the longest first; return an outcome for each run.
 
     `workers` is the number of runs at once on this host (all its cores), `scheduler` the address
     of a Dask scheduler to use instead. `fresh` runs everything again. `limits` is how much of the
     host each run may take, as `Limits.options()` has it. Ctrl-C raises Interrupted.
     """
+    if isinstance(runs, (Run, Description)):
+        raise TypeError("sweep() takes a list of descriptions: write sweep([description])")
     listed = [run if isinstance(run, Run) else Run.of(run) for run in runs]
     for run in listed:
         for description in (run.description, run.peak):
             if description is not None:
                 description.check()
-    return _Sweep(listed, store, fresh, watcher, limits).go(workers, scheduler)
+    return Outcomes(_Sweep(listed, store, fresh, watcher, limits).go(workers, scheduler))
 
 
 def run_alone(

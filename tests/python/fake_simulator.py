@@ -147,6 +147,7 @@ def run(
         **{"p99_ci95": [p99 - 5, p99 + 5], "mean_ci95": [mean - 1, mean + 1]},
     }
     fields = {
+        "offered_mrps": rate or 1.35 * peak,
         "throughput_mrps": rate or peak,
         "latency_ns": latency,
         "warmup_samples": 10,

@@ -232,7 +232,7 @@ def test_report(command: Command) -> None:
 def test_every_command_has_help_with_an_example(command: Command) -> None:
     commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
     names = {"run", "exec", "figure", "claims", "report", "build", "list", "explain"}
-    names |= {"keys", "schema", "sweep", "compare"}
+    names |= {"keys", "schema", "sweep", "compare", "store"}
     assert set(commands) == names
     for name in commands:
         status, output, _ = command(name, "--help")

@@ -110,3 +110,45 @@ def test_keys_lists_what_is_in_a_table() -> None:
     assert {"traffic.rate_mrps", "queueing.load", "rack.servers.0.interface"} <= set(names)
     told = nanoplane("keys", "server.fabrc", status=2)
     assert told.count("\n") == 1
+
+
+def test_a_description_extends_another(tmp_path: Path) -> None:
+    """Paths start at the file that has them, and a rate takes the place of a load."""
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "work.c").write_text("")
+    (tmp_path / "deep" / "base.toml").write_text(
+        'extends = "hyperplane-table1"\nserver.data_plane_cores = 2\ntraffic.load = 0.5\n'
+        'data_plane = { program = "work.c", notify = "spin", queues = 10 }\n'
+    )
+    mine = tmp_path / "mine.toml"
+    mine.write_text('extends = "deep/base.toml"\ndata_plane.queues = 20\ntraffic.rate_mrps = 0.1\n')
+    expected = {
+        "server": {"preset": "hyperplane-table1", "data_plane_cores": 2},
+        "data_plane": {
+            "program": str(tmp_path / "deep" / "work.c"),
+            "notify": "spin",
+            "queues": 20,
+        },
+        "traffic": {"rate_mrps": 0.1},
+    }
+    assert Description.from_toml(mine).data == expected
+    jsonschema.validate(machines.read_toml(mine), parameters.schema())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('extends = "mine.toml"', 'mine.toml: extends is "mine.toml", which extends itself'),
+        ("extends = 3", "mine.toml: extends is 3, neither a preset nor a file"),
+        ('extends = "hyperplane-table"', 'did you mean "hyperplane-table1"?'),
+        ('extends = "none.toml"', "none.toml"),
+        ('extends = "base.toml"', "base.toml: extends is 4"),
+    ],
+)
+def test_a_wrong_base_gets_a_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text("extends = 4")
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(DescriptionError) as raised:
+        Description.from_toml(tmp_path / "mine.toml")
+    assert sentence in str(raised.value)
+    assert "\n" not in str(raised.value)

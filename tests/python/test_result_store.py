@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 import fake_simulator
-from nanoplane import Description, DescriptionError, Failure, Run, Store, scratch, simulator, sweep
+from nanoplane import (
+    Description,
+    DescriptionError,
+    Failure,
+    Run,
+    Store,
+    cli,
+    scratch,
+    simulator,
+    sweep,
+)
 from nanoplane import store as stores
 from nanoplane.sweep import look_up
 
@@ -366,3 +376,52 @@ print(sum(outcome.stored for outcome in sweep(rates, workers=1)))
     assert int(done.stdout) == kept
     assert [one.name for one in store.path.parent.iterdir()] == ["results.sqlite"]
     assert len(store) == 6
+
+
+# Between stores.
+
+
+@pytest.mark.usefixtures("fake")
+def test_results_go_from_store_to_store(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep([describe(1), describe(2)])
+    whole = {key: Store().entry(key) for key in Store().keys("")}
+    assert len(whole) == 2
+
+    def command(store: str, *arguments: str) -> tuple[int, str]:
+        monkeypatch.setenv("NANOPLANE_STORE", store)
+        monkeypatch.setattr(sys, "argv", ["nanoplane", "store", *arguments])
+        status = cli._main()
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    first = str(Store().path.parent)
+    assert command(first, "export", "all.jsonl")[0] == 0
+    assert "2 results of 2 added" in command("second", "import", "all.jsonl")[1]
+    assert "2 results added" in command("third", "merge", "second")[1]
+    assert ": 0 results added" in command("third", "merge", first)[1]
+    third = Store("third")
+    assert {key: third.entry(key) for key in third.keys("")} == whole
+    # The same to the byte, whichever way they went.
+    command("third", "export", "again.jsonl")
+    assert Path("again.jsonl").read_bytes() == Path("all.jsonl").read_bytes()
+
+    with database() as connection:
+        connection.execute("update results set result = '{}' where key = ?", [min(whole)])
+    assert "1 result added" in command("fourth", "merge", "third")[1], "damaged rows stay behind"
+
+    line = Path("all.jsonl").read_text().splitlines()[0]
+    for text, sentence in (
+        ("{", "wrong.jsonl: line 1: this is not JSON"),
+        ("{}", "a result has key, description"),
+        (line.replace('"key": "', '"key": "x'), "64 hexadecimal digits"),
+        (line + "\n[]", "line 2: a result has"),
+    ):
+        Path("wrong.jsonl").write_text(text)
+        status, output = command("fifth", "import", "wrong.jsonl")
+        assert status == 2
+        assert sentence in output
+    assert not Path("fifth").exists()
+    assert command("fifth", "merge", "nowhere")[0] == 2
+    assert command("fifth", "import", "nowhere.jsonl")[0] == 2

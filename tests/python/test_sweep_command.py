@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
+import polars
 import pytest
 
-from nanoplane import cli, comparison
+from nanoplane import Description, DescriptionError, cli, comparison, sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -180,3 +182,47 @@ def test_a_beginning_of_several_keys_is_not_enough(command: Command) -> None:
     # Of seventeen keys two begin with the same of sixteen digits.
     sentences = [command("compare", digit, digit)[2] for digit in "0123456789abcdef"]
     assert any("begin with" in one and "write more" in one for one in sentences)
+
+
+def test_what_was_offered_stands_beside_what_was_served(command: Command) -> None:
+    _, output, _ = command("sweep", "example.toml", *VARIED)
+    assert "offered_mrps" in output
+    assert output.index("offered_mrps") < output.index("throughput_mrps")
+    _, output, _ = command("sweep", "example.toml", *VARIED, "--set", "traffic.load=saturate")
+    assert "offered_mrps" not in output
+    _, output, _ = command("run", "example.toml")
+    assert "offered_mrps" in output
+
+
+def test_parquet_has_the_types_of_the_keys(command: Command) -> None:
+    status, output, _ = command(
+        *("sweep", "example.toml", *VARIED, "--parquet", "out.parquet", "--html", "out.html"),
+        *("--field", "latency_ns.p50"),
+    )
+    assert status == 0
+    assert output.splitlines()[-2:] == ["written: out.parquet", "written: out.html"]
+    frame = polars.read_parquet("out.parquet")
+    assert frame["data_plane.queues"].to_list() == [1, 1, 10, 10]
+    assert frame["data_plane.notify"].to_list() == ["spin", "hyperplane"] * 2
+    assert frame["latency_ns.p50"].dtype == polars.Float64
+    page = Path("out.html").read_text()
+    assert "vegaEmbed" in page
+    assert "latency_ns.p50" in page
+
+
+def test_outcomes_become_a_frame_and_a_table(command: Command) -> None:
+    base = Description.from_toml("example.toml")
+    outcomes = sweep(base.set("data_plane.queues", n) for n in numpy.array([1, 10]))
+    frame = outcomes.to_frame()
+    assert frame.columns[:2] == ["data_plane.queues", "offered_mrps"]
+    assert frame["data_plane.queues"].to_list() == [1, 10]
+    assert frame["latency_ns.p99"].to_list() == [
+        one.result["latency_ns"]["p99"] for one in outcomes
+    ]
+    assert repr(outcomes) == "<2 runs, 0 of them from the store>"
+    assert len(repr(outcomes[0])) < 100
+    assert outcomes._repr_html_().count("<tr>") == 3
+    with pytest.raises(DescriptionError, match=r"latency_ns\.p17"):
+        outcomes.to_frame("latency_ns.p17")
+    with pytest.raises(TypeError, match=r"sweep\(\[description\]\)"):
+        sweep(base)  # type: ignore[arg-type]

@@ -155,8 +155,9 @@ def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
     """Add what all clients and each of them have measured, and what each server has done."""
     together = result.get("measurement")
     if together is not None and len(result["clients"]) > 1:
-        rate = report.number(together["throughput_mrps"])
-        table.add_row("all clients throughput_mrps", rate, "")
+        for name in ("offered_mrps", "throughput_mrps"):
+            if together.get(name) is not None:
+                table.add_row(f"all clients {name}", report.number(together[name]), "")
         _add_latencies(table, "all clients latency_ns", together["latency_ns"])
     if len(result["by_kind"]) > 1:
         _add_services(table, result)
@@ -167,6 +168,8 @@ def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
         if measured is None:
             table.add_row(f"{name} latency_ns", "-", note)
             continue
+        if measured.get("offered_mrps") is not None:
+            table.add_row(f"{name} offered_mrps", report.number(measured["offered_mrps"]), "")
         table.add_row(f"{name} throughput_mrps", report.number(measured["throughput_mrps"]), note)
         _add_latencies(table, f"{name} latency_ns", measured["latency_ns"])
     for server in result["servers"][:_FEW_HOSTS]:
@@ -231,6 +234,8 @@ def print_result(outcome: Outcome) -> None:
     )
     latency = result["latency_ns"]
     table = _result_table()
+    if not saturates(outcome.description):
+        table.add_row("offered_mrps", report.number(result["offered_mrps"]), "")
     table.add_row("throughput_mrps", report.number(result["throughput_mrps"]), "")
     _add_latencies(table, "latency_ns", latency)
     note = f"after {result['warmup_samples']:,} of warm-up"

@@ -1,17 +1,18 @@
 """`sweep` and `compare`: several runs side by side."""
 
+import collections
 import csv
 import io
 import itertools
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from nanoplane import comparison, report
+from nanoplane import comparison, frames, report
 from nanoplane.commands.common import (
     Fresh,
     Json,
@@ -33,9 +34,6 @@ from nanoplane.progress import Progress
 from nanoplane.sweep import Outcome, measurement, saturates
 from nanoplane.sweep import sweep as run_all
 
-_FIELDS = ("throughput_mrps", "latency_ns.mean", "latency_ns.p99")
-_QUEUEING_FIELDS = ("throughput", "latency_service_times.mean", "latency_service_times.p99")
-"""What a table shows of each run if nothing is asked for."""
 _MAX_RUNS = 100_000
 """So many points are one command's: more are a mistake in `--vary`."""
 
@@ -71,6 +69,13 @@ def sweep(
         Path | None,
         typer.Option("--csv", metavar="FILE", help="Write the table with all intervals as CSV."),
     ] = None,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the same as Parquet, for data frames."),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with plots of the numbers.")
+    ] = None,
     as_document: Json = False,
     fresh: Fresh = False,
     workers: Workers = None,
@@ -86,8 +91,7 @@ def sweep(
         raise DescriptionError("--vary has the same key twice: write all of its values behind one")
     if (count := _count(varied.values())) > _MAX_RUNS:
         raise DescriptionError(f"--vary: these are {count:,} runs, more than {_MAX_RUNS:,}")
-    names = tuple(fields) or (_QUEUEING_FIELDS if base.is_queueing else _FIELDS)
-    check_outputs(csv_file)
+    check_outputs(csv_file, parquet, html)
     points = list(itertools.product(*varied.values()))
     descriptions = [
         with_settings(base, [f"{key}={value}" for key, value in zip(varied, point, strict=True)])
@@ -97,19 +101,30 @@ def sweep(
         outcomes = run_all(
             descriptions, workers=workers, scheduler=scheduler, fresh=fresh, watcher=progress
         )
+    names = frames.fields(outcomes, fields)
+    labelled = [dict(zip(varied, point, strict=True)) for point in points]
+    table = frames.columns(outcomes, labelled, names)
     if csv_file is not None:
-        report.write(csv_file, _as_csv(list(varied), points, names, outcomes))
+        report.write(csv_file, _as_csv(table))
+    if parquet is not None:
+        typed = [{key: one.get(key) for key in varied} for one in descriptions]
+        content = io.BytesIO()
+        frames.frame(frames.columns(outcomes, typed, names)).write_parquet(content)
+        report.write(parquet, content.getvalue())
+    if html is not None:
+        report.write(html, frames.page(f"Sweep of {file}", outcomes, labelled, names))
     if as_document:
         print_json(
             [
-                {"varied": dict(zip(varied, point, strict=True)), **run_document(outcome)}
-                for point, outcome in zip(points, outcomes, strict=True)
+                {"varied": point, **run_document(outcome)}
+                for point, outcome in zip(labelled, outcomes, strict=True)
             ]
         )
     else:
         _print_sweep(list(varied), points, names, outcomes)
-        if csv_file is not None:
-            print(f"written: {csv_file}")
+        for path in (csv_file, parquet, html):
+            if path is not None:
+                print(f"written: {path}")
     check_kept(outcomes)
 
 
@@ -128,7 +143,7 @@ def _varied(base: Description, option: str) -> tuple[str, list[str]]:
         raise DescriptionError(
             f'--vary {option}: write key=value,value, such as "data_plane.queues=1,10,100"'
         )
-    if twice := sorted({one for one in values if values.count(one) > 1}):
+    if twice := [one for one, count in collections.Counter(values).items() if count > 1]:
         raise DescriptionError(f"--vary {option}: {twice[0]} is there twice")
     base.assign(f"{key}={values[0]}")
     return key.strip(), values
@@ -152,24 +167,6 @@ def _parts(text: str) -> Iterator[str]:
     yield text[begin:]
 
 
-def _numbers(outcome: Outcome, names: Sequence[str]) -> list[comparison.Number | None]:
-    found = [comparison.number(outcome.result, name) for name in names]
-    if all(one is None for one in found):
-        raise DescriptionError(
-            f"--field: a result has no number {', '.join(names)}; docs/result-fields.md has all, "
-            "and `nanoplane explain result.latency_ns` tells of some"
-        )
-    return found
-
-
-def _remark(outcome: Outcome) -> str:
-    """Say whether a run was overloaded, or still changed with time."""
-    measured = measurement(outcome.result)
-    if not measured.get("keeps_up", True) and not saturates(outcome.description):
-        return "DOES NOT KEEP UP"
-    return "" if measured.get("steady", True) else "NOT STEADY"
-
-
 def _print_sweep(
     keys: list[str],
     points: list[tuple[str, ...]],
@@ -179,45 +176,34 @@ def _print_sweep(
     import rich.box
     import rich.table
 
-    remarks = [_remark(outcome) for outcome in outcomes]
+    remarks = [frames.remark(outcome) for outcome in outcomes]
     table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
     for key in keys:
         table.add_column(key, no_wrap=True)
-    for name in names:
+    measured = [frames.numbers(outcome, names) for outcome in outcomes]
+    with_interval = [any(one and one.ci95 for one in of) for of in zip(*measured, strict=True)]
+    for name, has_interval in zip(names, with_interval, strict=True):
         table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("95 %", no_wrap=True)
+        if has_interval:
+            table.add_column("95 %", no_wrap=True)
     if any(remarks):
         table.add_column("")
-    for point, outcome, remark in zip(points, outcomes, remarks, strict=True):
+    for point, of, remark in zip(points, measured, remarks, strict=True):
         cells: list[str] = []
-        for one in _numbers(outcome, names):
-            cells += [
-                report.number(None if one is None else one.value),
-                report.interval(None if one is None else one.ci95),
-            ]
+        for one, has_interval in zip(of, with_interval, strict=True):
+            cells.append(report.number(None if one is None else one.value))
+            if has_interval:
+                cells.append(report.interval(None if one is None else one.ci95))
         table.add_row(*point, *cells, *([remark] if any(remarks) else []))
     show(table)
 
 
-def _as_csv(
-    keys: list[str],
-    points: list[tuple[str, ...]],
-    names: Sequence[str],
-    outcomes: list[Outcome],
-) -> str:
-    """Return a table with a line for each run: keys, numbers with both ends of their intervals."""
+def _as_csv(table: Mapping[str, Sequence[Any]]) -> str:
+    """Return a table with a line for each run."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    ends = [f"{name}{end}" for name in names for end in ("", "_ci95_low", "_ci95_high")]
-    writer.writerow([*keys, *ends, "keeps_up", "steady", "key"])
-    for point, outcome in zip(points, outcomes, strict=True):
-        cells: list[Any] = []
-        for one in _numbers(outcome, names):
-            interval = (None, None) if one is None or one.ci95 is None else one.ci95
-            cells += [None if one is None else one.value, *interval]
-        measured = measurement(outcome.result)
-        flags = [measured.get("keeps_up"), measured.get("steady")]
-        writer.writerow([*point, *cells, *flags, outcome.key])
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
     return text.getvalue()
 
 
