@@ -1,6 +1,6 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test test-rust test-python lint bench same-results beside-gem5 docs format lock clean
+.PHONY: help run build test test-rust test-python lint bench same-results beside-gem5 docs site format lock clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -29,6 +29,7 @@ help:
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make docs   write what the simulator declares: parameters, results, the memory map'
+	@echo 'make site   make the documentation as a site: out/site/start.html'
 	@echo 'make format put everything into its format'
 	@echo 'make lock   pin what the requirements in pyproject.toml require'
 
@@ -99,6 +100,11 @@ docs: build
 	$(BIN)/python -c 'from nanoplane import fields; print(fields.types(), end="")' > \
 	  python/nanoplane/results.py
 	cargo run --quiet --profile test --locked --package server --example memory_map
+
+# Without a network: fonts, scripts and the search's index are in the pages.
+site: $(VENV)/tools
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'written: out/site/start.html'
 
 # What pyproject.toml pins, for every supported Python and platform.
 lock:

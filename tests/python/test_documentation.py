@@ -1,5 +1,6 @@
 """Every command that the documentation shows works, and every link leads somewhere."""
 
+import json
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,28 +37,87 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("store")
 
 
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Return what a page's commands find: examples, guests, and the command itself."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    (tmp_path / "guest").symlink_to(ROOT / "guest")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    return tmp_path
+
+
 @pytest.mark.simulator
 @pytest.mark.parametrize(
     "document",
     [path for path in DOCUMENTS if any(commands(path))],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
-def test_commands(document: Path, store: Path, tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    (tmp_path / "guest").symlink_to(ROOT / "guest")
-    (tmp_path / ".venv").symlink_to(sys.prefix)
+def test_commands(document: Path, store: Path, directory: Path) -> None:
     environment = {**os.environ, "NANOPLANE_STORE": str(store)}
     for command in commands(document):
         done = subprocess.run(
             command,
             shell=True,
-            cwd=tmp_path,
+            cwd=directory,
             env=environment,
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.simulator
+def test_the_python_of_its_tutorial_runs(
+    store: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (ROOT / "docs" / "tutorials" / "python.md").read_text()
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("NANOPLANE_STORE", str(store))
+    blocks = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(compile(block, "python.md", "exec"), names)
+    assert names["frame"].height == 8
+    assert Path("spinning.parquet").is_file()
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    "notebook", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda p: p.name
+)
+def test_notebooks(
+    notebook: Path, store: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import nbclient
+    import nbformat
+
+    monkeypatch.setenv("NANOPLANE_STORE", str(store))
+    content = json.loads(notebook.read_text())
+    document = nbformat.from_dict(content)  # type: ignore[no-untyped-call]
+    outputs = [cell.outputs for cell in document.cells if cell.cell_type == "code"]
+    assert not any(outputs), "a notebook is kept without its outputs"
+    where = {"metadata": {"path": str(directory / "examples")}}
+    nbclient.NotebookClient(document, timeout=60, kernel_name="python3", resources=where).execute()
+    shown = [out for cell in document.cells for out in cell.get("outputs", [])]
+    assert any("text/html" in out.get("data", {}) for out in shown), "the table"
+
+
+def test_site(tmp_path: Path) -> None:
+    """Every link and its anchor lead somewhere, and nothing is fetched."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "start.html").read_text()
+    assert 'href="repository/examples/encapsulation.toml.txt"' in page
+    assert (tmp_path / "repository" / "examples" / "encapsulation.toml.txt").is_file()
+    assert not re.search(r'(src|href)="https?://[^"]*\.(css|js|woff2?)"', page), "works offline"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
