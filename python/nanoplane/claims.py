@@ -31,6 +31,7 @@ DIFFERS = "differs"
 UNDECIDED = "undecided"
 BY_CONSTRUCTION = "by construction"
 NOT_YET_RUN = "not yet run"
+VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, BY_CONSTRUCTION, NOT_YET_RUN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -153,8 +153,8 @@ def page(
         for name, one in zip(names, numbers(outcome, names), strict=True):
             if one is not None:
                 rows.append(_row(outcome, series, (across, x), (name, one), point))
-    caption = f"{title}. Keys that were varied: {', '.join(keys)}."
-    figure = Figure("sweep", title, caption, lambda _: {}, lambda _: rows, _chart)
+    caption = f"Keys that were varied: {', '.join(keys)}."
+    figure = Figure("sweep", "Results", caption, lambda _: {}, lambda _: rows, _chart)
     introduction = "Made by nanoplane. Vertical lines are 95 % confidence intervals."
     return report.page(title, introduction, [(figure, rows)], [])
 

@@ -3,6 +3,7 @@
 The plots are drawn by Vega, whose code is put into the page once; nothing is fetched.
 """
 
+import collections
 import html
 import json
 import re
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nanoplane import simulator
-from nanoplane.claims import by_verdict
+from nanoplane.claims import VERDICTS, by_verdict
 from nanoplane.errors import Failure
 from nanoplane.figures import Figure, Row
 
@@ -68,6 +69,8 @@ footer { margin-top: 2rem; }
 .reproduced, .differs, .undecided, .by-construction, .not-yet-run { white-space: nowrap; }
 .reproduced { color: #0a8f5b; } .differs { color: #c4500a; } .undecided { color: #8a7a00; }
 .by-construction, .not-yet-run { color: var(--soft); }
+.plot svg text { fill: CanvasText; }
+nav ul { columns: 22rem; padding-left: 1.2rem; }
 summary { cursor: pointer; margin: 0.7rem 0; }
 """
 
@@ -131,6 +134,10 @@ def page(
     import vl_convert
 
     body = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(introduction)}</p>"]
+    if claims:
+        body.append(f"<p>{_verdicts(claims)}</p>")
+    if len(parts) > 1:
+        body.append(_contents(parts))
     script = []
     for index, (figure, rows) in enumerate(parts):
         of_figure = [claim for claim in claims if claim["figure"] == figure.name]
@@ -190,15 +197,16 @@ def _script_json(data: object) -> str:
 
 def _figure(figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]], index: int) -> str:
     parts = [
-        f"<h2>{html.escape(figure.title)} <span class=soft>{figure.name}</span></h2>",
+        f'<h2 id="{figure.name}">{html.escape(figure.title)} '
+        f"<span class=soft>{figure.name}</span></h2>",
         f"<p>{html.escape(figure.caption)}</p>",
     ]
     if rows:
         parts.append(f'<div class="plot" id="plot-{index}"></div>')
         if not all(row.steady for row in rows):
             parts.append(
-                "<p class=soft>Hollow points: the run had not settled when it ended; more requests "
-                "may change the value.</p>"
+                "<p class=soft>Hollow points: the run had not settled when it ended, or did not "
+                "keep up with its load; more requests may change the value.</p>"
             )
     else:
         parts.append(
@@ -224,6 +232,28 @@ def _figure(figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]], i
         table = _table(header, [list(map(html.escape, row)) for row in cells], numbers={2, 3, 4, 6})
         parts.append(f"<details><summary>The numbers</summary>{table}</details>")
     return "\n".join(parts)
+
+
+def _verdicts(claims: Sequence[dict[str, Any]]) -> str:
+    """Say in a sentence how the paper's claims did."""
+    counts = collections.Counter(claim["verdict"] for claim in claims)
+    listed = (
+        f'<span class="{verdict.replace(" ", "-")}">{counts[verdict]} {verdict}</span>'
+        for verdict in VERDICTS
+        if counts[verdict]
+    )
+    return f"Of {len(claims)} claims: {', '.join(listed)}."
+
+
+def _contents(parts: Sequence[tuple[Figure, list[Row]]]) -> str:
+    """Make a list of the figures; what has not been run is said."""
+    entries = (
+        f'<li><a href="#{figure.name}">{html.escape(figure.title)}</a>'
+        + ("" if rows else " <span class=soft>not run</span>")
+        + "</li>"
+        for figure, rows in parts
+    )
+    return f"<nav><ul>{''.join(entries)}</ul></nav>"
 
 
 def _claims(claims: Sequence[dict[str, Any]]) -> str:

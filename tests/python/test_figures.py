@@ -774,12 +774,18 @@ class Page(HTMLParser):
         super().__init__()
         self.fetched: list[str] = []
         self.plots = 0
+        self.ids: set[str] = set()
+        self.leads_to: list[str] = []
+        """Places in the page that its links name."""
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         named = dict(attributes)
         self.plots += (named.get("id") or "").startswith("plot-")
+        self.ids.add(named.get("id") or "")
         for name in ("src", "href"):
-            if named.get(name):
+            if (named.get(name) or "").startswith("#"):
+                self.leads_to.append((named[name] or "")[1:])
+            elif named.get(name):
                 self.fetched.append(f"{tag} {named[name]}")
 
 
@@ -791,6 +797,12 @@ def test_a_page_needs_nothing_else() -> None:
     page.feed(text)
     assert page.plots == len(figures())
     assert page.fetched == []
+    assert page.leads_to == list(figures()), "the contents"
+    assert page.ids >= set(page.leads_to)
+    counted = re.search(rf"Of {len(claims())} claims: (.*)\.</p>", text)
+    assert counted is not None
+    numbers = map(int, re.findall(r">(\d+) ", counted[1]))
+    assert sum(numbers) == len(claims()), "each claim has a verdict"
     assert not re.search(r"@import|url\(", text.split("<script>")[0])
     assert text.count("vegaEmbed(") >= 2
     assert text.count("</script>") == 2
