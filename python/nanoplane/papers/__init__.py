@@ -3,7 +3,7 @@
 import importlib
 from types import ModuleType
 
-NAMES = ("hyperplane", "rpcvalet", "nanopu", "compare", "substrate")
+NAMES = ("hyperplane", "rpcvalet", "nanopu", "compare", "substrate", "stores")
 """The papers, in the order in which figures and claims are listed."""
 
 
