@@ -4,8 +4,9 @@
 //! no read waits, or drained in a batch when the write queue reaches its high watermark, so that
 //! the data bus seldom turns around. Within a queue the scheduler is FR-FCFS (Rixner et al.,
 //! "Memory Access Scheduling", ISCA 2000): row hits first, then the oldest. `max_overtakes` bounds
-//! how many younger requests may go before an older one. An open row is closed when no request in
-//! the queue wants it, or when that bound is reached. A read of a line in the write queue is
+//! how many younger requests may delay an older one: by keeping another row of its bank open, or by
+//! taking the data bus. Those that go on in other banks while its own row is closed and opened do
+//! not. An open row is closed when no request in the queue wants it, or when that bound is reached. A read of a line in the write queue is
 //! answered from the queue, and a second write of such a line is merged with the first.
 //!
 //! When a refresh is due, its rank takes no other command until it is done. An idle channel has no
@@ -97,7 +98,7 @@ struct Waiting {
     line: LineAddress,
     read: Option<Ticket>,
     outcome: RowOutcome,
-    /// How many younger requests of its queue have gone before it.
+    /// How many younger requests of its queue have delayed it.
     overtaken: u64,
 }
 
@@ -229,8 +230,9 @@ impl Dram {
         let (mut wanted, mut chosen) = (0u128, 0u128);
         for (index, one) in self.schedulable() {
             let bank = one.bank;
-            if self.ranks.has_open(bank, one.row) {
-                wanted |= 1 << bank;
+            let (bit, is_open) = (1 << bank, self.ranks.has_open(bank, one.row));
+            if is_open && chosen & bit == 0 {
+                wanted |= bit;
                 let command = match one.read {
                     Some(_) => Command::Read { bank },
                     None => Command::Write { bank },
@@ -238,9 +240,14 @@ impl Dram {
                 offer(bank, command, Some(index));
             }
             if one.overtaken >= self.spec.max_overtakes {
-                break;
+                // Nobody younger delays it: on the data bus, or by keeping another row open.
+                match is_open {
+                    true => break,
+                    false => chosen |= bit,
+                }
             }
         }
+        chosen = 0;
         for (index, one) in self.schedulable() {
             let (bank, row) = (one.bank, one.row);
             let bit = 1 << bank;
@@ -295,8 +302,12 @@ impl Dram {
             }
             Command::Precharge { .. } => queue[index].outcome = RowOutcome::Conflict,
             Command::Read { .. } | Command::Write { .. } => {
+                let bank = queue[index].bank;
                 for older in queue.iter_mut().take(index) {
-                    older.overtaken += 1;
+                    // Behind a row of its bank, or on the data bus: nothing else delays it.
+                    let is_delayed =
+                        older.bank == bank || self.ranks.has_open(older.bank, older.row);
+                    older.overtaken += u64::from(is_delayed);
                 }
                 if let Some(request) = queue.remove(index) {
                     self.complete(now, request, decisions);

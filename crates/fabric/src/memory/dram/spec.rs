@@ -206,7 +206,8 @@ pub struct DramSpec {
     /// A drain ends when so many writes are left, or after `write_high_watermark` writes.
     #[schemars(range(min = 0, max = 256))]
     pub write_low_watermark: usize,
-    /// So many younger requests of its queue may overtake one.
+    /// So many younger requests of its queue may delay one: by keeping another row of its bank
+    /// open, or by taking the data bus when its row is open.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub max_overtakes: u64,
 }

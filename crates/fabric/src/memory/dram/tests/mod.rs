@@ -350,6 +350,33 @@ fn waiting_writes_answer_reads() {
     assert_eq!(counts, (0, 1, 1, 1));
 }
 
+/// A read that must not be overtaken closes and opens a row of bank 0; meanwhile those of another bank
+/// go on. From its activate, 19 cycles after the precharge, it has its row after 19.
+#[test]
+fn other_banks_go_on_while_a_row_is_opened() {
+    let spec = DramSpec {
+        max_overtakes: 0,
+        ..small()
+    };
+    let requests = [
+        (0, 0, true),
+        (0, 1, true),
+        (100, 8, true),
+        (100, 3, true),
+        (110, 1, true),
+    ];
+    assert_eq!(
+        commands(spec, &requests)[4..],
+        [
+            (100, precharge(0)),
+            (101, read(1)),
+            (110, read(1)),
+            (119, activate(0, 1)),
+            (138, read(0)),
+        ]
+    );
+}
+
 /// Under an endless stream of hits in row 0, a read of row 1 is overtaken as often as is allowed.
 #[test]
 fn overtaking_is_limited() {
