@@ -400,7 +400,7 @@ fn core_components(
                 DataPrefetcherKind::None | DataPrefetcherKind::NextLine => (0.0, 0.0),
             };
             let streamer = match core.l2.as_ref().map(|l2| l2.prefetcher) {
-                Some(PrefetcherKind::Streamer) => {
+                Some(PrefetcherKind::Streamer | PrefetcherKind::StreamerAndAdjacentLine) => {
                     let look_ups = counts.l2_hits + counts.l2_misses;
                     (spent(of.streamer_pj, look_ups), of.streamer_static_mw)
                 }

@@ -110,8 +110,8 @@ pub struct SecondLevelSpec {
     /// Miss status holding registers: lines that can be asked for at one time.
     #[schemars(range(min = 1, max = 1024))]
     pub mshrs: u32,
-    /// `none`, `next-line`, `streamer` or `adjacent-line`: which lines are fetched before a
-    /// first-level cache asks for them.
+    /// `none`, `next-line`, `streamer`, `adjacent-line` or `streamer-and-adjacent-line`: which
+    /// lines are fetched before a first-level cache asks for them.
     pub prefetcher: PrefetcherKind,
     /// The table of the prefetcher `streamer`.
     pub streamer: StreamerSpec,

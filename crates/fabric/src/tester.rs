@@ -943,8 +943,9 @@ impl System {
                 PrefetcherKind::NextLine,
                 PrefetcherKind::Streamer,
                 PrefetcherKind::AdjacentLine,
+                PrefetcherKind::StreamerAndAdjacentLine,
             ];
-            system.prefetcher = kinds[random.below(3) as usize];
+            system.prefetcher = kinds[random.below(4) as usize];
         }
         if random.below(2) == 0 {
             let kinds = [DataPrefetcherKind::NextLine, DataPrefetcherKind::Stride];

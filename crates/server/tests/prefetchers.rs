@@ -192,6 +192,7 @@ fn a_pointer_chase_gains_nothing() {
         PrefetcherKind::NextLine,
         PrefetcherKind::Streamer,
         PrefetcherKind::AdjacentLine,
+        PrefetcherKind::StreamerAndAdjacentLine,
     ];
     for kind in kinds {
         let core = with_second(kind);
@@ -231,6 +232,12 @@ fn walks_through_a_second_level() {
     let streamer = with_second(PrefetcherKind::Streamer);
     let slowly = between(&streamer, (32, 48), (1, 20), lines(1));
     assert_eq!(slowly, 16 * (hit + 20));
+    // So it does with the other one beside it, which adds nothing to a stream that is fetched; but
+    // lines that are no stream come in pairs.
+    let both = with_second(PrefetcherKind::StreamerAndAdjacentLine);
+    assert_eq!(between(&both, (32, 48), (1, 20), lines(1)), slowly);
+    let pairs = |link: u64| DATA + link / 2 * PAGE + (2 * (link / 2) % 64 + link % 2) * 64;
+    assert_eq!(between(&both, (20, 36), (1, 0), pairs), 8 * (memory + 4));
     // A link asks for the next one's line, as a first level's prefetcher would.
     assert_eq!(cycles(PrefetcherKind::NextLine), 16 / 2 * memory);
     // Every other line: each pair is met once.

@@ -67,6 +67,8 @@ pub enum PrefetcherKind {
     /// After a miss, the other line of an aligned pair of 128 bytes (the same: the spatial
     /// prefetcher).
     AdjacentLine,
+    /// Both of Intel's, beside each other.
+    StreamerAndAdjacentLine,
 }
 
 /// A load instruction that has looked into a first-level cache.
@@ -176,8 +178,9 @@ impl PrefetchStatistics {
 #[derive(Clone, Debug, state::State)]
 #[state(fields)]
 pub struct Prefetching {
-    #[state(exact)]
-    model: Model,
+    /// Each is told of every access.
+    #[state(exact, slice)]
+    models: Vec<Model>,
     #[state(fixed)]
     memory: MemoryMap,
     #[state(fixed)]
@@ -223,7 +226,7 @@ impl Prefetching {
             DataPrefetcherKind::NextLine => Model::NextLine(NextLine),
             DataPrefetcherKind::Stride => Model::Stride(Stride::new(stride)),
         };
-        Some(Prefetching::new(model, cache, memory))
+        Some(Prefetching::new(vec![model], cache, memory))
     }
 
     /// The prefetcher of a second-level cache, if it has one. It fetches only what `memory` has.
@@ -232,18 +235,21 @@ impl Prefetching {
         cache: &PrivateCache,
         memory: &MemoryMap,
     ) -> Option<Prefetching> {
-        let model = match spec.prefetcher {
+        let streamer = || Model::Streamer(Streamer::new(spec.streamer));
+        let adjacent_line = Model::AdjacentLine(AdjacentLine);
+        let models = match spec.prefetcher {
             PrefetcherKind::None => return None,
-            PrefetcherKind::NextLine => Model::NextLine(NextLine),
-            PrefetcherKind::AdjacentLine => Model::AdjacentLine(AdjacentLine),
-            PrefetcherKind::Streamer => Model::Streamer(Streamer::new(spec.streamer)),
+            PrefetcherKind::NextLine => vec![Model::NextLine(NextLine)],
+            PrefetcherKind::AdjacentLine => vec![adjacent_line],
+            PrefetcherKind::Streamer => vec![streamer()],
+            PrefetcherKind::StreamerAndAdjacentLine => vec![streamer(), adjacent_line],
         };
-        Some(Prefetching::new(model, cache, memory))
+        Some(Prefetching::new(models, cache, memory))
     }
 
-    fn new(model: Model, cache: &PrivateCache, memory: &MemoryMap) -> Prefetching {
+    fn new(models: Vec<Model>, cache: &PrivateCache, memory: &MemoryMap) -> Prefetching {
         Prefetching {
-            model,
+            models,
             memory: memory.clone(),
             ways: cache.ways(),
             waiting: vec![None; cache.slots()],
@@ -287,22 +293,24 @@ impl Prefetching {
             load,
         };
         let mut wanted = std::mem::take(&mut self.wanted);
-        self.model.accessed(&access, &mut wanted);
-        for other in wanted.drain(..) {
-            let is_near = other.0 / PAGE_LINES == line.0 / PAGE_LINES;
-            let is_memory = || self.memory.classify(other.base()) == Region::Ram;
-            if !is_near || !is_memory() {
-                continue;
-            }
-            match ask(other) {
-                RequestOutcome::Sent => {
-                    self.statistics.issued += 1;
-                    self.under_way.push(other);
+        for model in &mut self.models {
+            model.accessed(&access, &mut wanted);
+            for other in wanted.drain(..) {
+                let is_near = other.0 / PAGE_LINES == line.0 / PAGE_LINES;
+                let is_memory = || self.memory.classify(other.base()) == Region::Ram;
+                if !is_near || !is_memory() {
+                    continue;
                 }
-                RequestOutcome::Pending => {}
-                RequestOutcome::Full => {
-                    self.model.refused(other);
-                    break;
+                match ask(other) {
+                    RequestOutcome::Sent => {
+                        self.statistics.issued += 1;
+                        self.under_way.push(other);
+                    }
+                    RequestOutcome::Pending => {}
+                    RequestOutcome::Full => {
+                        model.refused(other);
+                        break;
+                    }
                 }
             }
         }

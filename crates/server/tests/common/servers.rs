@@ -21,12 +21,16 @@ pub fn models() -> [CoreSpec; 2] {
 pub type Prefetchers = (DataPrefetcherKind, PrefetcherKind);
 
 /// Each prefetcher at least once.
-pub const PREFETCHERS: [Prefetchers; 5] = [
+pub const PREFETCHERS: [Prefetchers; 6] = [
     (DataPrefetcherKind::NextLine, PrefetcherKind::NextLine),
     (DataPrefetcherKind::Stride, PrefetcherKind::Streamer),
     (DataPrefetcherKind::None, PrefetcherKind::NextLine),
     (DataPrefetcherKind::None, PrefetcherKind::Streamer),
     (DataPrefetcherKind::None, PrefetcherKind::AdjacentLine),
+    (
+        DataPrefetcherKind::Stride,
+        PrefetcherKind::StreamerAndAdjacentLine,
+    ),
 ];
 
 /// The same core with prefetchers, and a register of its data cache for their misses.
