@@ -40,6 +40,24 @@ enum counter_event {
   COUNTER_L2_TLB_MISSES = 16,
   /** Cycles of page walks. */
   COUNTER_PAGE_WALK_CYCLES = 17,
+  /** Loads, stores and atomics of the core's harts whose page the first-level TLB had. */
+  COUNTER_L1_DATA_TLB_HITS = 18,
+  /** Misses of both first-level TLBs whose page the second-level TLB had. */
+  COUNTER_L2_TLB_HITS = 19,
+  /** Page faults of the core's harts, without those of wrong paths. */
+  COUNTER_PAGE_FAULTS = 20,
+  /** Prefetched lines that had come to the first-level data cache when they were needed. */
+  COUNTER_L1_PREFETCHES_USEFUL = 21,
+  /** Prefetched lines that were still on their way there when they were needed. */
+  COUNTER_L1_PREFETCHES_LATE = 22,
+  /** Misses of lines that prefetched ones had replaced there. */
+  COUNTER_L1_PREFETCHES_POLLUTING = 23,
+  /** Prefetched lines that had come to the second-level cache when they were needed. */
+  COUNTER_L2_PREFETCHES_USEFUL = 24,
+  /** Prefetched lines that were still on their way there when they were needed. */
+  COUNTER_L2_PREFETCHES_LATE = 25,
+  /** Misses of lines that prefetched ones had replaced there. */
+  COUNTER_L2_PREFETCHES_POLLUTING = 26,
 };
 
 #endif

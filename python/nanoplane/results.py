@@ -171,14 +171,20 @@ class SoftwarePrefetchStatistics(TypedDict):
 class TranslationStatistics(TypedDict):
     """Counts of address translation."""
 
+    l1_data_tlb_hits: int
+    """Loads, stores and atomics that the first-level TLB had the page of."""
     l1_data_tlb_misses: int
     """Loads, stores and atomics that the first-level TLB did not have the page of. Those that
     joined a page walk under way are not among them.
     """
     l1_instruction_tlb_misses: int
     """The same of instruction fetches."""
+    l2_tlb_hits: int
+    """Misses of both first-level TLBs that the second-level TLB had the page of."""
     l2_tlb_misses: int
     """Misses of both first-level TLBs that the second-level TLB had not either: the page walks."""
+    page_faults: int
+    """Page faults that harts have taken."""
     page_walk_cycles: int
     """Cycles of page walks, of each from its beginning to its end."""
     page_walk_loads: int

@@ -107,6 +107,7 @@ fn busy() -> CoreStatistics {
             l2_tlb_misses: 100,
             page_walk_loads: 400,
             page_walk_cycles: 9_000,
+            ..TranslationStatistics::default()
         },
         operations: Operations {
             multiplications: 1_100,

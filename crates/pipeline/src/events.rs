@@ -64,6 +64,24 @@ events! {
     "L2_TLB_MISSES" => |counts| counts.translation.l2_tlb_misses,
     /// Cycles of page walks.
     "PAGE_WALK_CYCLES" => |counts| counts.translation.page_walk_cycles,
+    /// Loads, stores and atomics of the core's harts whose page the first-level TLB had.
+    "L1_DATA_TLB_HITS" => |counts| counts.translation.l1_data_tlb_hits,
+    /// Misses of both first-level TLBs whose page the second-level TLB had.
+    "L2_TLB_HITS" => |counts| counts.translation.l2_tlb_hits,
+    /// Page faults of the core's harts, without those of wrong paths.
+    "PAGE_FAULTS" => |counts| counts.translation.page_faults,
+    /// Prefetched lines that had come to the first-level data cache when they were needed.
+    "L1_PREFETCHES_USEFUL" => |counts| counts.l1_prefetches.useful,
+    /// Prefetched lines that were still on their way there when they were needed.
+    "L1_PREFETCHES_LATE" => |counts| counts.l1_prefetches.late,
+    /// Misses of lines that prefetched ones had replaced there.
+    "L1_PREFETCHES_POLLUTING" => |counts| counts.l1_prefetches.polluting,
+    /// Prefetched lines that had come to the second-level cache when they were needed.
+    "L2_PREFETCHES_USEFUL" => |counts| counts.l2_prefetches.useful,
+    /// Prefetched lines that were still on their way there when they were needed.
+    "L2_PREFETCHES_LATE" => |counts| counts.l2_prefetches.late,
+    /// Misses of lines that prefetched ones had replaced there.
+    "L2_PREFETCHES_POLLUTING" => |counts| counts.l2_prefetches.polluting,
 }
 
 /// How often the event `number` has happened; `None` if there is no such event.

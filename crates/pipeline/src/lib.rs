@@ -42,6 +42,6 @@ pub use spin::{ClosedLoop, Periodic};
 pub use stack::CycleStack;
 pub use statistics::{CoreStatistics, Operations, SoftwarePrefetchStatistics};
 pub use translation::{
-    FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec,
-    TranslationStatistics,
+    FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, StructureCachesSpec, TlbPagesSpec,
+    TranslationSpec, TranslationStatistics,
 };

@@ -657,6 +657,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     fn trap(&mut self, serial: Serializing, trap: Trap, now: u64) {
+        if let Some(translation) = &mut self.shared.translation {
+            translation.note_trap(trap.cause);
+        }
         let handler = self.hart.privileged.take_trap(trap, serial.pc);
         self.translation_may_change();
         self.leave_serial(&serial, now);

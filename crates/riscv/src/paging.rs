@@ -320,6 +320,22 @@ impl Walk {
         self.address
     }
 
+    /// The level of the table that is looked into next; that of the smallest pages is 0.
+    pub fn level(&self) -> u32 {
+        self.level
+    }
+
+    /// The physical address of that table.
+    pub fn table(&self) -> u64 {
+        self.table
+    }
+
+    /// Skips what is above the table of `level` at the physical address `table`, which covers the
+    /// address.
+    pub fn go_to(&mut self, level: u32, table: u64) {
+        (self.level, self.table) = (level, table);
+    }
+
     /// The physical address of the next entry, of 8 bytes.
     pub fn entry_address(&self) -> u64 {
         let (index, _) = table_index(self.address, self.level);

@@ -10,8 +10,8 @@ mod common;
 use common::assembler::*;
 use common::servers::{self, halted, models, read, server, with_lru};
 use pipeline::{
-    CoreSpec, FirstLevelTlbSpec, NEVER, PageSize, PagingMode, TlbPagesSpec, TranslationSpec,
-    TranslationStatistics,
+    CoreSpec, FirstLevelTlbSpec, NEVER, PageSize, PagingMode, StructureCachesSpec, TlbPagesSpec,
+    TranslationSpec, TranslationStatistics,
 };
 use server::ServerSpec;
 
@@ -159,6 +159,37 @@ fn a_chain_of_loads_waits_for_each_page() {
             ..misses_both()
         };
         assert_eq!(more(huge, far), 0);
+    }
+}
+
+/// What the caches of upper levels have is not read again: with entries for the 2 MB of the chain and
+/// of the results, a walk reads the last level alone; with one for their gigabyte, two; with one for
+/// the 512 GB of Sv48, three.
+#[test]
+fn structure_caches_shorten_walks() {
+    let caches = |pde_entries, pdpte_entries, pml4e_entries| StructureCachesSpec {
+        pde_entries,
+        pdpte_entries,
+        pml4e_entries,
+    };
+    for (core, hit) in models().into_iter().zip([4, 2]) {
+        for (mode, levels) in [(PagingMode::Sv39, 3), (PagingMode::Sv48, 4)] {
+            let more = |structure_caches| {
+                let translation = TranslationSpec {
+                    mode,
+                    structure_caches: Some(structure_caches),
+                    ..misses_both()
+                };
+                more(&core, translation, (PAGES, STRIDE), loads)
+            };
+            let walks = |loads: u64| PAGES * (SECOND + loads * hit);
+            assert_eq!(more(caches(0, 0, 0)), walks(levels));
+            assert_eq!(more(caches(2, 0, 0)), walks(1));
+            assert_eq!(more(caches(0, 1, 0)), walks(2));
+            // Sv39 has no such level.
+            assert_eq!(more(caches(0, 0, 1)), walks(3));
+            assert_eq!(more(StructureCachesSpec::default()), walks(1));
+        }
     }
 }
 
@@ -313,7 +344,13 @@ fn misses_are_counted() {
     assert!(small.l2_tlb_misses >= ROUNDS * chain.0);
     assert_eq!(small.page_walk_loads, 3 * small.l2_tlb_misses);
     assert!(small.page_walk_cycles >= 4 * small.page_walk_loads);
+    assert_eq!(small.l2_tlb_hits, 0, "they are used in turn");
     let huge = count(PageSize::Huge);
+    // Each load of a round and the store of its result, and the first one has missed. Loads of wrong
+    // paths have pages too: one at the end of a loop, when its branch was predicted wrongly.
+    let hits = ROUNDS * (chain.0 + 1) - 1;
+    assert!((hits..=hits + ROUNDS).contains(&huge.l1_data_tlb_hits));
+    assert_eq!(huge.l2_tlb_hits, 1);
     // Code and data are in the same gigabyte: it is walked once, and found once in the second
     // level.
     let found = (

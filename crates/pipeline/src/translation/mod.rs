@@ -21,6 +21,7 @@
 mod frame;
 mod spaces;
 mod spec;
+mod structure_caches;
 mod tlb;
 mod walker;
 
@@ -28,7 +29,8 @@ pub(crate) use frame::{FetchedPage, Frame};
 pub(crate) use spaces::{PageAtDispatch, access_of};
 
 pub use spec::{
-    FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec,
+    FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, StructureCachesSpec, TlbPagesSpec,
+    TranslationSpec,
 };
 
 use crate::core::Core;
@@ -36,10 +38,12 @@ use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::window::UNKNOWN;
 use fabric::{Outbox, Region, Side};
+use riscv::Cause;
 use riscv::paging::{Access, Flush, TABLE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use structure_caches::StructureCaches;
 use tlb::{FirstLevelTlb, SecondLevelTlb, SpaceTag};
 use walker::{PageWalk, Waiter, Walker};
 
@@ -61,17 +65,23 @@ pub(crate) use walker::Wanted;
 )]
 #[state(all(count))]
 pub struct TranslationStatistics {
+    /// Loads, stores and atomics that the first-level TLB had the page of.
+    pub l1_data_tlb_hits: u64,
     /// Loads, stores and atomics that the first-level TLB did not have the page of. Those that
     /// joined a page walk under way are not among them.
     pub l1_data_tlb_misses: u64,
     /// The same of instruction fetches.
     pub l1_instruction_tlb_misses: u64,
+    /// Misses of both first-level TLBs that the second-level TLB had the page of.
+    pub l2_tlb_hits: u64,
     /// Misses of both first-level TLBs that the second-level TLB had not either: the page walks.
     pub l2_tlb_misses: u64,
     /// Page-table entries that page walks have read.
     pub page_walk_loads: u64,
     /// Cycles of page walks, of each from its beginning to its end.
     pub page_walk_cycles: u64,
+    /// Page faults that harts have taken.
+    pub page_faults: u64,
 }
 
 impl TranslationStatistics {
@@ -106,6 +116,7 @@ state::declare! {
         data: FirstLevelTlb = FirstLevelTlb::new(&spec.l1_data_tlb),
         instructions: FirstLevelTlb = FirstLevelTlb::new(&spec.l1_instruction_tlb),
         second: SecondLevelTlb = SecondLevelTlb::new(&spec.l2_tlb),
+        structure_caches: StructureCaches = StructureCaches::new(&spec.structure_caches),
         /// What is still on its way into a TLB that has it already.
         coming: Vec<Coming> = Vec::new(),
         walkers: Vec<Walker> => slice = vec![Walker::default(); spec.page_walkers.into()],
@@ -128,6 +139,13 @@ impl Translation {
     /// What has been counted.
     pub fn statistics(&self) -> TranslationStatistics {
         self.statistics
+    }
+
+    /// A hart takes a trap.
+    pub fn note_trap(&mut self, cause: Cause) {
+        use Cause::{InstructionPage, LoadPage, StorePage};
+        let is_page_fault = matches!(cause, InstructionPage | LoadPage | StorePage);
+        self.statistics.page_faults += u64::from(is_page_fault);
     }
 
     /// From when on the page of `address` may be used that a TLB has.
@@ -175,7 +193,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         match &mut self.shared.translation {
             _ if page_from > 0 => false,
             Some(one) if one.identity.is_some() && !self.hart.has_page_tables() => {
-                one.data.find(address, space).is_some() && one.usable_from(address, space) <= now
+                let is_here = one.data.find(address, space).is_some()
+                    && one.usable_from(address, space) <= now;
+                one.statistics.l1_data_tlb_hits += u64::from(is_here);
+                is_here
             }
             _ => true,
         }
@@ -202,6 +223,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Side::Instruction => &mut one.instructions,
         };
         if let Some(page) = first.find(address, space) {
+            one.statistics.l1_data_tlb_hits += u64::from(side == Side::Data);
             let from = issue.max(one.usable_from(address, space));
             return Some((from, tables.frame(page, access, address)));
         }
@@ -222,6 +244,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         one.settle(now);
         let begin = issue + u64::from(one.spec.l2_tlb.hit_latency_cycles);
         if let Some(page) = one.second.find(address, space) {
+            one.statistics.l2_tlb_hits += 1;
             let from = begin.max(one.usable_from(address, space));
             one.remember(side, address, space, page);
             one.coming.push(Coming {
@@ -339,6 +362,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             one.data.flush(thread, flush);
             one.instructions.flush(thread, flush);
             one.second.flush(thread, flush);
+            one.structure_caches.flush(thread);
             one.begin_walks_anew(thread, now);
         }
         self.hart.fetched = [FetchedPage::NONE; 2];

@@ -140,9 +140,40 @@ pub struct TranslationSpec {
     pub l1_instruction_tlb: FirstLevelTlbSpec,
     /// The TLB behind both.
     pub l2_tlb: SecondLevelTlbSpec,
+    /// Caches of the upper levels of the tables. Absent: page walks read every level.
+    pub structure_caches: Option<StructureCachesSpec>,
     /// Page walks at the same time, at most.
     #[schemars(range(min = 1, max = 16))]
     pub page_walkers: u8,
+}
+
+/// Caches of page-table entries that lead to other tables, fully associative, of which the least
+/// recently used makes room. The names are Intel's.
+///
+/// Defaults: 32, 8 and 4 entries, as ChampSim has for the same levels (`PSCL2`, `PSCL3` and `PSCL4` of
+/// its configuration, where they have sets). Intel publishes no sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct StructureCachesSpec {
+    /// Entries that lead to tables of pages of 4 KB: each covers 2 MB.
+    #[schemars(range(max = 1024))]
+    pub pde_entries: u32,
+    /// Entries above those: each covers 1 GB.
+    #[schemars(range(max = 1024))]
+    pub pdpte_entries: u32,
+    /// Entries above those, of Sv48: each covers 512 GB.
+    #[schemars(range(max = 1024))]
+    pub pml4e_entries: u32,
+}
+
+impl Default for StructureCachesSpec {
+    fn default() -> StructureCachesSpec {
+        StructureCachesSpec {
+            pde_entries: 32,
+            pdpte_entries: 8,
+            pml4e_entries: 4,
+        }
+    }
 }
 
 impl Default for TranslationSpec {
@@ -165,6 +196,7 @@ impl Default for TranslationSpec {
                 pages_1gb: pages(16, 4),
                 hit_latency_cycles: 9,
             },
+            structure_caches: None,
             page_walkers: 2,
         }
     }

@@ -272,11 +272,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return None;
         };
         let at = begin.max(walker.free_from);
-        one.walkers[number].walk = Some(PageWalk {
+        let mut walk = PageWalk {
             since: at,
             at,
             ..walk
-        });
+        };
+        one.structure_caches.skip(&mut walk.walk, walk.space);
+        one.walkers[number].walk = Some(walk);
         self.go_on(number, None, outbox)
     }
 
@@ -315,7 +317,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             walk.at += self.shared.spec.l1_data.hit_latency_cycles;
             walk.asked = false;
             match walk.walk.step(entry) {
-                Step::Next => {}
+                Step::Next => one.structure_caches.remember(&walk.walk, space),
                 Step::Page(page) => return self.end_walk(number, Ok(page)),
                 Step::Fault if space == SpaceTag::IDENTITY => {
                     let (address, is_fetch, done) = (walk.walk.address(), walk.is_fetch, walk.at);

@@ -7,7 +7,7 @@ use fabric::{
 };
 use pipeline::{
     CoreSpec, FirstLevelTlbSpec, MemoryModel, NEVER, NoExtension, PagingMode, SecondLevelTlbSpec,
-    TlbPagesSpec, TranslationSpec,
+    StructureCachesSpec, TlbPagesSpec, TranslationSpec,
 };
 use riscv::elf::Image;
 use server::{Machine, RunError, ServerSpec, presets};
@@ -185,6 +185,11 @@ pub fn with_small_tlbs(page_walkers: u8, core: CoreSpec) -> CoreSpec {
             pages_1gb: pages(1, 1),
             hit_latency_cycles: 3,
         },
+        structure_caches: Some(StructureCachesSpec {
+            pde_entries: 2,
+            pdpte_entries: 1,
+            pml4e_entries: 1,
+        }),
         page_walkers,
         ..TranslationSpec::default()
     };
