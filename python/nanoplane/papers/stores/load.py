@@ -196,7 +196,7 @@ FIGURES = (
         caption=(
             "A cache in the manner of memcached and TPC-C in the manner of Silo on CARGO's server, "
             "from one core with four hardware threads to 16. Data sets are at least 64 times the "
-            "last-level cache. Rows also have throughput, misses by level, DRAM bandwidth and cycles."
+            "last-level cache. Rows also have throughput, misses by level, DRAM bandwidth, cycles."
         ),
         points=_points,
         rows=_rows,
