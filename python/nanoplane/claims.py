@@ -277,15 +277,16 @@ def by_verdict(rows: Rows) -> tuple[Rows, Rows]:
 
 def claims(paper: str | None = None) -> list[Claim]:
     """Return the claims of a paper, or of all papers."""
-    from nanoplane.papers import NAMES, modules
+    from nanoplane.papers import modules
 
+    known = modules()
     if paper is None:
-        return [claim for module in modules().values() for claim in module.CLAIMS]
-    if paper not in NAMES:
-        near = difflib.get_close_matches(paper, NAMES, 1, 0.6)
-        meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(NAMES)}"
+        return [claim for module in known.values() for claim in module.CLAIMS]
+    if paper not in known:
+        near = difflib.get_close_matches(paper, known, 1, 0.6)
+        meant = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(known)}"
         raise DescriptionError(f'no paper is called "{paper}"; {meant}')
-    return list(modules()[paper].CLAIMS)
+    return list(known[paper].CLAIMS)
 
 
 def figures_of(listed: list[Claim]) -> list[str]:

@@ -5,14 +5,16 @@ import itertools
 import json
 import math
 import re
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 import vl_convert
 
 import fake_simulator
-from nanoplane import report, store
+from nanoplane import papers, report, store
 from nanoplane.claims import (
     BY_CONSTRUCTION,
     DIFFERS,
@@ -844,3 +846,53 @@ def test_an_interval_that_reaches_zero_has_no_place_on_a_logarithmic_axis() -> N
     row = Row("s", 1.0, "Mrps", 2.0, "us", "p99", {"kind": "s"}, (-0.5, 3.0), 1, True)
     for axis, low in ((plots.logarithmic("us"), 2.0), (plots.linear("us"), -0.5)):
         assert plots._drawn_interval(row, axis) == (low, 3.0)
+
+
+# Figures of other packages.
+
+
+@pytest.fixture
+def installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Callable[[str, str], None]]:
+    """Install modules as packages with an entry point, as pip would."""
+
+    def install(name: str, value: str) -> None:
+        package = tmp_path / f"{value}-1.0.dist-info"
+        package.mkdir()
+        (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {value}\nVersion: 1.0\n")
+        (package / "entry_points.txt").write_text(f"[nanoplane.figures]\n{name} = {value}\n")
+        papers.modules.cache_clear()
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "examples" / "figures")
+    yield install
+    papers.modules.cache_clear()
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_package_adds_figures_and_claims(installed: Callable[[str, str], None]) -> None:
+    installed("own", "own_figures")
+    assert list(papers.modules()) == [*papers.NAMES, "own"]
+    figure = find("own.echo")
+    runs = figure.runs(True)
+    results = dict(zip(runs, sweep(runs.values()), strict=True))
+    assert len(figure.rows(results)) == 6
+    (claim,) = claims("own")
+    assert claim.judge(results).verdict in (REPRODUCED, DIFFERS, UNDECIDED)
+    assert "own.echo" in report.page("Title", "Text.", [(figure, figure.rows(results))], [])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("nanopu", "own_figures", 'two packages have figures that are called "nanopu"'),
+        ("own", "no_such_module", r"own of nanoplane.figures \(no_such_module\) cannot be loaded"),
+    ],
+)
+def test_a_wrong_entry_point_gets_a_sentence(
+    name: str, value: str, sentence: str, installed: Callable[[str, str], None]
+) -> None:
+    installed(name, value)
+    with pytest.raises(Failure, match=sentence):
+        figures()
