@@ -205,6 +205,8 @@ def build(
                 "-g" if debug else "-g0",
                 *([] if mechanism is None else [f"-DDATA_PLANE_NOTIFY=<{mechanism}>"]),
                 f"-I{(GUEST / 'include').resolve()}",
+                # For a mechanism that a program names and data_plane.h includes.
+                f"-iquote{source.parent.absolute()}",
                 f"-Wl,-T,{runtime / 'guest.ld'}",
                 *sorted(map(str, runtime.glob("*.S"))),
                 *sorted(map(str, runtime.glob("*.c"))),

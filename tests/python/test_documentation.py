@@ -1,6 +1,5 @@
 """Every command that the documentation shows works, and every link leads somewhere."""
 
-import json
 import os
 import re
 import shutil
@@ -93,8 +92,7 @@ def test_notebooks(
     import nbformat
 
     monkeypatch.setenv("NANOPLANE_STORE", str(store))
-    content = json.loads(notebook.read_text())
-    document = nbformat.from_dict(content)  # type: ignore[no-untyped-call]
+    document = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]
     outputs = [cell.outputs for cell in document.cells if cell.cell_type == "code"]
     assert not any(outputs), "a notebook is kept without its outputs"
     where = {"metadata": {"path": str(directory / "examples")}}

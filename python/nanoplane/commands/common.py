@@ -46,7 +46,7 @@ def _part(text: str) -> float:
 app = typer.Typer(
     name="nanoplane",
     cls=_Commands,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
