@@ -212,7 +212,11 @@ impl<M: Memory> Machine<M> {
 
     /// The instruction at an address. It may cross into memory that does not exist, or into a page
     /// that may not be executed: then the trap names the half that is missing.
-    pub(crate) fn instruction_at(&mut self, pc: u64) -> Result<Instruction, Trap> {
+    ///
+    /// # Errors
+    ///
+    /// That trap.
+    pub fn instruction_at(&mut self, pc: u64) -> Result<Instruction, Trap> {
         let half = |machine: &mut Self, address: u64| {
             let physical = machine.translate(address, Access::Fetch)?;
             let fetched = machine.memory.fetch(physical);

@@ -22,7 +22,7 @@ use riscv::elf::Image;
 use riscv::interpreter::{Machine, Memory, Step};
 use riscv::paged::{PageTable, Paged, PagedMemory};
 use riscv::threaded::Threaded;
-use riscv::{Cause, Class, Counters, Hart, Names, Operation, Trap};
+use riscv::{Cause, Class, Counters, Hart, Instruction, Names, Operation, Trap};
 
 /// Instructions of each hart in a round. A hart that spins does so to the end of its turn, so long
 /// rounds delay all that wait for others; short ones take more turns.
@@ -410,11 +410,13 @@ impl FunctionalMachine {
             }
             hart.memory.cycle = self.cycle + used;
             hart.memory.now = self.clock.time(self.cycle + used);
-            let pc = hart.pc;
+            let (pc, privilege) = (hart.pc, hart.hart.privilege);
             used += 1;
             match self.code.step(hart) {
                 Step::Trapped(trap) if hart.pc == 0 => {
-                    crash = Some((trap, pc));
+                    // It is fetched as it was before the trap, by its virtual address.
+                    hart.hart.privilege = privilege;
+                    crash = Some((trap, pc, hart.instruction_at(pc).ok()));
                     break;
                 }
                 Step::Trapped(_) => {}
@@ -449,19 +451,16 @@ impl FunctionalMachine {
             ));
         }
         match crash {
-            Some((trap, pc)) => Err(self.crashed(number, trap, pc)),
+            Some((trap, pc, fetched)) => Err(self.crashed(number, trap, pc, fetched)),
             None => Ok(used),
         }
     }
 
-    fn crashed(&mut self, hart: usize, trap: Trap, pc: u64) -> RunError {
+    fn crashed(&self, hart: usize, trap: Trap, pc: u64, fetched: Option<Instruction>) -> RunError {
         let mut registers = [0; 32];
         registers.copy_from_slice(&self.harts[hart].registers[..32]);
-        let low = self.bus.fetch(pc);
-        let high = self.bus.fetch(pc.wrapping_add(2)).unwrap_or(0);
-        let fetched = low.map(|low| u32::from(high) << 16 | u32::from(low));
         let executed = trap.cause != Cause::InstructionAccess && !trap.cause.is_interrupt();
-        let instruction = fetched.map(riscv::decode).filter(|_| executed);
+        let instruction = fetched.filter(|_| executed);
         let fault = Fault {
             hart,
             trap,

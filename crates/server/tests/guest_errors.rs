@@ -4,9 +4,10 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{models, server, with_total_store_order};
+use riscv::paging::{Entry, TABLE_BYTES};
 use server::{
-    DataPlaneSpec, ExecuteOptions, ExecuteResult, MeasureSpec, Notify, Policy, Program, RunError,
-    ServerDescription, SimulatorSpec, execute,
+    DataPlaneSpec, ExecuteOptions, ExecuteResult, Limits, MeasureSpec, Notify, Policy, Program,
+    RunError, ServerDescription, SimulatorSpec, execute, execute_functionally,
 };
 use std::sync::mpsc;
 use std::time::Duration;
@@ -80,6 +81,50 @@ fn assert_error(harts: usize, asm: Assembler, kind: &str, parts: &[&str]) {
         assert_eq!(error.kind(), kind, "{error}");
         let text = error.to_string();
         for part in parts {
+            assert!(text.contains(part), "`{part}` is missing in: {text}");
+        }
+    }
+}
+
+/// Supervisor mode executes what it may not, at an address that only its page table has.
+#[test]
+fn a_crash_shows_the_instruction_at_its_virtual_address() {
+    const TABLE: u64 = 0x8020_0000;
+    const SUPERVISOR: u64 = 1 << 11;
+    // 1 GB at 4 GB leads to that at 2 GB, which begins with the program.
+    let entry = Entry::READ | Entry::EXECUTE | Entry::VALID | Entry::ACCESSED | Entry::DIRTY;
+    let mut table = vec![0; TABLE_BYTES as usize];
+    table[4 * 8..5 * 8].copy_from_slice(&Entry::new(CODE, entry).0.to_le_bytes());
+    let mut asm = Assembler::new();
+    for (csr, value) in [
+        (SATP, 8 << 60 | TABLE / TABLE_BYTES),
+        (MSTATUS, SUPERVISOR),
+        (MEPC, (4 << 30) + 0x1000),
+    ] {
+        asm.load_immediate(T0, value);
+        asm.csr_write(csr, T0);
+    }
+    asm.mret();
+    asm.align(0x1000);
+    asm.csr_read(S3, MHARTID);
+    let program = Program {
+        elf: elf(&with_host(asm.finish(&[(TABLE, table)]), HOST)),
+        ..Program::default()
+    };
+    let mut errors: Vec<RunError> = executed(1, &program.elf)
+        .into_iter()
+        .filter_map(Result::err)
+        .collect();
+    let description = description(1, &models()[0], SimulatorSpec::default());
+    let functional = execute_functionally(&description, &program, &Limits::default(), || true);
+    errors.extend(functional.err());
+    assert_eq!(errors.len(), 3);
+    for error in errors {
+        let text = error.to_string();
+        for part in [
+            "illegal instruction at pc 0x100001000",
+            "csrrs s3, mhartid, zero",
+        ] {
             assert!(text.contains(part), "`{part}` is missing in: {text}");
         }
     }

@@ -36,6 +36,12 @@ fn quietly(test: impl FnOnce() -> Result<(), TestCaseError>) -> Result<(), TestC
     })
 }
 
+/// The number that an environment variable has, if it is set.
+pub fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("a number is expected"))
+}
+
 /// Runs `test` on `default_cases` values of `strategy`, or on `NANOPLANE_TEST_CASES` of them.
 ///
 /// The values are the same each time, so that a failure can be repeated;
@@ -45,11 +51,6 @@ pub fn check<S: Strategy>(
     strategy: &S,
     test: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
-    let variable = |name: &str| {
-        std::env::var(name)
-            .ok()
-            .map(|text| text.parse::<u64>().expect("a number is expected"))
-    };
     let cases = variable("NANOPLANE_TEST_CASES").map_or(default_cases, |cases| cases as u32);
     let seed = variable("NANOPLANE_TEST_SEED").unwrap_or(1);
     let config = Config {
