@@ -196,6 +196,14 @@ def run(
             "domain_state_bits": 172,
             "domains": [first, *({"context": context} for context in range(1, domains))],
         }
+    if "critical_region" in description["server"]:
+        # Two regions: of 8 instructions, executed nine times of ten, and of 18.
+        fields["critical_region"] = {
+            **{"regions": 2, "instructions_per_region": 13.0, "storage_bytes": 7168},
+            **{"region_instructions": [8, 18], "region_executions": [90, 10]},
+            **{"alu": 0.2, "independent_loads": 0.3, "dependent_loads": 0.4, "other": 0.1},
+            **{"coverage": 0.5, "ready_coverage": 0.7},
+        }
     return _result("run", fields)
 
 

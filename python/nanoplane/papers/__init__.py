@@ -7,7 +7,7 @@ from types import ModuleType
 
 from nanoplane.errors import Failure
 
-NAMES = ("hyperplane", "rpcvalet", "nanopu", "compare", "substrate", "stores")
+NAMES = ("hyperplane", "rpcvalet", "nanopu", "cargo", "compare", "substrate", "stores")
 """The papers, in the order in which figures and claims are listed."""
 GROUP = "nanoplane.figures"
 """The entry points of other packages: names, and modules with `FIGURES` and `CLAIMS`."""

@@ -1,0 +1,68 @@
+"""CARGO's figures: the analytical model, and what is read off identified regions."""
+
+import pytest
+
+from nanoplane import claims
+from nanoplane.papers import cargo
+from nanoplane.papers.cargo import model, regions
+from nanoplane.papers.cargo.model import Program, predict
+
+
+def test_few_threads_never_wait() -> None:
+    # One access in four instructions of a cycle each. A thread of one has all 4096 KB: the hit rate
+    # is 1 - (4096 / 50 + 1) ** -0.5 = 0.89018.
+    program = Program(instructions=4000, memory_part=0.25, cycles=1.0)
+    hit_rate = 1 - (4096 / 50 + 1) ** -0.5
+    access = 30 * hit_rate + 180 * (1 - hit_rate)
+    alone = predict(program, 1)
+    assert hit_rate == pytest.approx(0.89018, abs=1e-5)
+    assert alone.core_us == pytest.approx(4000 * (1 + 0.25 * access) / 4000)
+    assert alone.latency_us == pytest.approx(alone.core_us)
+    assert alone.queue_percent == pytest.approx(0, abs=1e-9)
+    assert alone.throughput_mrps == pytest.approx(1 / alone.core_us)
+
+
+def test_many_threads_share_what_the_cores_can_execute() -> None:
+    # Four cores at 4 GHz execute 16 instructions a ns, which are 4 requests of 4000 a us.
+    program = Program(instructions=4000, memory_part=0.25, cycles=1.0)
+    many = predict(program, 10_000)
+    assert many.throughput_mrps == pytest.approx(4.0)
+    assert many.latency_us == pytest.approx(2500)
+    # Twice as many wait twice as long.
+    assert predict(program, 20_000).latency_us == pytest.approx(5000)
+
+
+def test_the_models_parameters_are_those_of_a_request() -> None:
+    stack = {"base": 400, "execution": 100, "memory": 900, "store_buffer": 100, "halted": 5000}
+    core = {
+        **{"instructions": 1000, "data_hits": 200, "data_misses": 50, "forwarded_loads": 10},
+        **{"stores": 40, "stack": stack},
+    }
+    measured = model.measured({"cores": [core, core], "delivered": 4})
+    assert measured == Program(instructions=500, memory_part=0.3, cycles=0.5)
+
+
+def test_half_of_the_executions() -> None:
+    identified = {
+        "regions": 4,
+        "region_instructions": [6, 10, 20, 40],
+        # The first has 40 of 100, the first two 70.
+        "region_executions": [40, 30, 20, 10],
+    }
+    count, size = regions.half(identified)
+    assert (count, size) == (2, 8)
+
+
+def test_every_number_that_the_paper_claims_is_listed() -> None:
+    listed = claims.claims("cargo")
+    assert len({claim.id for claim in listed}) == len(listed)
+    by_figure = {claim.id.split(".")[1] for claim in listed}
+    tables, figures = {"table1", "table2", "table3"}, {"2", "4", "5", "7", *map(str, range(11, 22))}
+    assert tables <= by_figure
+    assert figures - {"18"} <= by_figure  # Figure 18 has no number in the text.
+    # What cannot be run says why.
+    assert all(claim.measure is not None or claim.why for claim in listed)
+    assert {figure.name for figure in cargo.FIGURES} == {
+        *("cargo.2", "cargo.table2", "cargo.5", "cargo.11", "cargo.12")
+    }
+    assert set(model.MEMORY_PARTS).isdisjoint(model.IDLE_PARTS)
