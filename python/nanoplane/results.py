@@ -300,13 +300,15 @@ class CriticalRegionStatistics(TypedDict):
     result_registers: int
     """Likewise: results of the instructions that begin chains."""
     right_values: int
-    """Predicted values of registers that were right when harts executed the last region."""
+    """Predicted values of the last region's registers that were right, each time that a hart
+    executed the region's instruction that reads the register as a root, or makes it as a result.
+    """
     stack_registers: int
     """Likewise: addresses of the stack and of frames."""
     storage_bytes: int
     """Bytes of the structures beside each core."""
     wrong_values: int
-    """Predicted values of registers that were wrong then."""
+    """Predicted values that were wrong then."""
 
 
 class Drift(TypedDict):

@@ -78,6 +78,7 @@ def test_what_is_identified_adds_up() -> None:
     assert sum(found[kind] for kind in kinds) == pytest.approx(1)
     assert 0 < found["coverage"] <= found["ready_coverage"] <= 1
     assert found["ready_instructions"] >= sum(sizes) / found["epochs"]
+    assert found["right_values"] > 0
     # Nobody returns anything that could be matched.
     assert found["computed_registers"] == 0
     # crates/critical-region/src/storage.rs: one hart, and three more.

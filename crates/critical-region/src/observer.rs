@@ -1,9 +1,12 @@
 //! The identification hardware of a core, as a probe of its harts, and what is counted of it.
 
+use crate::convention::operands;
 use crate::identification::{Epoch, Identification, Sizes, misses_second_level};
 use crate::region::{Kind, Region};
+use crate::register_map::Producer;
 use crate::register_state::RegisterState;
 use pipeline::{Executed, Probe};
+use riscv::Register;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -34,7 +37,8 @@ pub struct Counts {
     pub ready: u64,
     /// Ready instructions at the ends of epochs, with or without ready registers.
     pub ready_instructions: u64,
-    /// Values of registers that the last region began with and that were right.
+    /// Predicted values of the last region's registers that were right where harts read them as
+    /// roots, or made them as results.
     pub right_values: u64,
     /// Those that were wrong.
     pub wrong_values: u64,
@@ -119,11 +123,20 @@ impl Observer {
         {
             distinct.executions += 1;
         }
-        // What roots hold is seen where the region begins; a result, where it is computed.
+        // A root's value is seen where an instruction reads it as one, a result's where it is made.
+        let map = self.identification.register_map(thread);
+        let reads = operands(&executed.instruction).into_iter().flatten();
+        let reads: Vec<Register> = reads
+            .flatten()
+            .filter(|&register| map.producer(register) == Producer::Dead)
+            .collect();
         for live_in in &region.registers {
+            let register = live_in.register;
             let actual = match live_in.root {
-                Some(_) if place == 0 => self.identification.value(thread, live_in.register),
-                None if instruction.given && instruction.instruction.rd == live_in.register => {
+                Some(_) if !instruction.given && reads.contains(&register) => {
+                    self.identification.value(thread, register)
+                }
+                None if instruction.given && instruction.instruction.rd == register => {
                     executed.value
                 }
                 _ => None,

@@ -70,9 +70,10 @@ pub struct Statistics {
     pub result_registers: u64,
     /// Which of these registers user routines compute for each packet (READY-DYN).
     pub computed_registers: u64,
-    /// Predicted values of registers that were right when harts executed the last region.
+    /// Predicted values of the last region's registers that were right, each time that a hart
+    /// executed the region's instruction that reads the register as a root, or makes it as a result.
     pub right_values: u64,
-    /// Predicted values of registers that were wrong then.
+    /// Predicted values that were wrong then.
     pub wrong_values: u64,
     /// Entries of the context instruction cache that made room for others.
     pub evictions: u64,
