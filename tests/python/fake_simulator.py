@@ -186,6 +186,9 @@ def run(
         fields["by_kind"] = {"get": timed}
         if description["traffic"]["operations"]["scans"]:
             fields["by_kind"]["scan"] = {**timed, "service_ns": {"mean": 10_000 * cores / peak}}
+    if (description["traffic"].get("work") or {}).get("long_ns"):
+        timed = {name: fields[name] for name in ("latency_ns", "service_ns", "service_histogram")}
+        fields["by_kind"] = {"short": timed, "long": timed}
     if description["data_plane"]["notify"] == "rpcvalet":
         # All requests are the first domain's.
         measured = {name: fields[name] for name in ("throughput_mrps", "latency_ns")}

@@ -126,7 +126,7 @@ impl Queue {
 struct Writing {
     queue: u32,
     item: u64,
-    /// See [`ItemKind::kind_of`].
+    /// See [`Packets::kind_of`].
     kind: u8,
     packet_bytes: u32,
     lines_left: u32,
@@ -484,7 +484,9 @@ impl IoSource {
         self.writing[usize::from(producer)] = Writing {
             queue: number,
             item,
-            kind: self.items.kind_of(&self.slot[SLOT_HEADER_BYTES as usize..]),
+            kind: self
+                .packets
+                .kind_of(self.items, &self.slot[SLOT_HEADER_BYTES as usize..]),
             packet_bytes,
             lines_left: self.slot.len().div_ceil(LINE_BYTES) as u32,
         };

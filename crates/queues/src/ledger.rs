@@ -107,7 +107,7 @@ pub struct ItemRecord {
 #[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Inside {
     item: u64,
-    /// See [`ItemKind::kind_of`](workload::ItemKind).
+    /// See [`Packets::kind_of`](workload::Packets::kind_of).
     kind: u8,
     /// How many items had arrived at the source when this one was in its queue, and how many of
     /// them were under way.

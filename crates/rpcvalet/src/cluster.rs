@@ -117,7 +117,7 @@ struct Node {
 struct Slot {
     in_use: bool,
     item: u64,
-    /// See [`ItemKind::kind_of`].
+    /// See [`Packets::kind_of`].
     kind: u8,
     /// When a core has posted the replenish, and when it had posted the one before.
     posted_at: Option<(Time, Time)>,
@@ -479,7 +479,9 @@ impl Cluster {
         message.resize(SLOT_HEADER_BYTES as usize, 0);
         self.packets.append_next(&mut message);
         let packet_bytes = message.len() as u64 - u64::from(SLOT_HEADER_BYTES);
-        let kind = self.items.kind_of(&message[SLOT_HEADER_BYTES as usize..]);
+        let kind = self
+            .packets
+            .kind_of(self.items, &message[SLOT_HEADER_BYTES as usize..]);
         let state = &mut self.slots[place];
         state.in_use = true;
         state.kind = kind;

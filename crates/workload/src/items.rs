@@ -3,6 +3,7 @@
 use crate::Random;
 use crate::operations::{self, Operations};
 use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, checksum, udp_checksum};
+use crate::work;
 
 /// What a program's items are. The program says so before it starts the device (`enum io_items` in
 /// `guest/include/io.h`).
@@ -62,7 +63,7 @@ impl ItemKind {
     }
 
     /// The kind of an item of this kind, by which results are told apart.
-    pub fn kind_of(self, item: &[u8]) -> u8 {
+    pub(crate) fn kind_of(self, item: &[u8]) -> u8 {
         match self {
             ItemKind::Operations => operations::kind_of(item),
             _ => u8::MAX,
@@ -73,7 +74,7 @@ impl ItemKind {
     pub fn kind_name(self, kind: u8) -> Option<&'static str> {
         match self {
             ItemKind::Operations => operations::kind_name(kind),
-            _ => None,
+            _ => work::kind_name(kind),
         }
     }
 }

@@ -281,6 +281,12 @@ impl Packets {
         Ok(())
     }
 
+    /// The kind of an item of a program that takes `items`, by which results are told apart.
+    pub fn kind_of(&self, items: ItemKind, item: &[u8]) -> u8 {
+        let by_time = self.work.as_ref().and_then(|work| work.kind_of(item));
+        by_time.unwrap_or_else(|| items.kind_of(item))
+    }
+
     /// How many frames of the capture file were skipped.
     pub fn skipped_frames(&self) -> u64 {
         self.skipped_frames

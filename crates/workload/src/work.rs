@@ -9,6 +9,9 @@ use spec::{SpecError, Under, require};
 /// What the payload of a UDP packet begins with; the nanoseconds follow in four bytes, the most
 /// significant first (`guest/programs/synthetic.c`).
 const TEXT: &[u8; 4] = b"work";
+/// Where the payload begins.
+const PAYLOAD: usize = IPV4_HEADER_BYTES + UDP_HEADER_BYTES;
+
 /// How long programs that do synthetic work are to take for each item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -24,6 +27,22 @@ pub struct WorkSpec {
     pub mean_ns: Option<f64>,
     /// How what comes on top is distributed.
     pub service_times: ServiceTimes,
+    /// Items that take so many nanoseconds or more are of the kind `long` in results, and all others
+    /// of the kind `short`. Without it there are no kinds.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub long_ns: Option<f64>,
+}
+
+/// The kinds of items by their time, by the numbers from [`FIRST_KIND`] on.
+const KINDS: [&str; 2] = ["short", "long"];
+/// Behind those of operations.
+const FIRST_KIND: u8 = 128;
+
+/// The name of a kind by its number.
+pub(crate) fn kind_name(kind: u8) -> Option<&'static str> {
+    let place = kind.checked_sub(FIRST_KIND)?;
+    KINDS.get(usize::from(place)).copied()
 }
 
 impl WorkSpec {
@@ -49,6 +68,7 @@ impl WorkSpec {
             base_ns: self.base_ns,
             scale,
             distribution,
+            long_ns: self.long_ns,
             random,
         })
     }
@@ -63,6 +83,8 @@ pub struct Work {
     scale: f64,
     #[state(fixed)]
     distribution: Distribution,
+    #[state(fixed)]
+    long_ns: Option<f64>,
     random: Random,
 }
 
@@ -72,11 +94,19 @@ impl Work {
     pub(crate) fn write_next(&mut self, packet: &mut [u8]) {
         let time_ns = self.base_ns + self.scale * self.distribution.draw(&mut self.random);
         let time_ns = time_ns.round().min(f64::from(u32::MAX)) as u32;
-        let payload = &mut packet[IPV4_HEADER_BYTES + UDP_HEADER_BYTES..];
+        let payload = &mut packet[PAYLOAD..];
         payload[..4].copy_from_slice(TEXT);
         payload[4..8].copy_from_slice(&time_ns.to_be_bytes());
         let checksum = udp_checksum(packet);
         packet[IPV4_HEADER_BYTES + 6..][..2].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// The kind of a packet into which a time has been written, if items have kinds.
+    pub(crate) fn kind_of(&self, packet: &[u8]) -> Option<u8> {
+        let long_ns = self.long_ns?;
+        let time = packet[PAYLOAD + TEXT.len()..].first_chunk()?;
+        let is_long = f64::from(u32::from_be_bytes(*time)) >= long_ns;
+        Some(FIRST_KIND + u8::from(is_long))
     }
 }
 
@@ -102,6 +132,7 @@ mod tests {
             base_ns: 300.0,
             mean_ns: Some(300.0),
             service_times,
+            long_ns: None,
         }
     }
 
@@ -127,6 +158,28 @@ mod tests {
         // Of 300 ns and more on top, 1 / e: four standard deviations of 0.0022.
         let long = times.iter().filter(|&&time| time >= 600.0).count() as f64 / 5e4;
         assert!((long - (-1.0f64).exp()).abs() < 0.009, "{long}");
+    }
+
+    /// Exponential times on top of 300 ns: the kind follows from what the packet says.
+    #[test]
+    fn times_can_tell_kinds_apart() {
+        let mut generated = packets(&WorkSpec {
+            long_ns: Some(600.0),
+            ..spec(ServiceTimes::Exponential)
+        });
+        let mut seen = [0; 2];
+        for _ in 0..1000 {
+            let mut packet = Vec::new();
+            generated.append_next(&mut packet);
+            let time_ns = u32::from_be_bytes(packet[32..36].try_into().unwrap());
+            let kind = generated.kind_of(ItemKind::Packets, &packet);
+            let expected = if time_ns >= 600 { "long" } else { "short" };
+            assert_eq!(ItemKind::Packets.kind_name(kind), Some(expected));
+            seen[usize::from(time_ns >= 600)] += 1;
+        }
+        assert!(seen[0] > 500 && seen[1] > 300, "{seen:?}");
+        let plain = packets(&spec(ServiceTimes::Fixed));
+        assert_eq!(plain.kind_of(ItemKind::Packets, &[0; 64]), u8::MAX);
     }
 
     #[test]
