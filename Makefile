@@ -101,10 +101,10 @@ docs: build
 	  python/nanoplane/results.py
 	cargo run --quiet --profile test --locked --package server --example memory_map
 
-# Without a network: fonts, scripts and the search's index are in the pages.
+# Nothing is fetched from elsewhere; search needs a web server, as Python has one.
 site: $(VENV)/tools
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo 'written: out/site/start.html'
+	@echo 'written: out/site/start.html; to search, too: python3 -m http.server --directory out/site'
 
 # What pyproject.toml pins, for every supported Python and platform.
 lock:
