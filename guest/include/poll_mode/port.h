@@ -28,6 +28,7 @@
 #include <mmio.h>
 #include <poll_mode/mbuf.h>
 #include <runtime.h>
+#include <stddef.h>
 
 enum {
   MAX_ETHPORTS = 2,
@@ -36,6 +37,9 @@ enum {
   TX_COMP_THRESH = 32,  /**< A work request is completed for as many packets at least. */
   TX_SESSION = 30,      /**< Packets of a work request: eight blocks of it. */
   TX_BLOCKS = 8,
+  RX_VEC_AT_ONCE = 4,      /**< Completions that the vector driver looks at. */
+  RX_VEC_REPL_THRESH = 64, /**< It gives so many buffers at a time, or a quarter of a queue's. */
+  RX_VEC_MAX_BURST = 64,
 };
 
 /** From the network's order to the hart's, and back: Zbb's rev8, as x86 has bswap. */
@@ -47,20 +51,35 @@ static inline uint64_t be64(uint64_t value) {
 static inline uint32_t be32(uint32_t value) { return (uint32_t)(be64(value) >> 32); }
 static inline uint16_t be16(uint16_t value) { return (uint16_t)(be64(value) >> 48); }
 
-/** A receive queue. */
+/** A receive queue. What a poll reads is in the lines in which DPDK 18.11 has it (struct
+ * mlx5_rxq_data): of the nine lines five, and those of an array of pointers. */
 struct rx_queue {
-  volatile struct cqe *cqes;
-  struct mbuf **elts; /**< The buffer of each work request. */
-  struct wqe_segment *wqes;
-  uint32_t cq_ci; /**< Completions that were taken, ... */
-  uint32_t rq_ci; /**< ... and buffers that were given. */
-  uint32_t mask;  /**< Work requests, and completions, less 1. */
   uint32_t log_entries;
-  volatile uint32_t *rq_db, *cq_db; /**< The doorbell records. */
+  uint32_t mask;            /**< Work requests, and completions, less 1. */
+  volatile uint32_t *rq_db; /**< The doorbell record of the work requests, ... */
+  volatile uint32_t *cq_db; /**< ... and that of the completions. */
+  uint32_t cq_ci;           /**< Completions that were taken, ... */
+  uint32_t rq_ci;           /**< ... and buffers that were given. */
+  uint32_t repl_thresh;     /**< The vector driver gives buffers when it has so many slots. */
+  uint16_t port;
+  uint8_t memory_regions[240 - 38];
+  struct wqe_segment *wqes; /**< At 240. */
+  volatile struct cqe *cqes;
+  uint64_t compressed[2];
+  struct mbuf **elts; /**< At 272: the buffer of each work request, and four times `fake`. */
   struct mempool *pool;
-  uint64_t port;
   uint64_t packets, errors, no_mbuf; /**< Counted. */
+  uint64_t unused[4];
+  uint64_t rearm; /**< At 344: what a buffer that has come begins with. */
+  uint64_t unused_too[4];
+  struct mbuf fake; /**< At 384. */
+  uint64_t unused_as_well[2];
+  uint32_t tunnel; /**< At 528. */
 } __cache_aligned;
+_Static_assert(offsetof(struct rx_queue, wqes) == 240 && offsetof(struct rx_queue, elts) == 272 &&
+                   offsetof(struct rx_queue, rearm) == 344 &&
+                   offsetof(struct rx_queue, tunnel) == 528,
+               "the fields are in the lines in which DPDK 18.11 has them");
 
 /** A send queue. */
 struct tx_queue {
@@ -84,13 +103,24 @@ struct tx_queue {
   uint32_t comp_pi;
 } __cache_aligned;
 
+/** What takes packets from a queue: `nb_pkts` at most. */
+typedef uint16_t (*rx_pkt_burst_t)(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t nb_pkts);
+
 struct eth_dev {
+  rx_pkt_burst_t rx_pkt_burst; /**< The receive function of the driver. */
   uint32_t nb_rx_queues, nb_tx_queues;
   struct rx_queue *rx_queues[MAX_QUEUES];
   struct tx_queue *tx_queues[MAX_QUEUES];
 };
 
 static struct eth_dev eth_devices[MAX_ETHPORTS];
+
+/** Device arguments, set before queues are. `rx_vec_en` chooses the receive function that takes
+ * four completions at a time, as the argument of this name does in DPDK, where it is 1 by default.
+ */
+static struct eth_devargs {
+  int rx_vec_en;
+} eth_devargs;
 
 static inline uint32_t log_of(uint32_t entries) { return (uint32_t)__builtin_ctz(entries); }
 
@@ -126,6 +156,54 @@ static inline void rx_rearm(struct rx_queue *rxq) {
   rxq->rq_ci += RX_REARM_THRESH;
 }
 
+/* The scalar receive function: one completion at a time. */
+static uint16_t rx_burst(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t nb_pkts) {
+  uint32_t ci = rxq->cq_ci;
+  uint16_t count = 0;
+  while (count < nb_pkts) {
+    volatile struct cqe *cqe = &rxq->cqes[ci & rxq->mask];
+    uint8_t owner = cqe->owner;
+    if ((owner & 1) != (ci >> rxq->log_entries & 1) || owner >> 4 == CQE_INVALID)
+      break;
+    if (count == 0)
+      io_rmb(); /* The rest of what is there is not older than its owner. */
+    struct mbuf *mbuf = rxq->elts[ci & rxq->mask];
+    prefetch0(rxq->elts[(ci + 1) & rxq->mask]);
+    ci++;
+    if (unlikely(owner >> 4 != CQE_RECEIVED)) {
+      rxq->errors++;
+      pktmbuf_free(mbuf);
+      continue;
+    }
+    uint32_t bytes = be32(cqe->byte_count);
+    mbuf->data_off = PKTMBUF_HEADROOM;
+    mbuf->refcnt = 1;
+    mbuf->nb_segs = 1;
+    mbuf->port = rxq->port;
+    mbuf->ol_flags = PKT_RX_RSS_HASH;
+    mbuf->pkt_len = bytes;
+    mbuf->data_len = (uint16_t)bytes;
+    mbuf->hash_rss = be32(cqe->hash);
+    rx_pkts[count++] = mbuf;
+  }
+  if (ci == rxq->cq_ci)
+    return 0;
+  rxq->cq_ci = ci;
+  rxq->packets += count;
+  while (rxq->rq_ci - ci <= rxq->mask + 1 - RX_REARM_THRESH) {
+    uint32_t before = rxq->rq_ci;
+    rx_rearm(rxq);
+    if (rxq->rq_ci == before)
+      break;
+  }
+  io_wmb(); /* What has been read and written is so before the interface knows of it. */
+  *rxq->cq_db = be32(ci);
+  *rxq->rq_db = be32(rxq->rq_ci);
+  return count;
+}
+
+#include <poll_mode/rx_vec.h>
+
 /** A receive queue of `nb_desc` buffers, a power of two of RX_REARM_THRESH or more. Returns 0, or
  * -1 if that cannot be or the pool has not so many. */
 static inline int eth_rx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_desc,
@@ -135,7 +213,7 @@ static inline int eth_rx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_
   struct rx_queue *rxq = aligned_alloc(CACHE_LINE_SIZE, sizeof *rxq);
   *rxq = (struct rx_queue){
       .cqes = completions_alloc(nb_desc),
-      .elts = aligned_alloc(CACHE_LINE_SIZE, nb_desc * sizeof(struct mbuf *)),
+      .elts = aligned_alloc(CACHE_LINE_SIZE, (nb_desc + RX_VEC_AT_ONCE) * sizeof(struct mbuf *)),
       .wqes = page_alloc(nb_desc * sizeof(struct wqe_segment)),
       .mask = nb_desc - 1,
       .log_entries = log_of(nb_desc),
@@ -143,7 +221,11 @@ static inline int eth_rx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_
       .cq_db = aligned_alloc(CACHE_LINE_SIZE, CACHE_LINE_SIZE),
       .pool = pool,
       .port = port,
+      .repl_thresh = min_of(nb_desc / 4, RX_VEC_REPL_THRESH),
+      .rearm = PKTMBUF_HEADROOM | 1ul << 16 | 1ul << 32 | (uint64_t)port << 48,
   };
+  for (uint32_t place = 0; place < RX_VEC_AT_ONCE; place++)
+    rxq->elts[nb_desc + place] = &rxq->fake;
   for (uint32_t place = 0; place < nb_desc; place++)
     rxq->wqes[place].bytes = be32(pool->data_room_size - PKTMBUF_HEADROOM);
   while (rxq->rq_ci < nb_desc) {
@@ -154,6 +236,7 @@ static inline int eth_rx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_
   }
   *rxq->rq_db = be32(rxq->rq_ci);
   eth_devices[port].rx_queues[queue] = rxq;
+  eth_devices[port].rx_pkt_burst = eth_devargs.rx_vec_en ? rx_burst_vec : rx_burst;
   return 0;
 }
 
@@ -223,49 +306,8 @@ static inline void eth_dev_start(uint16_t port) {
 /** Takes up to `nb_pkts` packets that have come; returns how many. */
 static inline uint16_t eth_rx_burst(uint16_t port, uint16_t queue, struct mbuf **rx_pkts,
                                     uint16_t nb_pkts) {
-  struct rx_queue *rxq = eth_devices[port].rx_queues[queue];
-  uint32_t ci = rxq->cq_ci;
-  uint16_t count = 0;
-  while (count < nb_pkts) {
-    volatile struct cqe *cqe = &rxq->cqes[ci & rxq->mask];
-    uint8_t owner = cqe->owner;
-    if ((owner & 1) != (ci >> rxq->log_entries & 1) || owner >> 4 == CQE_INVALID)
-      break;
-    if (count == 0)
-      io_rmb(); /* The rest of what is there is not older than its owner. */
-    struct mbuf *mbuf = rxq->elts[ci & rxq->mask];
-    prefetch0(rxq->elts[(ci + 1) & rxq->mask]);
-    ci++;
-    if (unlikely(owner >> 4 != CQE_RECEIVED)) {
-      rxq->errors++;
-      pktmbuf_free(mbuf);
-      continue;
-    }
-    uint32_t bytes = be32(cqe->byte_count);
-    mbuf->data_off = PKTMBUF_HEADROOM;
-    mbuf->refcnt = 1;
-    mbuf->nb_segs = 1;
-    mbuf->port = port;
-    mbuf->ol_flags = PKT_RX_RSS_HASH;
-    mbuf->pkt_len = bytes;
-    mbuf->data_len = (uint16_t)bytes;
-    mbuf->hash_rss = be32(cqe->hash);
-    rx_pkts[count++] = mbuf;
-  }
-  if (ci == rxq->cq_ci)
-    return 0;
-  rxq->cq_ci = ci;
-  rxq->packets += count;
-  while (rxq->rq_ci - ci <= rxq->mask + 1 - RX_REARM_THRESH) {
-    uint32_t before = rxq->rq_ci;
-    rx_rearm(rxq);
-    if (rxq->rq_ci == before)
-      break;
-  }
-  io_wmb(); /* What has been read and written is so before the interface knows of it. */
-  *rxq->cq_db = be32(ci);
-  *rxq->rq_db = be32(rxq->rq_ci);
-  return count;
+  struct eth_dev *dev = &eth_devices[port];
+  return dev->rx_pkt_burst(dev->rx_queues[queue], rx_pkts, nb_pkts);
 }
 
 /* Frees the buffers of packets that have been sent. */

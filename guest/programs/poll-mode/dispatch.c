@@ -32,6 +32,7 @@ void prepare(void) {
   hiccup_ns = (uint64_t)io_parameter("hiccup_ns", 0);
   hiccup_below = (uint64_t)(io_parameter("hiccup_part", 0.01) * 4294967296.0);
   burst = (unsigned)io_parameter("burst", 32);
+  eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
   threads = (unsigned)io_parameter("threads", 1);
   uint32_t slots = (uint32_t)io_parameter("ring", 1024);
   uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);

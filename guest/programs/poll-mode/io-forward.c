@@ -4,24 +4,30 @@
  * queue of its own.
  *
  * Parameters: `queues` (receive queues, 1), `cores` (1), `burst` (32), `descriptors` (of each
- * queue, 512), `polls` (exit after so many polls of each core and print how long they took; 0:
- * never).
+ * queue, 512), `rx_vec_en` (1: receive by four completions at a time, 0), `polls` (exit after so
+ * many polls of each core and print how long they took; 0: never), and those of windows
+ * (poll_mode/window.h), which the first core measures.
  */
 #include <io.h>
 #include <poll_mode/port.h>
+#include <poll_mode/window.h>
 #include <stdio.h>
 
 enum { MAX_BURST = 64 };
 
 static unsigned queues, cores, burst;
 static uint64_t polls;
+static struct window window;
+static int is_measured;
 
 void prepare(void) {
   lcore_begin(0);
   queues = (unsigned)io_parameter("queues", 1);
   cores = (unsigned)io_parameter("cores", 1);
   burst = (unsigned)io_parameter("burst", 32);
+  eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
   polls = (uint64_t)io_parameter("polls", 0);
+  is_measured = window_prepare(&window);
   uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);
   if (cores < 1 || cores > harts || queues < cores || burst < 1 || burst > MAX_BURST)
     fail(
@@ -45,25 +51,33 @@ int hart_main(int hart) {
     return 0;
   lcore_begin(hart);
   struct mbuf *pkts[MAX_BURST];
-  uint64_t polled = 0, begin = rdtsc();
+  struct work work = {0};
+  int measures = is_measured && core == 0;
+  uint64_t begin = rdtsc();
   for (;;) {
     for (unsigned queue = core; queue < queues; queue += cores) {
       uint16_t received = eth_rx_burst(0, (uint16_t)queue, pkts, (uint16_t)burst);
-      polled++;
-      if (received)
+      work.polls++;
+      if (received) {
+        work.packets += received;
         eth_tx_or_drop(1, (uint16_t)core, pkts, received);
+      }
     }
-    if (polls && polled >= polls) {
+    if (polls && work.polls >= polls) {
       uint64_t cycles = rdtsc() - begin;
-      printf("%lu polls of %u queues took %lu cycles\n", polled, queues, cycles);
+      printf("%lu polls of %u queues took %lu cycles\n", work.polls, queues, cycles);
       return 0;
     }
+    if (measures && window_update(&window, &work))
+      return 0;
   }
 }
 
 int main(void) {
   eth_dev_start(0);
   eth_dev_start(1);
+  if (is_measured)
+    window_start(&window, get_tsc_hz());
   harts_release();
   return hart_main(0);
 }

@@ -4,20 +4,29 @@
  * to the Ethernet address that it came from.
  *
  * Parameters: `queues` (receive queues, 1), `cores` (1), `routes` (16384, of 24 bits each, from
- * 64.0.0.0 on), `burst` (32), `descriptors` (of each queue, 512), `measured` (if it is not 0, the
- * first core prints after so many packets how many cycles it has spent on packets and on polling,
- * as the text of spin-polling data planes does in its Figure 5).
+ * 64.0.0.0 on), `burst` (32), `descriptors` (of each queue, 512), `rx_vec_en` (1: receive by four
+ * completions at a time, 0), those of windows (poll_mode/window.h), which `timed_core` (0)
+ * measures, `classify` (1: it also counts the cycles of polls that bring packets and of these
+ * packets, as in Figure 5 of the study of spinning data planes, 0), and `beside` (what the second
+ * hardware thread of the first core runs: 1: multiplication of matrices, 2: the mix of kernels, 0:
+ * nothing) and `instead` (the same for the first one in place of routing, 0).
  */
 #include <frames.h>
 #include <io.h>
+#include <kernels/matrix_multiplication.h>
+#include <kernels/mix.h>
 #include <poll_mode/lpm.h>
 #include <poll_mode/port.h>
+#include <poll_mode/window.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { MAX_BURST = 64, PREFETCH_OFFSET = 3, FIRST_ROUTE = 0x40000000 };
 
 static unsigned queues, cores, burst;
-static uint64_t measured;
+static int classifies, is_measured, beside, instead;
+static unsigned timed_core;
+static struct window window;
 static struct lpm *lpm;
 
 void prepare(void) {
@@ -25,13 +34,23 @@ void prepare(void) {
   queues = (unsigned)io_parameter("queues", 1);
   cores = (unsigned)io_parameter("cores", 1);
   burst = (unsigned)io_parameter("burst", 32);
-  measured = (uint64_t)io_parameter("measured", 0);
+  eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
+  is_measured = window_prepare(&window);
+  classifies = io_parameter("classify", 0) != 0;
+  beside = (int)io_parameter("beside", 0);
+  instead = (int)io_parameter("instead", 0);
+  timed_core = (unsigned)io_parameter("timed_core", 0);
   uint32_t routes = (uint32_t)io_parameter("routes", 16384);
   uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);
   if (cores < 1 || cores > harts || queues < cores || burst < 1 || burst > MAX_BURST)
     fail(
         "There are %lu harts; cores must be 1 to that, queues at least as many, and burst 1 to %d.",
         harts, MAX_BURST);
+  if (beside < 0 || beside > 2 || instead < 0 || instead > 3 || (beside && harts == server_cores))
+    fail("beside must be 0 to 2, instead 0 to 3, and beside needs two hardware threads of a core "
+         "(server.core.threads).");
+  if (beside == 2 || instead == 2)
+    mix_prepare();
   lpm = lpm_create(1);
   for (uint32_t route = 0; route < routes; route++)
     lpm_add(lpm, FIRST_ROUTE + (route << 8), 24, 1);
@@ -60,18 +79,35 @@ static inline int route(struct mbuf *mbuf) {
   return (int)next_hop;
 }
 
+/* Runs a kernel for ever, if it is one. */
+static void run_kernel(int kernel) {
+  if (kernel == 1)
+    multiply_matrices();
+  if (kernel == 2)
+    run_mix();
+}
+
 int hart_main(int hart) {
   unsigned core = (unsigned)hart;
+  if (core == 0 && instead) {
+    run_kernel(instead);
+    return 0;
+  }
+  if (core == server_cores)
+    run_kernel(beside);
   if (core >= cores)
     return 0;
   lcore_begin(hart);
   struct mbuf *pkts[MAX_BURST];
-  uint64_t packets = 0, dropped = 0, useful = 0, begin = rdtsc();
-  int measures = measured != 0 && core == 0;
+  struct work work = {0};
+  int measures = is_measured && core == timed_core;
+  if (measures)
+    window_start(&window, get_tsc_hz());
   for (;;) {
     for (unsigned queue = core; queue < queues; queue += cores) {
-      uint64_t before = measures ? rdtsc() : 0;
+      uint64_t before = classifies ? rdtsc() : 0;
       uint16_t received = eth_rx_burst(0, (uint16_t)queue, pkts, (uint16_t)burst);
+      work.polls++;
       if (received == 0)
         continue;
       for (unsigned place = 0; place < min_of(received, PREFETCH_OFFSET); place++)
@@ -81,24 +117,18 @@ int hart_main(int hart) {
         if (place + PREFETCH_OFFSET < received)
           prefetch0(pktmbuf_mtod(pkts[place + PREFETCH_OFFSET], void *));
         struct mbuf *mbuf = pkts[place];
-        if (likely(route(mbuf) >= 0)) {
+        if (likely(route(mbuf) >= 0))
           pkts[routed++] = mbuf;
-        } else {
+        else
           pktmbuf_free(mbuf);
-          dropped++;
-        }
       }
       eth_tx_or_drop(1, (uint16_t)core, pkts, routed);
-      packets += received;
-      if (measures)
-        useful += rdtsc() - before;
+      work.packets += received;
+      if (classifies)
+        work.useful += rdtsc() - before;
     }
-    if (measures && packets >= measured) {
-      uint64_t cycles = rdtsc() - begin;
-      printf("%lu packets, %lu dropped: %lu cycles on packets, %lu on polling\n", packets, dropped,
-             useful, cycles - useful);
-      measures = 0;
-    }
+    if (measures && window_update(&window, &work))
+      exit(0);
   }
 }
 
@@ -106,5 +136,7 @@ int main(void) {
   eth_dev_start(0);
   eth_dev_start(1);
   harts_release();
-  return hart_main(0);
+  hart_main(0);
+  for (;;) /* The timed core ends the program. */
+    __asm__ volatile("wfi");
 }

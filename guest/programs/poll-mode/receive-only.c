@@ -19,6 +19,7 @@ void prepare(void) {
   packets = (uint64_t)io_parameter("packets", 20000);
   warmup = (uint64_t)io_parameter("warmup", 2000);
   burst = (unsigned)io_parameter("burst", 32);
+  eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
   uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);
   if (burst < 1 || burst > MAX_BURST)
     fail("burst must be 1 to %d.", MAX_BURST);
