@@ -278,7 +278,9 @@ def test_every_run_can_be_longer_but_those_of_programs() -> None:
         for point, run in list(figure.points(True).items())[::7]:
             longer = run.longer(4)
             if longer is None:
-                assert figure.name in programs, point
+                # Queues to which nothing comes have no requests.
+                polls = figure.name.startswith("spin-to-win.")
+                assert figure.name in programs or polls, point
                 continue
             key = "queueing.requests" if run.description.is_queueing else "measure.requests"
             assert longer.description.get(key) == 4 * run.description.get(key)

@@ -7,7 +7,16 @@ from types import ModuleType
 
 from nanoplane.errors import Failure
 
-NAMES = ("hyperplane", "rpcvalet", "nanopu", "cargo", "compare", "substrate", "stores")
+NAMES = (
+    "hyperplane",
+    "rpcvalet",
+    "nanopu",
+    "spin-to-win",
+    "cargo",
+    "compare",
+    "substrate",
+    "stores",
+)
 """The papers, in the order in which figures and claims are listed."""
 GROUP = "nanoplane.figures"
 """The entry points of other packages: names, and modules with `FIGURES` and `CLAIMS`."""
@@ -19,7 +28,8 @@ def modules() -> dict[str, ModuleType]:
 
     Behind the papers here are the modules of other packages, by the names of their entry points.
     """
-    found = {name: importlib.import_module(f"{__name__}.{name}") for name in NAMES}
+    packages = {name: name.replace("-", "_") for name in NAMES}
+    found = {name: importlib.import_module(f"{__name__}.{of}") for name, of in packages.items()}
     for point in importlib.metadata.entry_points(group=GROUP):
         if point.name in found:
             raise Failure(

@@ -1,0 +1,220 @@
+"""Section 3, methodology: the machine under test, the packet generator, and what a core counts."""
+
+import dataclasses
+import math
+import re
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nanoplane.description import Description
+from nanoplane.intervals import Estimate
+from nanoplane.sweep import Outcome, Run
+
+CORES = 24
+LINE_GBIT_PER_S = 100.0
+FLOWS = 1024
+"""Of the packet generator where receive-side scaling is to spread packets over all queues."""
+CHECKSUM_BYTES = 4
+"""A packet's size in the paper includes Ethernet's checksum, which is not in memory."""
+HEADER_BYTES = 64
+"""Of a packet of the load generator, at least; its message has at least one byte more."""
+TIMED_BYTES = 96
+"""Section 3: "96-byte for experiments requiring timestamps for latency measurement"."""
+SHORTEST_BYTES = 64
+OVERLOAD_MRPS = 60.0
+"""More than one core forwards."""
+LINE_MRPS = 150.0
+"""More than the line carries."""
+BEGIN_NS = 5000.0
+"""The first packet comes when the ports have been set up."""
+
+
+def machine(threads: int = 1) -> dict[str, Any]:
+    """Return the machine under test (Table 1), with so many hardware threads for each core.
+
+    Ten stores to devices can be under way: x86-64 combines them in line fill buffers.
+    """
+    core = {"posted_device_stores": 10, "threads": threads}
+    return {"preset": "spin-to-win-table1", "core": core}
+
+
+def _network() -> dict[str, Any]:
+    # A metre of cable; preamble, checksum and gap.
+    return {"rate_gbit_per_s": LINE_GBIT_PER_S, "latency_ns": 5.0, "overhead_bytes": 24}
+
+
+def loaded(
+    source: str,
+    program: str,
+    parameters: Mapping[str, float],
+    rate_mrps: float,
+    *,
+    measured: int,
+    warmup: int,
+    bytes_: int = TIMED_BYTES,
+    flows: int = FLOWS,
+    routed: bool = False,
+    threads: int = 1,
+    precision: float | None = None,
+) -> Run:
+    """Describe a server that gets packets of `bytes_` at its first port (Figure 4).
+
+    They come from the generator at random times (Poisson), and come back from the second port.
+    `routed` packets go to all prefixes of the routing table.
+    """
+    load: dict[str, Any] = {
+        "offer": {"mode": "open", "rate_mrps": rate_mrps},
+        "ports": flows,
+        "requests": [{"bytes": max(1, bytes_ - CHECKSUM_BYTES - HEADER_BYTES)}],
+        "stamped": bytes_ >= TIMED_BYTES,
+        "transport": {"protocol": "datagrams", "send_buffers": 4096, "receive_buffers": 4096},
+    }
+    if routed:
+        load["destinations"] = {"first": "64.0.0.0", "last": "64.63.255.255"}
+    measure: dict[str, Any] = {"requests": measured, "warmup": warmup, "seed": 1}
+    if precision is not None:
+        measure["precision"] = precision
+    server = {
+        "program": f"poll-mode/{program}",
+        "parameters": {name: float(value) for name, value in parameters.items()},
+        "serves": True,
+        "interface": "cqe-nic",
+        "server": machine(threads),
+    }
+    return Run(
+        Description.from_dict(
+            {
+                "rack": {
+                    "link": _network(),
+                    "servers": [server],
+                    "clients": [{"begin_ns": BEGIN_NS, "load": load}],
+                },
+                "measure": measure,
+            },
+            source=source,
+        )
+    )
+
+
+def pair(
+    source: str,
+    first: tuple[str, Mapping[str, float]],
+    second: tuple[str, Mapping[str, float]],
+    *,
+    threads: int = 1,
+) -> Run:
+    """Describe two servers whose first ports are connected.
+
+    The run is over when the second one's program is.
+    """
+    servers = [
+        {
+            "name": name,
+            "program": f"poll-mode/{program}",
+            "parameters": {key: float(value) for key, value in parameters.items()},
+            "serves": name == "first",
+            "interface": "cqe-nic",
+            "server": machine(threads),
+        }
+        for name, (program, parameters) in (("first", first), ("second", second))
+    ]
+    rack = {"link": _network(), "servers": servers}
+    return Run(Description.from_dict({"rack": rack}, source=source))
+
+
+def idle(source: str, program: str, parameters: Mapping[str, float], *, threads: int = 1) -> Run:
+    """Describe a server to which nothing comes."""
+    return pair(source, ("silent", {}), (program, parameters), threads=threads)
+
+
+_WINDOW = re.compile(
+    r"window: (\d+) cycles (\d+) instructions (\d+) polls (\d+) packets (\d+) useful (\d+) l1 "
+    r"(\d+) l2"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Window:
+    """What the first core has counted in a window of time (`poll_mode/window.h`)."""
+
+    cycles: int
+    instructions: int
+    polls: int
+    packets: int
+    useful: int
+    """Cycles spent on packets, if they were told apart."""
+    l1_misses: int
+    l2_misses: int
+
+
+def windows(outcome: Outcome) -> list[Window]:
+    """Return the windows that a server has printed."""
+    output = outcome.result["servers"][-1]["output"]
+    found = [Window(*map(int, numbers)) for numbers in _WINDOW.findall(output)]
+    if len(found) < 2:
+        raise ValueError(f"{output!r} has fewer than two windows")
+    return found
+
+
+_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
+"""Of two-sided 95 %, by degrees of freedom."""
+
+
+def mean(values: Sequence[float], points: Sequence[Any] = ()) -> Estimate:
+    """Return the mean of values of windows, which are taken to be independent."""
+    average = statistics.fmean(values)
+    degrees = len(values) - 1
+    quantile = _STUDENT[degrees - 1] if degrees <= len(_STUDENT) else 2.2
+    half = quantile * statistics.stdev(values) / math.sqrt(len(values))
+    return Estimate(average, (average - half, average + half), points=frozenset(points))
+
+
+def of_windows(outcome: Outcome, value: Callable[[Window], float]) -> Estimate:
+    """Return the mean of what windows give, and its interval."""
+    return mean([value(window) for window in windows(outcome)])
+
+
+def combined(combine: Callable[..., float], *parts: Estimate) -> Estimate:
+    """Return what independent estimates give together: their changes are added by squares."""
+    values = [one.value for one in parts]
+    middle = combine(*values)
+    below = above = 0.0
+    for place, one in enumerate(parts):
+        moved = [combine(*values[:place], end, *values[place + 1 :]) for end in one.ci95]
+        below += min(*(value - middle for value in moved), 0.0) ** 2
+        above += max(*(value - middle for value in moved), 0.0) ** 2
+    return Estimate(
+        middle,
+        (middle - math.sqrt(below), middle + math.sqrt(above)),
+        points=frozenset().union(*(one.points for one in parts)),
+    )
+
+
+def ipc(outcome: Outcome) -> Estimate:
+    """Return the instructions a cycle of the first core's first thread."""
+    return of_windows(outcome, lambda window: window.instructions / window.cycles)
+
+
+def polls_mhz(outcome: Outcome) -> Estimate:
+    """Return the queues that are polled, in millions a second."""
+    clock = clock_ghz(outcome)
+    return of_windows(outcome, lambda window: 1000 * clock * window.polls / window.cycles)
+
+
+def packets_mrps(outcome: Outcome) -> Estimate:
+    """Return the packets that the first core forwards, in millions a second."""
+    clock = clock_ghz(outcome)
+    return of_windows(outcome, lambda window: 1000 * clock * window.packets / window.cycles)
+
+
+def clock_ghz(outcome: Outcome) -> float:
+    """Return the clock of the machine under test."""
+    server = outcome.description["rack"]["servers"][-1]["server"]
+    return float(server["fabric"]["clock_ghz"])
+
+
+def measurement(outcome: Outcome) -> dict[str, Any]:
+    """Return what the packet generator has measured."""
+    found: dict[str, Any] = outcome.result["clients"][0]["measurement"]
+    return found

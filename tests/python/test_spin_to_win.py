@@ -1,0 +1,132 @@
+"""The study of spinning: figures and claims over a formula for the simulator, and small runs."""
+
+import functools
+import statistics
+
+import pytest
+
+from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_of
+from nanoplane.figures import Measured, chosen, figures, find
+from nanoplane.intervals import Estimate
+from nanoplane.papers.spin_to_win import co_runners, cores, machine, queues, scale_up, tax
+from nanoplane.sweep import Outcome, Run, sweep
+
+NAMES = [name for name in figures() if name.startswith("spin-to-win.")]
+
+
+@functools.cache
+def faked(name: str) -> Measured:
+    points = chosen([find(name)], True)
+    return Measured(dict(zip(points, sweep(points.values()), strict=True)), points)
+
+
+@pytest.mark.usefixtures("fake")
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_have_rows_and_a_plot(name: str) -> None:
+    figure = find(name)
+    rows = figure.rows(faked(name))
+    assert figure.rows({}) == []
+    assert figure.chart(rows).to_dict()
+    # What tells rows apart is in their labels.
+    of = {(row.series, row.x, row.statistic, *row.labels.values()) for row in rows}
+    assert len(of) == len(rows)
+
+
+@pytest.mark.usefixtures("fake")
+def test_every_figure_bears_on_a_claim() -> None:
+    listed = claims("spin-to-win")
+    assert figures_of(listed) == NAMES
+    made = {point: of for name in NAMES for point, of in faked(name).items()}
+    results = Measured(made, made)
+    for claim in listed:
+        row = claim.row(results)
+        if claim.figure is None:
+            assert (row["verdict"], row["measured"]) == (NOT_YET_RUN, None)
+        else:
+            assert row["measured"] is not None, claim.id
+        assert row["verdict"] == REPRODUCED or row["why"], claim.id
+
+
+@pytest.mark.usefixtures("fake")
+def test_values_are_those_of_the_formula() -> None:
+    # The fake's windows: 10,000, 10,010 and 10,020 cycles, 20,000, 20,100 and 20,200 instructions.
+    outcome = faked("spin-to-win.6")[tax.Routing(tax.IPC, 1, 0.0)]
+    wanted = statistics.fmean((20_000 / 10_000, 20_100 / 10_010, 20_200 / 10_020))
+    found = machine.ipc(outcome)
+    assert found.value == pytest.approx(wanted)
+    assert found.ci95[0] < wanted < found.ci95[1]
+    # 100 polls in ten thousand cycles at 2.8 GHz.
+    assert machine.polls_mhz(outcome).value == pytest.approx(28, rel=0.02)
+    # 20,000 packets in a millisecond.
+    assert cores.received_mrps(faked("spin-to-win.12")[cores.OneCore(64)]) == pytest.approx(20)
+    rows = {claim.id: claim.row(faked("spin-to-win.7")) for claim in claims("spin-to-win")}
+    assert rows["spin-to-win.7.matrix-idle"]["verdict"] == DIFFERS
+    assert rows["spin-to-win.7.matrix-idle"]["measured"] == 0
+
+
+def test_independent_changes_are_added_by_squares() -> None:
+    one, other = Estimate(10, (7, 13)), Estimate(20, (16, 24))
+    assert machine.combined(lambda a, b: a + b, one, other).ci95 == (25, 35)
+    # Student's t of three values: 4.30 / sqrt(3) standard deviations.
+    found = machine.mean((1.0, 2.0, 3.0))
+    assert found.ci95[1] - found.value == pytest.approx(4.30 / 3**0.5)
+
+
+def run(planned: Run) -> Outcome:
+    (outcome,) = sweep([planned])
+    return outcome
+
+
+@pytest.mark.simulator
+def test_an_idle_core_polls_more_slowly_the_more_queues_it_has() -> None:
+    polls, misses = [], []
+    for count in (1, 128):
+        windows = {"window_us": 10, "skip_us": 15, "windows": 2}
+        parameters = {"queues": count, "rx_vec_en": 1, **windows}
+        outcome = run(machine.idle("idle", "io-forward", parameters))
+        for window in machine.windows(outcome):
+            assert window.packets == 0
+            assert window.cycles >= 10 * 2800
+        polls.append(machine.polls_mhz(outcome).value)
+        misses.append(queues.l2_misses_a_poll(outcome).value)
+    # One queue stays in the first-level cache.
+    assert misses[0] == 0
+    assert misses[1] > 1
+    assert polls[1] < polls[0]
+
+
+@pytest.mark.simulator
+@pytest.mark.parametrize("is_vector", [False, True])
+def test_both_receive_functions_forward_each_packet(is_vector: bool) -> None:
+    # 1500 packets go round rings of 128 in each of two queues, so that bursts meet their ends.
+    parameters = {"queues": 2, "descriptors": 128, "rx_vec_en": float(is_vector)}
+    planned = machine.loaded(
+        "forward", "io-forward", parameters, 10.0, measured=1000, warmup=500, flows=64
+    )
+    outcome = run(planned)
+    client = outcome.result["clients"][0]["statistics"]
+    frames = outcome.result["servers"][0]["interface"]["frames"]
+    dropped = sum(frames[name] for name in frames if name.startswith("dropped"))
+    assert dropped == 0
+    # Each answer is a packet that was sent, once.
+    assert client["unexpected"] == 0
+    assert 1500 <= client["responses"] <= client["requests"]
+
+
+@pytest.mark.simulator
+def test_a_co_runner_takes_work_from_its_neighbour() -> None:
+    def outcome(first: str) -> Outcome:
+        pair = co_runners.Pair(first, co_runners.MATRIX)
+        return run(pair.run(True))
+
+    alone, beside = (
+        co_runners.matrix_ipc(outcome(first)) for first in (co_runners.NOTHING, co_runners.IDLE)
+    )
+    assert 0.3 * alone < beside < 0.9 * alone
+
+
+def test_the_shared_ring_is_one() -> None:
+    planned = scale_up.Dispatch(scale_up.UP, 4, threads=2).run(True)
+    (server,) = planned.description.get("rack.servers")
+    assert server["parameters"]["shared"] == 1
+    assert server["server"]["core"]["threads"] == 2
