@@ -193,7 +193,6 @@ pub fn linux(bytes: &[u8]) {
         seed: 1,
         access,
         output_bytes: OUTPUT_BYTES,
-        translates: false,
     };
     let prepared = prepare(image, &setup).expect("it can be run");
     let mut machine = Machine::with_linux(&spec, prepared).expect("it can be built");

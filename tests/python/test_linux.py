@@ -23,6 +23,8 @@ pytestmark = pytest.mark.simulator
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "guest" / "tests" / "linux"
 QEMU = shutil.which("qemu-riscv64")
+BUSYBOX = os.environ.get("NANOPLANE_TEST_BUSYBOX")
+BOTH = pytest.mark.parametrize("options", [(), ("--functional",)], ids=["timed", "functional"])
 
 Program = Callable[..., Path]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -188,12 +190,12 @@ def crowd_result() -> str:
     return f"{combined:x}"
 
 
+@BOTH
 @pytest.mark.parametrize("cores", [1, 2, 16])
-def test_processes(program: Program, run: Run, cores: int) -> None:
+def test_processes(program: Program, run: Run, cores: int, options: tuple[str, ...]) -> None:
     """Processes of which there are more than harts have memory of their own, and end as they do."""
     path = program("processes")
-    few = ("--functional", "--set", f"server.fabric.cores={cores}")
-    done = run(path, path, options=few)
+    done = run(path, path, options=("--set", f"server.fabric.cores={cores}", *options))
     assert done.stdout.splitlines() == PROCESSES
     assert done.stderr == ""
 
@@ -235,8 +237,9 @@ ended by Segmentation fault
 """
 
 
-def test_pages_are_protected(program: Program, run: Run) -> None:
-    done = run(program("protection"), options=("--functional",))
+@BOTH
+def test_pages_are_protected(program: Program, run: Run, options: tuple[str, ...]) -> None:
+    done = run(program("protection"), options=options)
     assert done.stdout == PROTECTION
     # The last one is a child's, which has no handler.
     (line,) = done.stderr.splitlines()
@@ -257,10 +260,98 @@ SHELL = [
 ]
 
 
-def test_a_shell_runs_pipelines(program: Program, run: Run) -> None:
-    done = run(program("shell"), *SHELL, options=("--functional",), status=127)
+@BOTH
+def test_a_shell_runs_pipelines(program: Program, run: Run, options: tuple[str, ...]) -> None:
+    done = run(program("shell"), *SHELL, options=options, status=127)
     assert done.stdout.splitlines() == ["A", "B", "C", "900", "4"]
     assert done.stderr == "nothing: no such command\n"
+
+
+SCRIPT = """\
+seq 20 | sort -r | head -n 3 | tr '\\n' ' '
+for word in one two three; do echo $word; done | grep -v two | wc -l
+(sleep 0.001; echo late) & echo early; wait
+echo "$(printf 'b\\na\\n' | sort | tr -d '\\n')" > out; cat out
+kill -9 $$
+"""
+
+
+@BOTH
+@pytest.mark.skipif(BUSYBOX is None, reason="NANOPLANE_TEST_BUSYBOX names no BusyBox")
+def test_busybox_runs_a_script(run: Run, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """BusyBox for riscv64 is not ours: whoever has one says where."""
+    shutil.copy(str(BUSYBOX), tmp_path / "busybox")
+    names = ("seq", "sort", "head", "tr", "grep", "wc", "sleep", "cat")
+    for name in names:
+        (tmp_path / name).symlink_to("busybox")
+    path = ("--env", f"PATH={tmp_path}")
+    done = run(tmp_path / "busybox", "sh", "-c", SCRIPT, options=(*path, *options), status=128 + 9)
+    assert done.stdout == "9 8 7 2\nearly\nlate\nab\n"
+
+
+def test_described_tlbs_take_time(program: Program, run: Run) -> None:
+    """A Skylake's first-level TLB misses pages that one of the whole program still has."""
+    path = program("memory")
+    free = statistics(run, path)
+    described = statistics(run, path, options=("--set", "server.core.translation={}"))
+    assert described["cycles"] > free["cycles"]
+    first, again = (one["cores"][0]["translation"] for one in (free, described))
+    assert again["l1_data_tlb_misses"] > first["l1_data_tlb_misses"] > 0
+
+
+RACES = {
+    "16-cores": ("server.fabric.cores=16",),
+    "2-cores-of-8-threads": ("server.fabric.cores=2", "server.core.threads=8"),
+    "16-cores-in-order": ("server.fabric.cores=16", "server.core.model=in-order"),
+}
+
+
+@pytest.mark.parametrize("server", RACES)
+def test_processes_with_threads(program: Program, run: Run, tmp_path: Path, server: str) -> None:
+    """Threads map, unmap and fork under each other, and see nothing of other processes."""
+
+    def measured(*settings: str) -> Any:
+        file = tmp_path / "stats.json"
+        options = [part for setting in settings for part in ("--set", setting)]
+        done = run(program("races"), 6, options=("--stats", str(file), *options))
+        assert done.stdout == "races: right\n"
+        return simulator.without_host(json.loads(file.read_text()))
+
+    first = measured(*RACES[server])
+    assert measured(*RACES[server], "simulator.lookahead_cycles=7") == first
+
+
+HOSTILE = {
+    "calls": ("20",),
+    "memory": (),
+    "programs": (),
+    "signals": (),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_hostile_program(program: Program, run: Run, what: str, options: tuple[str, ...]) -> None:
+    done = run(program("hostile"), what, *HOSTILE[what], options=options)
+    assert done.stdout == f"{what}: refused\n"
+
+
+def test_more_harts_than_a_word_has_bits(program: Program, run: Run) -> None:
+    many = ("--set", "server.fabric.cores=12", "--set", "server.core.threads=8")
+    assert run(program("hostile"), "memory", options=many).stdout == "memory: refused\n"
+
+
+@pytest.mark.parametrize(
+    ("memory_mib", "sentence"),
+    [(16384, "more than 512 threads and processes at once"), (256, "the server has no more")],
+)
+def test_processes_without_end(program: Program, run: Run, memory_mib: int, sentence: str) -> None:
+    memory = ("--functional", "--set", f"server.memory_mib={memory_mib}")
+    done = run(program("hostile"), "bomb", options=memory)
+    (count,) = re.findall(r"^(\d+) processes\nbomb: refused\n$", done.stdout)
+    assert sentence in done.stderr
+    # A process that has ended, and has been waited for, makes room for another.
+    assert int(count) >= 512 if memory_mib > 4096 else 10 < int(count) < 40
 
 
 @pytest.mark.skipif(QEMU is None, reason="qemu-riscv64 is not here")
@@ -274,7 +365,7 @@ def test_memory(program: Program, run: Run) -> None:
     assert run(program("memory")).stdout == "memory: right\n"
 
 
-@pytest.mark.parametrize("options", [(), ("--functional",)], ids=["timed", "functional"])
+@BOTH
 def test_time(program: Program, run: Run, options: tuple[str, ...]) -> None:
     assert run(program("time"), options=options).stdout.splitlines() == [
         "slept enough: 1",
@@ -513,8 +604,8 @@ def test_the_exit_status(program: Program, run: Run, how: str, status: int) -> N
 @pytest.mark.parametrize(
     ("how", "parts"),
     [
-        ("null", ["hart 0, load access fault at pc", "(dereference", "lw a0, 0(a0)"]),
-        ("thread", ["hart 1, load access fault at pc", "(dereference", "value 0x8"]),
+        ("null", ["hart 0, load page fault at pc", "(dereference", "lw a0, 0(a0)"]),
+        ("thread", ["hart 1, load page fault at pc", "(dereference", "value 0x8"]),
         ("illegal", ["illegal instruction at pc", "(main", "ffffffff"]),
         ("privileged", ["illegal instruction at pc", "csrrs a0, mhartid, zero"]),
         ("stack", ["(descend", "is below the stack of 8192 KiB, which has overrun"]),
@@ -526,8 +617,7 @@ def test_a_crash(program: Program, run: Run, how: str, parts: list[str]) -> None
     for part in parts:
         assert part in errors
     functional = run(program("failures"), how, options=("--functional",), status=1).stderr
-    # There pages are protected.
-    assert functional.replace(" page fault ", " access fault ") == errors
+    assert functional == errors
 
 
 def test_a_program_for_other_harts(program: Program, run: Run) -> None:
@@ -551,10 +641,6 @@ def test_an_unknown_call_is_named_once(program: Program, run: Run) -> None:
     ]
 
 
-def test_no_second_process_in_timed_runs(program: Program, run: Run) -> None:
-    assert "a second process or to execute" in run(program("failures"), "fork").stderr
-
-
 def test_no_more_memory_than_there_is(program: Program, run: Run) -> None:
     run(program("failures"), "memory", options=("--set", "server.memory_mib=4096"), status=1)
     run(program("failures"), "memory")
@@ -562,7 +648,7 @@ def test_no_more_memory_than_there_is(program: Program, run: Run) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("options", [(), ("--functional",)], ids=["timed", "functional"])
+@BOTH
 def test_more_threads_than_harts(program: Program, run: Run, options: tuple[str, ...]) -> None:
     """What queues for a hart runs, too, whether the others wait or spin."""
     few = ("--set", "server.fabric.cores=2", *options)

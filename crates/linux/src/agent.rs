@@ -4,6 +4,7 @@ use crate::frames::Pages;
 use crate::kernel::{Call, Effect, Ending, Kernel};
 use crate::layout;
 use crate::schedule::{SLICE_NS, Schedule};
+use crate::space::SharedSpace;
 use crate::stub::{self, Answer};
 use crate::user::{Outcome, Pause, User, Write};
 use fabric::{
@@ -36,6 +37,8 @@ enum Activity {
     Away,
     /// Its arguments are being read.
     Arguments,
+    /// A handler waits until the call of another thread has changed their address space.
+    Parked(Job),
     /// A handler waits for bytes.
     Reading(Job),
     /// A handler waits for the floating-point registers.
@@ -78,6 +81,10 @@ struct Task {
     /// Lines that are read to be copied, and where to.
     copies: Vec<(u64, u64)>,
     under_way: usize,
+    /// The address space that the first of what it writes changes.
+    changes: Option<SharedSpace>,
+    /// The last loss of its address space that all harts know of when its call is answered.
+    known_loss: u64,
     /// Harts that have not yet come to forget translations.
     fences: Vec<usize>,
     /// What is done when everything has been written.
@@ -103,6 +110,10 @@ pub struct Linux {
     schedule: Schedule,
     /// The end of a time slice is awaited.
     slice_ends: bool,
+    /// Threads whose calls change address spaces: how many.
+    changing: usize,
+    /// Threads whose handlers wait for them, in the order in which they came.
+    parked: Vec<usize>,
     /// Threads whose calls wait, in the order in which they began to.
     blocked: Vec<usize>,
     waits: u64,
@@ -120,6 +131,8 @@ impl Linux {
             harts: std::iter::repeat_with(Hart::default).take(harts).collect(),
             schedule: Schedule::new(harts),
             slice_ends: false,
+            changing: 0,
+            parked: Vec::new(),
             blocked: Vec::new(),
             waits: 0,
         }
@@ -171,7 +184,61 @@ impl Linux {
     }
 
     /// Begins accesses, as many as may be under way; when none is left, does what they were for.
+    /// Then others go on that have waited for that.
     fn go_on(&mut self, context: &mut AgentContext<'_>, thread: usize) {
+        self.access(context, thread);
+        let mut parked = self.parked.iter();
+        while let Some(place) = parked.position(|&one| !self.waits_for_change(one)) {
+            let thread = self.parked.remove(place);
+            if let Activity::Parked(job) = self.tasks[thread].activity {
+                self.handle(context, thread, job);
+            }
+            parked = self.parked.iter();
+        }
+        if self.changing > 0 {
+            for thread in 0..self.tasks.len() {
+                let task = &self.tasks[thread];
+                let waits = task.changes.is_some() && task.under_way == 0;
+                if waits && !self.others_access(thread) {
+                    self.access(context, thread);
+                }
+            }
+        }
+    }
+
+    /// Whether another thread's call changes the address space of this one's. No handler looks at
+    /// it meanwhile, and none changes it: as with Linux's `mmap_lock`.
+    fn waits_for_change(&self, thread: usize) -> bool {
+        let space = self.tasks[thread].call.user.space();
+        self.changing > 0
+            && space.is_some_and(|space| {
+                let changes = |(other, task): (usize, &Task)| {
+                    let changes = task.changes.as_ref();
+                    other != thread && changes.is_some_and(|one| Rc::ptr_eq(one, space))
+                };
+                self.tasks.iter().enumerate().any(changes)
+            })
+    }
+
+    /// Whether calls of other threads read or write in the address space that this one's changes.
+    /// They know where its pages have been.
+    fn others_access(&self, thread: usize) -> bool {
+        let Some(space) = &self.tasks[thread].changes else {
+            return false;
+        };
+        self.tasks.iter().enumerate().any(|(other, task)| {
+            let of_other = task.call.user.space();
+            other != thread
+                && task.has_accesses()
+                && task.activity != Activity::Arguments
+                && of_other.is_some_and(|one| Rc::ptr_eq(one, space))
+        })
+    }
+
+    fn access(&mut self, context: &mut AgentContext<'_>, thread: usize) {
+        if self.tasks[thread].under_way == 0 && self.others_access(thread) {
+            return;
+        }
         let task = &mut self.tasks[thread];
         while task.under_way < ACCESSES_AT_ONCE
             && let Some((access, mark)) = task.next_access()
@@ -182,11 +249,19 @@ impl Linux {
         if task.under_way > 0 {
             return;
         }
+        if let Some(space) = task.changes.take() {
+            self.changing -= 1;
+            space.borrow_mut().has_changed();
+        }
         if task.is_doomed {
             return self.finish(context, thread);
         }
         match task.activity {
-            Activity::Away | Activity::Blocked | Activity::Saving(_) | Activity::Fencing(_) => {}
+            Activity::Away
+            | Activity::Blocked
+            | Activity::Parked(_)
+            | Activity::Saving(_)
+            | Activity::Fencing(_) => {}
             Activity::Arguments => {
                 let saved = task
                     .call
@@ -208,8 +283,10 @@ impl Linux {
                     self.raise(context, hart);
                 }
                 let has_to_wait = !fences.is_empty();
-                self.tasks[thread].fences = fences;
-                self.tasks[thread].activity = Activity::Fencing(answer);
+                let task = &mut self.tasks[thread];
+                task.known_loss = task.call.user.space().map_or(0, |one| one.borrow().loss());
+                task.fences = fences;
+                task.activity = Activity::Fencing(answer);
                 match self.schedule.hart_of(thread) {
                     Some(hart) if has_to_wait => self.tell(context, hart),
                     _ => self.complete(context, thread),
@@ -263,7 +340,7 @@ impl Linux {
         }
         task.activity = Activity::Away;
         if let Some(space) = task.call.user.space() {
-            space.borrow_mut().release_left();
+            space.borrow_mut().release_left(task.known_loss);
         }
         let effects = std::mem::take(&mut task.effects);
         if effects.contains(&Effect::Executed(thread))
@@ -284,6 +361,14 @@ impl Linux {
         if self.kernel.ending.is_some() {
             return;
         }
+        if self.tasks[thread].is_doomed {
+            self.tasks[thread].activity = Activity::Away;
+            return self.go_on(context, thread);
+        }
+        if self.waits_for_change(thread) {
+            self.tasks[thread].activity = Activity::Parked(job);
+            return self.parked.push(thread);
+        }
         let mut call = std::mem::take(&mut self.tasks[thread].call);
         let outcome = match job {
             Job::Call => self.kernel.call(thread, &mut call),
@@ -294,6 +379,11 @@ impl Linux {
         task.writes.extend(std::mem::take(&mut call.jobs));
         if let Some(space) = call.user.space() {
             task.writes.extend(space.borrow_mut().jobs());
+            let changes = !task.writes.is_empty() || space.borrow().loses();
+            if changes && task.changes.is_none() {
+                task.changes = Some(space.clone());
+                self.changing += 1;
+            }
         }
         task.call = call;
         self.after(context, thread, job, outcome);
@@ -338,6 +428,12 @@ impl Linux {
             self.kernel.has_run_again(thread);
         }
         let effects = std::mem::take(&mut self.kernel.effects);
+        for effect in &effects {
+            // It does nothing more with what its process has now.
+            if let Effect::Kill(other) = effect {
+                self.tasks[*other].is_doomed = true;
+            }
+        }
         let task = &mut self.tasks[thread];
         task.effects.extend(effects);
         let goes_on = !matches!(answer, Answer::WAIT | Answer::SUSPEND);
@@ -360,6 +456,14 @@ impl Linux {
         let task = &mut self.tasks[thread];
         task.activity = Activity::Blocked;
         let is_new = task.wait.is_none();
+        if let Some(hart) = self.schedule.hart_of(thread) {
+            self.schedule.waits(hart);
+            let asks = is_new && self.harts[hart].asked.is_some();
+            if asks || self.schedule.leaves(hart) {
+                self.tell(context, hart);
+            }
+        }
+        let task = &mut self.tasks[thread];
         // One that has looked again in vain goes on waiting; its alarm is set, unless it has rung.
         if !is_new && !std::mem::take(&mut task.call.timed_out) {
             return self.go_on(context, thread);
@@ -367,12 +471,6 @@ impl Linux {
         self.waits += 1;
         let wait = self.waits;
         task.wait = Some(wait);
-        if let Some(hart) = self.schedule.hart_of(thread) {
-            self.schedule.waits(hart);
-            if self.harts[hart].asked.is_some() {
-                self.tell(context, hart);
-            }
-        }
         if let Some(at) = deadline_ns.and_then(|ns| ns.checked_mul(FEMTOSECONDS_PER_NANOSECOND)) {
             let token = wait << THREAD_BITS | thread as u64;
             context.wake(Time::from_fs(at), token);
@@ -435,12 +533,11 @@ impl Linux {
         }
     }
 
-    /// Ends a thread that is not asked.
+    /// Ends a thread that is not asked, if it has not ended by itself since that was known.
     fn doom(&mut self, context: &mut AgentContext<'_>, thread: usize) {
-        if self.kernel.threads[thread].is_none() {
+        if !self.tasks[thread].is_doomed {
             return;
         }
-        self.tasks[thread].is_doomed = true;
         let hart = self.schedule.hart_of(thread);
         match hart {
             Some(hart) if self.is_running(hart) => self.raise(context, hart),
@@ -454,7 +551,8 @@ impl Linux {
     fn finish(&mut self, context: &mut AgentContext<'_>, thread: usize) {
         self.blocked.retain(|&other| other != thread);
         let woken = self.kernel.thread_ended(thread);
-        self.tasks[thread] = Task::default();
+        let task = std::mem::take(&mut self.tasks[thread]);
+        self.changing -= usize::from(task.changes.is_some());
         if let Some(hart) = self.schedule.ended(thread) {
             self.has_hart(hart);
             self.tell(context, hart);
@@ -642,6 +740,14 @@ impl Linux {
 }
 
 impl Task {
+    /// Whether it has accesses under way, or to be begun.
+    fn has_accesses(&self) -> bool {
+        self.under_way > 0
+            || !self.writes.is_empty()
+            || !self.reads.is_empty()
+            || !self.copied.is_empty()
+    }
+
     /// The next access that the call needs, and the mark of its token.
     fn next_access(&mut self) -> Option<(MemoryAccess, u64)> {
         if let Some((address, data)) = self.copied.pop_front() {

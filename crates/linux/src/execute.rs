@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::files::AT_FDCWD;
 use crate::kernel::{Call, Effect, Kernel};
-use crate::load::{Start, build};
+use crate::load::{LoadError, MAXIMUM_ARGUMENT_BYTES, Start, build};
 use crate::process::name_of;
 use crate::stub::{self, Answer};
 use crate::user::Outcome;
@@ -13,9 +13,9 @@ use std::rc::Rc;
 /// A script's interpreter may be a script, but not for ever: Linux's `BINPRM_MAX_RECURSION`.
 const MOST_INTERPRETERS: usize = 4;
 /// The longest first line of a script: Linux's `BINPRM_BUF_SIZE`.
-const LINE_BYTES: usize = 256;
-/// Most arguments and most variables.
-const MOST_STRINGS: usize = 1 << 16;
+pub(crate) const SCRIPT_LINE_BYTES: usize = 256;
+/// What a program's file begins with.
+pub(crate) const ELF: &[u8] = b"\x7fELF";
 
 impl Kernel {
     /// `execveat`: the directory of the path, the path, arguments and environment, flags.
@@ -27,10 +27,10 @@ impl Kernel {
         [path, arguments, environment]: [u64; 3],
         flags: u64,
     ) -> Outcome {
-        self.check_processes()?;
         let path = call.user.string(path)?;
-        let mut arguments = strings(call, arguments)?;
-        let environment = strings(call, environment)?;
+        let mut room = MAXIMUM_ARGUMENT_BYTES;
+        let mut arguments = strings(call, arguments, &mut room)?;
+        let environment = strings(call, environment, &mut room)?;
         let mut file = self.open_program(directory, &path, flags)?;
         let mut name = path;
         for turn in 0.. {
@@ -52,7 +52,7 @@ impl Kernel {
             file = self.open_program(AT_FDCWD as u64, &interpreter, 0)?;
             name = interpreter;
         }
-        if !file.bytes.starts_with(b"\x7fELF") {
+        if !file.bytes.starts_with(ELF) {
             return Err(Errno::NOEXEC.into());
         }
         let image = riscv::elf::load(&file.bytes).map_err(|error| {
@@ -70,6 +70,9 @@ impl Kernel {
             random: &random,
         };
         let mut program = build(image, &start, &self.frames).map_err(|error| {
+            if matches!(error, LoadError::TooManyArguments { .. }) {
+                return Errno::TOOBIG;
+            }
             self.tell_once(format!(
                 "{} cannot be executed: {error}; the call answers ENOMEM",
                 String::from_utf8_lossy(&name)
@@ -106,8 +109,9 @@ impl Kernel {
     }
 }
 
-/// The strings whose addresses are in an array that a 0 ends.
-fn strings(call: &mut Call, array: u64) -> Outcome<Vec<Vec<u8>>> {
+/// The strings whose addresses are in an array that a 0 ends; with their addresses they take of
+/// the `room` that there is.
+fn strings(call: &mut Call, array: u64, room: &mut u64) -> Outcome<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     if array == 0 {
         return Ok(found);
@@ -119,10 +123,10 @@ fn strings(call: &mut Call, array: u64) -> Outcome<Vec<Vec<u8>>> {
         if at == 0 {
             return Ok(found);
         }
-        if found.len() == MOST_STRINGS {
-            return Err(Errno::TOOBIG.into());
-        }
-        found.push(call.user.long_string(at)?);
+        let string = call.user.long_string(at)?;
+        let left = room.checked_sub(string.len() as u64 + 9);
+        *room = left.ok_or(Errno::TOOBIG)?;
+        found.push(string);
     }
 }
 
@@ -130,7 +134,7 @@ fn strings(call: &mut Call, array: u64) -> Outcome<Vec<Vec<u8>>> {
 /// the script.
 fn interpreter(script: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let line = script.split(|&byte| byte == b'\n').next()?;
-    let line = line.get(..LINE_BYTES).unwrap_or(line).trim_ascii();
+    let line = line.get(..SCRIPT_LINE_BYTES).unwrap_or(line).trim_ascii();
     let end = line.iter().position(u8::is_ascii_whitespace);
     let (path, rest) = line.split_at(end.unwrap_or(line.len()));
     let option = rest.trim_ascii();

@@ -305,6 +305,18 @@ impl Files {
         self.put(Rc::new(RefCell::new(file)), 0, flags & O_CLOEXEC != 0)
     }
 
+    /// Descriptors for two new files, or for none.
+    pub fn add_pair(&mut self, one: (Kind, u64), other: (Kind, u64)) -> Result<(u64, u64), Errno> {
+        let first = self.add(one.0, one.1)?;
+        match self.add(other.0, other.1) {
+            Ok(second) => Ok((first, second)),
+            Err(errno) => {
+                self.table[first as usize] = None;
+                Err(errno)
+            }
+        }
+    }
+
     pub fn duplicate(&mut self, fd: u64, from: u64, close_on_exec: bool) -> Outcome {
         let file = self.get(fd)?;
         if from >= MAXIMUM_FILES as u64 {
@@ -477,11 +489,9 @@ impl Kernel {
         call.user.check_write(address, 8)?;
         let (reader, writer) = stream();
         let flags = flags & (O_NONBLOCK | O_CLOEXEC);
-        let from = self.process.files.add(Kind::PipeOut(reader), flags)?;
-        let to = self
-            .process
-            .files
-            .add(Kind::PipeIn(writer), flags | O_WRONLY)?;
+        let reader = (Kind::PipeOut(reader), flags);
+        let writer = (Kind::PipeIn(writer), flags | O_WRONLY);
+        let (from, to) = self.process.files.add_pair(reader, writer)?;
         call.user.write_words(address, &[from | to << 32])?;
         Ok(0)
     }

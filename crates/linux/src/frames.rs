@@ -22,9 +22,6 @@ pub(crate) struct Frames {
     /// Frames that hold page tables.
     tables: u64,
     limit_bytes: u64,
-    /// Whether harts translate addresses. If not, each page has the frame of its address, and
-    /// nothing protects it.
-    pub translates: bool,
     /// Numbers of the address spaces that there are.
     numbers: BTreeSet<u16>,
     /// How often an address space has lost a page or a right to one.
@@ -33,14 +30,13 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// Memory of which address spaces may use so many bytes.
-    pub fn new(limit_bytes: u64, translates: bool) -> Frames {
+    pub fn new(limit_bytes: u64) -> Frames {
         Frames {
             users: Intervals::new(),
             written: Intervals::new(),
             promised_bytes: 0,
             tables: 0,
             limit_bytes,
-            translates,
             numbers: BTreeSet::new(),
             losses: 0,
         }
@@ -80,8 +76,6 @@ impl Frames {
         let end = wanted.saturating_add(length);
         let start = if self.users.within(wanted, end).is_empty() {
             wanted
-        } else if !self.translates {
-            return None;
         } else {
             let (from, to) = (layout::FRAMES.start, layout::FRAMES.end());
             self.users.first_free(from, to, length)?
@@ -183,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_page_has_the_frame_of_its_address_unless_another_has_it() {
-        let mut frames = Frames::new(1 << 20, true);
+        let mut frames = Frames::new(1 << 20);
         assert_eq!(frames.take(0x10_000, 0x2000), Some(0x10_000));
         assert_eq!(frames.take(0x11_000, 0x2000), Some(layout::FRAMES.start));
         frames.share(0x10_000, 0x11_000);
@@ -199,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_was_written_once_has_to_be_cleared() {
-        let mut frames = Frames::new(1 << 20, true);
+        let mut frames = Frames::new(1 << 20);
         assert_eq!(frames.begin_to_write(0x10_000, 0x12_000), []);
         let dirty = frames.begin_to_write(0x11_000, 0x13_000);
         assert_eq!(dirty, [(0x11_000, 0x12_000)]);
@@ -211,7 +205,7 @@ mod tests {
 
     #[test]
     fn pages_are_of_use_while_they_are_used_or_if_they_never_were() {
-        let mut frames = Frames::new(64 << 20, true);
+        let mut frames = Frames::new(64 << 20);
         frames.take(0x4000_0000, 0x2000);
         frames.begin_to_write(0x4000_0000, 0x4000_2000);
         frames.release(0x4000_0000, 0x4000_1000);

@@ -206,20 +206,6 @@ impl Kernel {
         }
     }
 
-    /// Whether there can be more than one process; if not, the user is told.
-    pub fn check_processes(&mut self) -> Result<(), Errno> {
-        if self.frames.borrow().translates {
-            return Ok(());
-        }
-        self.tell_once(
-            "the program wants a second process or to execute another program, for which the \
-             cores of timed runs have no address spaces; the call answers ENOSYS (--functional \
-             has them)"
-                .to_string(),
-        );
-        Err(Errno::NOSYS)
-    }
-
     /// Ends everything.
     pub fn end(&mut self, ending: Ending) -> u64 {
         self.ending.get_or_insert((self.now, ending));

@@ -20,7 +20,7 @@ pub const ENTRY: u64 = layout::STUB;
 /// Where a position-independent program goes.
 const BASE: u64 = 0x1_0000;
 /// Arguments and environment may take a quarter of the stack, as on Linux.
-const MAXIMUM_ARGUMENT_BYTES: u64 = STACK_BYTES / 4;
+pub(crate) const MAXIMUM_ARGUMENT_BYTES: u64 = STACK_BYTES / 4;
 
 /// What a program gets.
 #[derive(Clone, Debug)]
@@ -39,9 +39,6 @@ pub struct Setup {
     pub access: Access,
     /// How many bytes it may write to files of the host.
     pub output_bytes: u64,
-    /// Whether the harts translate addresses. If not, there is one process, and nothing protects
-    /// its pages.
-    pub translates: bool,
 }
 
 /// Why a program cannot be run.
@@ -214,10 +211,7 @@ pub(crate) fn build(
 ///
 /// If it needs what is not there.
 pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
-    let frames = Rc::new(RefCell::new(Frames::new(
-        setup.memory_bytes,
-        setup.translates,
-    )));
+    let frames = Rc::new(RefCell::new(Frames::new(setup.memory_bytes)));
     let mut random = Random::from_seed(setup.seed);
     let bytes = random.bytes(16);
     let start = Start {
@@ -386,7 +380,6 @@ mod tests {
             seed: 1,
             access: Access::default(),
             output_bytes: u64::MAX,
-            translates: true,
         }
     }
 

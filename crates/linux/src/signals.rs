@@ -310,7 +310,7 @@ impl Kernel {
         let [base, _, size] = thread.signal_stack;
         let on_other = stack.wrapping_sub(base) < size;
         let top = if flags & SA_ON_STACK != 0 && size > 0 && !on_other {
-            base + size
+            base.wrapping_add(size)
         } else {
             stack
         };
@@ -415,7 +415,7 @@ impl Kernel {
             match space.access(value, access) {
                 Ok(_) => {
                     // The hart may have known that there was nothing.
-                    space.count_loss();
+                    space.is_outdated();
                     return Ok(Answer::RELOAD);
                 }
                 Err(Denial::Unmapped) => {}
@@ -652,9 +652,12 @@ impl Kernel {
         }
         if let Some([base, flags, size]) = stack {
             const SS_DISABLE: u64 = 2;
+            const SMALLEST: u64 = 2048;
             let flags = flags as u32 as u64;
             self.thread(slot).signal_stack = if flags & SS_DISABLE != 0 {
                 NO_STACK
+            } else if size < SMALLEST {
+                return Err(Errno::NOMEM.into());
             } else {
                 [base, 0, size]
             };

@@ -164,14 +164,17 @@ impl Network {
         places.map(|place| place.borrow().connections.len()).sum()
     }
 
-    fn free_port(&mut self, stream: bool) -> u16 {
-        loop {
-            let port = FIRST_OWN_PORT + self.own_ports % (u16::MAX - FIRST_OWN_PORT);
-            self.own_ports = self.own_ports.wrapping_add(1);
+    /// A port that no socket has, if there is one.
+    fn free_port(&mut self, stream: bool) -> Result<u16, Errno> {
+        const PORTS: u16 = u16::MAX - FIRST_OWN_PORT;
+        for _ in 0..PORTS {
+            let port = FIRST_OWN_PORT + self.own_ports;
+            self.own_ports = (self.own_ports + 1) % PORTS;
             if self.find(stream, &Key::Port(port)).is_none() {
-                return port;
+                return Ok(port);
             }
         }
+        Err(Errno::ADDRINUSE)
     }
 }
 
@@ -279,11 +282,9 @@ impl Kernel {
             }
             _ => return Err(Errno::PROTONOSUPPORT.into()),
         }
-        let one = self.process.files.add(Kind::Socket(one), flags | O_RDWR)?;
-        let other = self
-            .process
-            .files
-            .add(Kind::Socket(other), flags | O_RDWR)?;
+        let flags = flags | O_RDWR;
+        let (one, other) = (Kind::Socket(one), Kind::Socket(other));
+        let (one, other) = self.process.files.add_pair((one, flags), (other, flags))?;
         call.user.write_words(address, &[one | other << 32])?;
         Ok(0)
     }
@@ -292,7 +293,7 @@ impl Kernel {
     fn settle(&mut self, socket: &mut Socket, wanted: Key) -> Result<(), Errno> {
         let stream = socket.is_stream();
         let key = match wanted {
-            Key::Port(0) => Key::Port(self.network.free_port(stream)),
+            Key::Port(0) => Key::Port(self.network.free_port(stream)?),
             other => other,
         };
         if self.network.find(stream, &key).is_some() {
@@ -420,7 +421,9 @@ impl Kernel {
         }
         let own = match socket.family {
             AF_UNIX => AF_UNIX.to_le_bytes().to_vec(),
-            family if socket.name.is_empty() => internet_name(family, self.network.free_port(true)),
+            family if socket.name.is_empty() => {
+                internet_name(family, self.network.free_port(true)?)
+            }
             _ => socket.name.clone(),
         };
         let (client, server) = connection(own.clone(), address);
@@ -735,9 +738,14 @@ mod tests {
     fn a_port_is_given_once() {
         let mut network = Network::default();
         let place: Rc<RefCell<Place>> = Rc::default();
-        let first = network.free_port(true);
+        let first = network.free_port(true).unwrap();
         let key = (true, Key::Port(first + 1));
         network.places.insert(key, Rc::downgrade(&place));
-        assert_eq!(network.free_port(true), first + 2);
+        assert_eq!(network.free_port(true), Ok(first + 2));
+        for port in FIRST_OWN_PORT..u16::MAX {
+            let key = (true, Key::Port(port));
+            network.places.insert(key, Rc::downgrade(&place));
+        }
+        assert_eq!(network.free_port(true), Err(Errno::ADDRINUSE));
     }
 }

@@ -76,6 +76,9 @@ impl Memory {
     }
 }
 
+/// The loss that is yet to be counted.
+const NOT_YET: u64 = u64::MAX;
+
 /// Where a mapping is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -113,17 +116,24 @@ pub(crate) struct Space {
     changed: Intervals<()>,
     /// What is to be cleared or copied before that.
     contents: Vec<Write>,
-    /// Frames that harts may still have in their TLBs.
-    left: Vec<(u64, u64)>,
+    /// Frames that harts may still have in their TLBs: from before which loss.
+    left: Vec<(u64, u64, u64)>,
     /// Another number after each loss of a page or of a right to one: what harts know from before
     /// it may be wrong.
     loss: u64,
+    /// A page or a right to one is lost as soon as the page tables say so.
+    loses: bool,
     promised_bytes: u64,
+}
+
+/// Whether the page that calls handlers is among these. It is every process's, and stays as it is.
+fn has_signal_page(start: u64, end: u64) -> bool {
+    start < layout::SIGNAL_PAGE.end() && end > layout::SIGNAL_PAGE.start
 }
 
 impl Drop for Space {
     fn drop(&mut self) {
-        self.release_left();
+        self.release_left(u64::MAX);
         let mut frames = self.frames.borrow_mut();
         for (from, to, one) in self.uses.within(0, u64::MAX) {
             if let Use::Memory(memory) = one {
@@ -181,6 +191,7 @@ impl Space {
             contents,
             left: Vec::new(),
             loss: all.count_loss(),
+            loses: false,
             promised_bytes: 0,
         })
     }
@@ -207,22 +218,14 @@ impl Space {
             }
             child.uses.insert(from, to, one);
         }
-        self.count_loss();
+        self.loses = true;
         (child.heap_start, child.heap_end) = (self.heap_start, self.heap_end);
         child.promise(self.promised_bytes);
         Ok(child)
     }
 
-    /// Whether harts translate addresses.
-    pub fn translates(&self) -> bool {
-        self.frames.borrow().translates
-    }
-
-    /// What `satp` has while a hart runs a thread in this space: Sv39, or nothing.
+    /// What `satp` has while a hart runs a thread in this space: Sv39.
     pub fn satp(&self) -> u64 {
-        if !self.translates() {
-            return 0;
-        }
         8 << 60 | u64::from(self.number) << 44 | (self.root / PAGE_BYTES)
     }
 
@@ -339,14 +342,27 @@ impl Space {
         self.uses.insert(start, end, Use::Memory(memory));
         self.changed.insert(start, end, ());
         // Rights may have been lost.
-        self.count_loss();
+        self.loses = true;
     }
 
-    /// Harts may know more than there is from now on, if they know anything.
-    pub fn count_loss(&mut self) {
-        let mut frames = self.frames.borrow_mut();
-        if frames.translates {
-            self.loss = frames.count_loss();
+    /// Harts may know less than there is: they are to look again.
+    pub fn is_outdated(&mut self) {
+        self.loses = true;
+    }
+
+    /// Whether harts will have to forget translations.
+    pub fn loses(&self) -> bool {
+        self.loses
+    }
+
+    /// The page tables say what this says. From now on harts that have looked at them before may
+    /// be wrong.
+    pub fn has_changed(&mut self) {
+        if std::mem::take(&mut self.loses) {
+            self.loss = self.frames.borrow_mut().count_loss();
+            for (_, _, before) in self.left.iter_mut().filter(|(_, _, one)| *one == NOT_YET) {
+                *before = self.loss;
+            }
         }
     }
 
@@ -355,24 +371,26 @@ impl Space {
         for (from, to, one) in self.uses.within(start, end) {
             if let Use::Memory(memory) = one {
                 let frame = from.wrapping_add(memory.offset);
-                self.left.push((frame, frame + (to - from)));
+                self.left.push((frame, frame + (to - from), NOT_YET));
                 self.changed.insert(from, to, ());
                 self.promised_bytes -= to - from;
                 self.frames.borrow_mut().promised_bytes -= to - from;
-                self.count_loss();
+                self.loses = true;
             }
-        }
-        if !self.translates() {
-            self.release_left();
         }
         self.uses.remove(start, end);
     }
 
-    /// No hart knows the frames any more that have been left.
-    pub fn release_left(&mut self) {
-        for (from, to) in std::mem::take(&mut self.left) {
-            self.frames.borrow_mut().release(from, to);
-        }
+    /// All harts know of a loss: none has the frames any more that were left before it.
+    pub fn release_left(&mut self, loss: u64) {
+        let mut frames = self.frames.borrow_mut();
+        self.left.retain(|&(from, to, before)| {
+            let stays = before > loss;
+            if !stays {
+                frames.release(from, to);
+            }
+            stays
+        });
     }
 
     /// Where `length` bytes could be mapped: start and end.
@@ -473,7 +491,7 @@ impl Space {
     /// Unmaps whatever is in `length` bytes at `start`.
     pub fn unmap(&mut self, start: u64, length: u64) -> Result<(), Errno> {
         let end = start.checked_add(page_up(length)).ok_or(Errno::INVAL)?;
-        if length == 0 || !start.is_multiple_of(PAGE_BYTES) {
+        if length == 0 || !start.is_multiple_of(PAGE_BYTES) || has_signal_page(start, end) {
             return Err(Errno::INVAL);
         }
         self.leave(start, end);
@@ -485,6 +503,9 @@ impl Space {
         let end = start.checked_add(page_up(length)).ok_or(Errno::NOMEM)?;
         if !start.is_multiple_of(PAGE_BYTES) {
             return Err(Errno::INVAL);
+        }
+        if has_signal_page(start, end) {
+            return Err(Errno::ACCES);
         }
         let protection = protection & PROT_ALL;
         let parts = self.uses.within(start, end);
@@ -567,6 +588,9 @@ impl Space {
             return Err(Errno::INVAL);
         }
         let end = start.checked_add(old).ok_or(Errno::INVAL)?;
+        if has_signal_page(start, end) {
+            return Err(Errno::INVAL);
+        }
         let known = self.uses.within(start, end);
         if known.iter().map(|(from, to, _)| to - from).sum::<u64>() != old {
             return Err(Errno::FAULT);
@@ -588,21 +612,6 @@ impl Space {
             return Err(Errno::NOMEM);
         }
         let (to, to_end) = self.place(Place::Near(0), new, false)?;
-        if !self.translates() {
-            // There are no entries to change.
-            self.map(Place::AtFree(to), new, protection, shared)?;
-            for (from, end, one) in known {
-                if one != Use::Reserved {
-                    self.contents
-                        .push(Write::copy(from, from - start + to, end - from));
-                }
-            }
-            self.left.push((start, end));
-            self.uses.remove(start, end);
-            self.promised_bytes -= old;
-            self.frames.borrow_mut().promised_bytes -= old;
-            return Ok(to);
-        }
         self.map(
             Place::AtFree(to + old),
             to_end - to - old,
@@ -620,7 +629,7 @@ impl Space {
             }
             self.uses.insert(at, at + (end - from), one);
         }
-        self.count_loss();
+        self.loses = true;
         Ok(to)
     }
 
@@ -669,7 +678,7 @@ impl Space {
             let new = frames.take(page, PAGE_BYTES).ok_or(Denial::Unmapped)?;
             frames.begin_to_write(new, new + PAGE_BYTES);
             self.contents.push(Write::copy(old, new, PAGE_BYTES));
-            self.left.push((old, old + PAGE_BYTES));
+            self.left.push((old, old + PAGE_BYTES, NOT_YET));
             memory.offset = new.wrapping_sub(page);
         }
         drop(frames);
@@ -693,10 +702,7 @@ impl Space {
     /// What has to be done in memory so that this space is what it says: first pages are cleared
     /// and copied, and then the entries of page tables written.
     pub fn jobs(&mut self) -> Vec<Write> {
-        let mut changed = std::mem::replace(&mut self.changed, Intervals::new());
-        if !self.translates() {
-            changed = Intervals::new();
-        }
+        let changed = std::mem::replace(&mut self.changed, Intervals::new());
         let mut entries = Vec::new();
         for (from, to, ()) in changed.within(0, u64::MAX) {
             let mut at = from;
@@ -775,7 +781,7 @@ mod tests {
     const BOTH: u64 = PROT_READ | PROT_WRITE;
 
     fn frames() -> SharedFrames {
-        Rc::new(RefCell::new(Frames::new(64 * MIB, true)))
+        Rc::new(RefCell::new(Frames::new(64 * MIB)))
     }
 
     fn space() -> Space {
@@ -880,6 +886,8 @@ mod tests {
         let mut child = parent.fork().unwrap();
         memory.perform(parent.jobs());
         memory.perform(child.jobs());
+        assert_eq!(parent.loss(), before, "the tables may not say so yet");
+        parent.has_changed();
         assert!(parent.loss() > before, "the parent's harts may still write");
         for space in [&parent, &child] {
             assert_eq!(memory.reach(space, 0x10_000, Access::Load), Some(0x10_000));
@@ -894,7 +902,7 @@ mod tests {
         assert_eq!(memory.word(copy), 7);
         assert_eq!(memory.reach(&parent, 0x10_000, Access::Store), None);
         // Then the parent does, which is alone with the page by now.
-        child.release_left();
+        child.release_left(u64::MAX);
         assert_eq!(parent.access(0x10_000, Access::Store), Ok(0x10_000));
         memory.perform(parent.jobs());
         let own = memory.reach(&parent, 0x10_000, Access::Store);
@@ -935,13 +943,48 @@ mod tests {
         let other = space.map(Place::Near(0), PAGE, BOTH, false).unwrap();
         assert_eq!(other, first);
         assert!(layout::FRAMES.contains(space.access(other, Access::Store).unwrap()));
-        space.release_left();
+        space.release_left(u64::MAX);
         space.unmap(other, PAGE).unwrap();
-        space.release_left();
+        space.release_left(u64::MAX);
         space.jobs();
         let again = space.map(Place::Near(0), 3 * PAGE, BOTH, false).unwrap();
         assert_eq!(again, first);
         assert_eq!(space.contents, [Write::zeros(first, 2 * PAGE)]);
+    }
+
+    #[test]
+    fn frames_are_free_when_all_harts_know_that_they_have_been_left() {
+        let mut space = space();
+        let at = space.map(Place::Near(0), 2 * PAGE, BOTH, false).unwrap();
+        let is_used = |space: &Space, page| space.frames.borrow().pages().maps(page);
+        space.unmap(at, PAGE).unwrap();
+        // Harts that have forgotten everything by now may have looked at the old tables again.
+        space.release_left(space.loss());
+        assert!(is_used(&space, at));
+        space.has_changed();
+        let first = space.loss();
+        space.unmap(at + PAGE, PAGE).unwrap();
+        space.has_changed();
+        space.release_left(first - 1);
+        assert!(is_used(&space, at));
+        space.release_left(first);
+        assert!(!is_used(&space, at) && is_used(&space, at + PAGE));
+        space.release_left(space.loss());
+        assert!(!is_used(&space, at + PAGE));
+    }
+
+    #[test]
+    fn the_page_that_calls_handlers_stays_as_it_is() {
+        let mut space = space();
+        let at = layout::SIGNAL_PAGE.start;
+        let before = space.used_bytes();
+        assert_eq!(space.protect(at, PAGE, BOTH), Err(Errno::ACCES));
+        assert_eq!(space.unmap(at - PAGE, 3 * PAGE), Err(Errno::INVAL));
+        assert_eq!(space.remap(at, PAGE, 2 * PAGE, true), Err(Errno::INVAL));
+        assert_eq!(space.discard(at, PAGE), Ok(()));
+        assert_eq!(space.used_bytes(), before);
+        assert!(space.allows(at, Access::Fetch) && !space.allows(at, Access::Store));
+        assert_eq!(space.contents, []);
     }
 
     #[test]
@@ -984,7 +1027,7 @@ mod tests {
         assert_eq!(start, 0x21_000);
         assert_eq!(space.set_heap_end(start + 5000), start + 5000);
         assert_eq!(space.set_heap_end(start), start);
-        space.release_left();
+        space.release_left(u64::MAX);
         assert_eq!(space.contents, []);
         assert_eq!(space.set_heap_end(start + 1), start + 1);
         assert_eq!(space.contents, [Write::zeros(start, PAGE)]);

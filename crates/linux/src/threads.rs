@@ -194,9 +194,6 @@ impl Kernel {
         if is_thread && flags & CLONE_VM == 0 {
             return Err(Errno::INVAL.into());
         }
-        if !is_thread {
-            self.check_processes()?;
-        }
         if !is_thread && flags & CLONE_FILES != 0 {
             self.tell_once(
                 "the program wants a process that has its open files (clone with CLONE_FILES), \
@@ -205,11 +202,13 @@ impl Kernel {
             );
             return Err(Errno::INVAL.into());
         }
-        let Some(free) = self.threads.iter().position(Option::is_none) else {
-            let most = self.threads.len();
+        let most = self.threads.len();
+        let is_crowded = self.threads.iter().flatten().count() + self.dead.len() >= most;
+        let free = self.threads.iter().position(Option::is_none);
+        let Some(free) = free.filter(|_| !is_crowded) else {
             self.tell_once(format!(
-                "the program wants more than {most} threads and processes at once; the call \
-                 answers EAGAIN"
+                "the program wants more than {most} threads and processes at once, those included \
+                 that have ended and that no wait4 has asked for; the call answers EAGAIN"
             ));
             return Err(Errno::AGAIN.into());
         };
@@ -488,13 +487,15 @@ impl Kernel {
     }
 
     pub fn sched_getaffinity(&mut self, call: &mut Call, size: u64, address: u64) -> Outcome {
-        let harts = self.harts;
-        if size < 8 || !size.is_multiple_of(8) {
+        let harts = self.harts as u64;
+        let set_bytes = 8 * harts.div_ceil(64);
+        if size < set_bytes || !size.is_multiple_of(8) {
             return Err(Errno::INVAL.into());
         }
-        call.user
-            .write_words(address, &[u64::MAX >> (64 - harts)])?;
-        Ok(8)
+        let word = |first: u64| u64::MAX >> (64 - (harts - first).min(64));
+        let words: Vec<u64> = (0..harts).step_by(64).map(word).collect();
+        call.user.write_words(address, &words)?;
+        Ok(set_bytes)
     }
 
     pub fn getcpu(&mut self, slot: usize, call: &mut Call, cpu: u64, node: u64) -> Outcome {

@@ -461,7 +461,7 @@ mod tests {
 
     /// The memory of a process with two pages at 0x1_0000, the second of which it may only read.
     fn user() -> User {
-        let frames = Rc::new(RefCell::new(Frames::new(64 << 20, true)));
+        let frames = Rc::new(RefCell::new(Frames::new(64 << 20)));
         let mut space = Space::new(&frames).unwrap();
         space
             .map_program(0x1_0000, 0x1_1000, PROT_READ | PROT_WRITE)

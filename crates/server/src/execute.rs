@@ -118,14 +118,8 @@ pub fn execute_functionally(
     let seed = description.measure.seed;
     let server = UntimedServer::of(&description.server, &[program_doorbells()]);
     let mut machine = if is_linux(&image) {
-        let prepared = prepare_linux(
-            &description.server,
-            image,
-            program,
-            seed,
-            guard.output_bytes(),
-            true,
-        )?;
+        let output_bytes = guard.output_bytes();
+        let prepared = prepare_linux(&description.server, image, program, seed, output_bytes)?;
         FunctionalMachine::with_linux(&server, prepared)?
     } else {
         check_given(&image, program)?;

@@ -267,15 +267,8 @@ impl<'a> HostSpec<'a> {
         if let Runs::Alone(program) = &self.runs
             && is_linux(&image)
         {
-            let seed = place.seed;
-            let linux = prepare_linux(
-                self.server,
-                image,
-                program,
-                seed,
-                guard.output_bytes(),
-                false,
-            )?;
+            let output_bytes = guard.output_bytes();
+            let linux = prepare_linux(self.server, image, program, place.seed, output_bytes)?;
             let mut machine = Machine::with_linux(self.server, linux)?;
             common.simulator.apply(&mut machine);
             let server = RackServer::alone(place.name, machine, None);
@@ -320,14 +313,13 @@ pub(crate) fn is_linux(image: &Image) -> bool {
     linux::is_linux(image, MAIN_MEMORY.start)
 }
 
-/// A Linux program with what it is given. `translates`: the harts translate addresses.
+/// A Linux program with what it is given.
 pub(crate) fn prepare_linux(
     server: &ServerSpec,
     image: Image,
     program: &Program,
     seed: u64,
     output_bytes: u64,
-    translates: bool,
 ) -> Result<linux::Prepared, RunError> {
     let mut arguments = vec![program.path.clone()];
     arguments.extend_from_slice(&program.arguments);
@@ -339,7 +331,6 @@ pub(crate) fn prepare_linux(
         seed,
         access: program.access.clone(),
         output_bytes,
-        translates,
     };
     linux::prepare(image, &setup).map_err(|error| RunError::Program(error.to_string()))
 }

@@ -13,7 +13,10 @@ use crate::observers::Observers;
 use crate::page_tables;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
-use pipeline::{MemoryModel, NoExtension, Probe, Why};
+use pipeline::{
+    FirstLevelTlbSpec, MemoryModel, NoExtension, Probe, SecondLevelTlbSpec, TlbPagesSpec,
+    TranslationSpec, Why,
+};
 use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction, Names};
 use state::{Reader, Writer};
@@ -192,6 +195,30 @@ pub(crate) fn linux_ram(image: &Image, contents: &[(u64, Vec<u8>)]) -> Result<Ra
     Ok(ram)
 }
 
+/// TLBs that are no limit, for Linux programs on cores whose description has none: they have the
+/// pages of 256 MB, and finding one takes no time. A core walks to a page when it first accesses
+/// it, and when the program has changed its mappings.
+fn large_tlbs() -> TranslationSpec {
+    let pages = |entries| TlbPagesSpec { entries, ways: 4 };
+    let first = FirstLevelTlbSpec {
+        pages_4kb: pages(1024),
+        // A program's pages have 4 KB.
+        pages_2mb: pages(4),
+        pages_1gb: pages(4),
+    };
+    TranslationSpec {
+        l1_data_tlb: first,
+        l1_instruction_tlb: first,
+        l2_tlb: SecondLevelTlbSpec {
+            pages_4kb_2mb: pages(65536),
+            pages_1gb: pages(4),
+            hit_latency_cycles: 0,
+        },
+        page_walkers: 16,
+        ..TranslationSpec::default()
+    }
+}
+
 impl Machine {
     /// Puts `image` into the memory of the server that `spec` describes.
     ///
@@ -240,20 +267,21 @@ impl Machine {
             contents,
             agent,
         } = prepared;
-        if spec.core.translation.is_some() {
-            return Err(RunError::Description(
-                "server.core.translation is for bare-metal programs; the address space of Linux \
-                 programs has no page tables"
-                    .into(),
-            ));
-        }
         let ram = linux_ram(&image, &contents)?;
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let page_limit = agent.pages().limit();
+        let mut spec = spec.clone();
+        spec.core.translation.get_or_insert(large_tlbs());
         let agent = fabric.attach(Box::new(agent), Linux::attachment())?;
         let personality = Personality::Linux(agent);
-        let machine =
-            Machine::assemble(spec, fabric, image, personality, &NoExtension, linux::ENTRY)?;
+        let machine = Machine::assemble(
+            &spec,
+            fabric,
+            image,
+            personality,
+            &NoExtension,
+            linux::ENTRY,
+        )?;
         Ok(Machine {
             page_limit,
             ..machine
@@ -282,7 +310,10 @@ impl Machine {
         };
         let mut map = fabric.memory_map().protect(&protected);
         let mut root = None;
-        if let Some(translation) = &spec.core.translation {
+        // A Linux program has tables of its own.
+        if let Some(translation) = &spec.core.translation
+            && !matches!(personality, Personality::Linux(_))
+        {
             map = map.without(PAGE_TABLES);
             let ram = fabric.ram_mut();
             root = Some(page_tables::write(translation, map.ranges(), ram)?);

@@ -97,7 +97,7 @@ fn a_crash_shows_the_instruction_at_its_virtual_address() {
     table[4 * 8..5 * 8].copy_from_slice(&Entry::new(CODE, entry).0.to_le_bytes());
     let mut asm = Assembler::new();
     for (csr, value) in [
-        (SATP, 8 << 60 | TABLE / TABLE_BYTES),
+        (SATP, (8 << 60) | (TABLE / TABLE_BYTES)),
         (MSTATUS, SUPERVISOR),
         (MEPC, (4 << 30) + 0x1000),
     ] {

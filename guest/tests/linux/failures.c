@@ -49,8 +49,6 @@ int main(int argc, char **argv) {
         return 1;
     return syscall(7777) == -1 && errno == ENOSYS ? 0 : 1;
   }
-  if (!strcmp(how, "fork"))
-    return fork() == -1 && errno == ENOSYS ? 0 : 1;
   if (!strcmp(how, "deadlock")) {
     pthread_mutex_lock(&mutex);
     pthread_mutex_lock(&mutex);

@@ -7,6 +7,7 @@ use super::{
     OpenDirectory, ProgramPlace,
 };
 use crate::errno::Errno;
+use crate::execute::{ELF, SCRIPT_LINE_BYTES};
 use crate::kernel::{Call, Kernel};
 use crate::user::Outcome;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -213,8 +214,13 @@ impl Kernel {
             return Err(Errno::NOMEM.into());
         }
         let mut bytes = Vec::new();
-        let file = std::fs::File::from(fd);
-        file.take(length).read_to_end(&mut bytes)?;
+        let mut file = std::fs::File::from(fd).take(SCRIPT_LINE_BYTES as u64);
+        file.read_to_end(&mut bytes)?;
+        // Of what is no program, no more is read.
+        if bytes.starts_with(ELF) {
+            file.set_limit(length.saturating_sub(bytes.len() as u64));
+            file.read_to_end(&mut bytes)?;
+        }
         let place = (entry.path, entry.directory, entry.name);
         Ok(ProgramFile { bytes, place })
     }
@@ -593,6 +599,9 @@ impl Kernel {
         let exchanged = flags.contains(fs::RenameFlags::EXCHANGE);
         let (old, new) = (from.directory.join(old), to.directory.join(new));
         self.process.files.renamed(&old, &new, exchanged);
+        for other in self.processes.values_mut() {
+            other.files.renamed(&old, &new, exchanged);
+        }
         Ok(0)
     }
 
