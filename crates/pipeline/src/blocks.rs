@@ -319,8 +319,8 @@ impl Blocks {
         (block.pc == pc).then_some(block.start)
     }
 
-    /// The same for addresses that are translated: two address spaces may have other instructions at
-    /// the same address.
+    /// The same for addresses that are translated: two address spaces may have other instructions
+    /// at the same address.
     #[inline]
     pub fn find_translated(&self, pc: u64, physical: u64) -> Option<u32> {
         let block = self.table[Self::place(pc)];

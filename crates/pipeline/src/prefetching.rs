@@ -1,11 +1,12 @@
 //! Prefetches into the first-level caches: those of the data cache's prefetcher, and those of
 //! instructions.
 //!
-//! The prefetcher is told of each load that looks into the cache, in the order in which they do, with its
-//! program counter. Its requests leave at the end of the load's look-up, as that of a miss does.
+//! The prefetcher is told of each load that looks into the cache, in the order in which they do,
+//! with its program counter. Its requests leave at the end of the load's look-up, as that of a miss
+//! does.
 //!
-//! A prefetch instruction ("Zicbop") needs its address and a load port, and is done a cycle after it
-//! has issued. It takes no entry of the load queue. Its line is asked for as that of a load or a
+//! A prefetch instruction ("Zicbop") needs its address and a load port, and is done a cycle after
+//! it has issued. It takes no entry of the load queue. Its line is asked for as that of a load or a
 //! store that misses would be, if memory is there, a miss register is free and its page allows the
 //! access; a page that no TLB has is walked for. In all other cases it does nothing.
 
@@ -132,8 +133,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Asks for the line of a physical address, in cycle `issue` and for such an access, unless it is
-    /// here or on its way.
+    /// Asks for the line of a physical address, in cycle `issue` and for such an access, unless it
+    /// is here or on its way.
     pub(crate) fn prefetch_line(
         &mut self,
         access: Access,

@@ -84,6 +84,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let room = cycle.saturating_sub(self.hart.dispatch_cycle + 1);
             let periods = room / period;
             self.hart.statistics.repeat(&before, periods);
+            if let Some(translation) = &mut self.shared.translation {
+                translation.repeat(&before.translation, periods);
+            }
             self.shared.spin.skipped_cycles += periods * period;
             self.shift(periods * period);
         }
@@ -196,11 +199,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     fn remember(&mut self, pc: u64) -> Remembered {
         let timing = self.timing();
         let caches = [&self.shared.data_cache, &self.shared.instruction_cache];
+        let mut statistics = self.hart.statistics.clone();
+        if let Some(translation) = &self.shared.translation {
+            statistics.translation = translation.statistics();
+        }
         Remembered {
             pc,
             cycle: self.hart.dispatch_cycle,
             registers: self.hart.registers,
-            statistics: self.hart.statistics.clone(),
+            statistics,
             timing,
             replacement: caches.map(|cache| {
                 let (order, recent) = cache.replacement_order();

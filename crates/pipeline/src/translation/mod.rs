@@ -8,8 +8,8 @@
 //! path.
 //!
 //! Supervisor and user mode have the page tables that `satp` names, and TLBs tell address spaces
-//! apart by hart and ASID. A look-up tells the page and whether the access is allowed. An access that
-//! is not is executed alone, after all older instructions, and traps there. Until its page is
+//! apart by hart and ASID. A look-up tells the page and whether the access is allowed. An access
+//! that is not is executed alone, after all older instructions, and traps there. Until its page is
 //! known, the address of a load or a store is unknown to all others. An `sfence.vma` lets the walks
 //! of its hart begin anew.
 //!
@@ -141,6 +141,23 @@ impl Translation {
         self.statistics
     }
 
+    /// Counts what has been counted since `before`, another `times` times.
+    pub fn repeat(&mut self, before: &TranslationStatistics, times: u64) {
+        let repeat = |now: &mut u64, before: u64| *now += (*now - before) * times;
+        let now = &mut self.statistics;
+        repeat(&mut now.l1_data_tlb_hits, before.l1_data_tlb_hits);
+        repeat(&mut now.l1_data_tlb_misses, before.l1_data_tlb_misses);
+        repeat(
+            &mut now.l1_instruction_tlb_misses,
+            before.l1_instruction_tlb_misses,
+        );
+        repeat(&mut now.l2_tlb_hits, before.l2_tlb_hits);
+        repeat(&mut now.l2_tlb_misses, before.l2_tlb_misses);
+        repeat(&mut now.page_walk_loads, before.page_walk_loads);
+        repeat(&mut now.page_walk_cycles, before.page_walk_cycles);
+        repeat(&mut now.page_faults, before.page_faults);
+    }
+
     /// A hart takes a trap.
     pub fn note_trap(&mut self, cause: Cause) {
         use Cause::{InstructionPage, LoadPage, StorePage};
@@ -175,8 +192,8 @@ impl Translation {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// The tables that map every address to itself begin at this physical address. To be told before
-    /// the core starts, if it translates.
+    /// The tables that map every address to itself begin at this physical address. To be told
+    /// before the core starts, if it translates.
     pub fn set_page_tables(&mut self, root: u64) {
         if let Some(translation) = &mut self.shared.translation {
             translation.identity = Some(root);

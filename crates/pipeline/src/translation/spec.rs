@@ -123,10 +123,10 @@ pub struct SecondLevelTlbSpec {
 /// Address translation of a core: `{}` is a Skylake's, with pages of 4 KB.
 ///
 /// The TLBs are those of Intel's "64 and IA-32 Architectures Optimization Reference Manual" (order
-/// number 248966-045), table "TLB Parameters of the Skylake Client Microarchitecture", which
-/// the servers share; it gives no 1 GB entries for instructions: as many are taken as for 2 MB. Two
-/// page walks at a time: the same section. 9 cycles for a hit in the second level: `Mem_STLB_Hit_Cost`
-/// in Intel's top-down metrics for Skylake servers.
+/// number 248966-045), table "TLB Parameters of the Skylake Client Microarchitecture", which the
+/// servers share; it gives no 1 GB entries for instructions: as many are taken as for 2 MB. Two
+/// page walks at a time: the same section. 9 cycles for a hit in the second level:
+/// `Mem_STLB_Hit_Cost` in Intel's top-down metrics for Skylake servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TranslationSpec {
@@ -150,8 +150,8 @@ pub struct TranslationSpec {
 /// Caches of page-table entries that lead to other tables, fully associative, of which the least
 /// recently used makes room. The names are Intel's.
 ///
-/// Defaults: 32, 8 and 4 entries, as ChampSim has for the same levels (`PSCL2`, `PSCL3` and `PSCL4` of
-/// its configuration, where they have sets). Intel publishes no sizes.
+/// Defaults: 32, 8 and 4 entries, as ChampSim has for the same levels (`PSCL2`, `PSCL3` and `PSCL4`
+/// of its configuration, where they have sets). Intel publishes no sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StructureCachesSpec {

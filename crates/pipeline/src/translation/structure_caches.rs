@@ -4,8 +4,8 @@
 //! volume 3A, section 4.10.3): one for the entries of each level that lead to another table, found
 //! by the bits of the address that select them. A walk begins below the lowest level that has an
 //! entry for its address; the look-up is beside that of the second-level TLB and takes no time of
-//! its own. A hart's `sfence.vma` forgets all of its entries, whatever its operands, as `INVLPG` does
-//! there (section 4.10.4.1).
+//! its own. A hart's `sfence.vma` forgets all of its entries, whatever its operands, as `INVLPG`
+//! does there (section 4.10.4.1).
 
 use super::spec::StructureCachesSpec;
 use super::tlb::SpaceTag;

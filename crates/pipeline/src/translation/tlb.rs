@@ -161,8 +161,8 @@ impl Pages {
     }
 }
 
-/// A page of which the part with `address` is remembered: by the place of its size in [`SIZES`], and
-/// its entry.
+/// A page of which the part with `address` is remembered: by the place of its size in [`SIZES`],
+/// and its entry.
 fn part_of(page: Page, address: u64) -> (usize, Entry) {
     let place = SIZES.iter().position(|&size| size == page.bits);
     match place {

@@ -1,9 +1,9 @@
 //! Page walks: they read page tables through the data cache of the core.
 //!
 //! An entry that the cache has is read in the cache's latency; otherwise its line is asked for as a
-//! load's is, with a miss register, and the walk goes on when it comes. Walkers have a port of their
-//! own at the cache. Of several walks that wait for a miss register or for a walker, the oldest goes
-//! first, and before loads.
+//! load's is, with a miss register, and the walk goes on when it comes. Walkers have a port of
+//! their own at the cache. Of several walks that wait for a miss register or for a walker, the
+//! oldest goes first, and before loads.
 
 use super::frame::{Fault, FetchedPage, Frame};
 use super::spaces::Tables;
