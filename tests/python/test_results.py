@@ -103,13 +103,14 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         "last_level": {"size_bytes_per_bank": 65536},
         "memory": {"cache": None, "dram": {}},
     }
-    machine = {"fabric": fabric, "dma_nic": {"express": {"iommu": {}}}}
+    machine = {"fabric": fabric, "dma_nic": {"express": {"iommu": {}}}, "critical_region": {}}
     translated = same_results._rack("traditional/loopback-express", "dma-nic", machine=machine)
     results += [
         ("rack", interrupted()),
         ("rack", translated()),
         ("rack", _completions()),
         ("run", same_results._server(fetching, striding, *memory)()),
+        ("run", same_results._server("server.critical_region={}")()),
     ]
     found = set()
     for kind, result in [*results, *traced(tmp_path)]:

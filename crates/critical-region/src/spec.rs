@@ -32,7 +32,7 @@ pub struct CriticalRegionSpec {
     #[schemars(range(min = 1, max = MAXIMUM_ENTRIES))]
     pub gen_values: usize,
     /// Loads that miss the second-level cache, after which an epoch ends (4096: 4K in Section 4.2).
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 1_000_000_000_u64))]
     pub epoch_misses: u64,
 }
 

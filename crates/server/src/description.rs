@@ -415,7 +415,7 @@ mod tests {
         let service_times = json!({"distribution": "generalized-extreme-value"});
         let mut server = json!(preset.server);
         server["core"]["l2"] = json!(fabric::SecondLevelSpec::default());
-        server["core"]["translation"] = json!({});
+        server["core"]["translation"] = json!({"structure_caches": {}});
         server["core"]["commit_width"] = json!(1);
         let mut timings = json!(fabric::DramTimingSpec::default());
         let all = timings.as_object_mut().unwrap().values_mut();
@@ -442,7 +442,7 @@ mod tests {
             },
             "traffic": {
                 "rate_mrps": 1.0,
-                "work": {"mean_ns": 1.0, "service_times": service_times},
+                "work": {"mean_ns": 1.0, "long_ns": 1.0, "service_times": service_times},
                 "operations": {"warehouses": 1},
             },
             "measure": {
