@@ -61,8 +61,8 @@ impl Region {
         place.is_ok()
     }
 
-    /// The region of an epoch (Section 4.4, at its end): the ready instructions of the cache without
-    /// those whose operands nobody can provide.
+    /// The region of an epoch (Section 4.4, at its end): the ready instructions of the cache
+    /// without those whose operands nobody can provide.
     pub(crate) fn of(cache: &ContextInstructionCache, states: &RegisterStates) -> Region {
         let ready = cache.iter().filter(|entry| entry.ready);
         let mut members: BTreeMap<u64, &Entry> = ready.map(|entry| (entry.pc, entry)).collect();
@@ -129,8 +129,8 @@ pub(crate) fn dead(entry: &Entry) -> impl Iterator<Item = Operand> {
 ///
 /// An instruction all of whose operands are `DEAD` begins a chain, and the register that it writes
 /// is predicted (`%rax` of 0x41b571 in Section 4.4). One that misses itself is to be executed, or
-/// its line would not be fetched: its operands are predicted. So are those of an instruction without
-/// an integer result.
+/// its line would not be fetched: its operands are predicted. So are those of an instruction
+/// without an integer result.
 pub(crate) fn given_result(entry: &Entry) -> Option<Register> {
     let instruction = entry.instruction.as_ref()?;
     let operands = entry.operands?;

@@ -71,7 +71,8 @@ pub struct Statistics {
     /// Which of these registers user routines compute for each packet (READY-DYN).
     pub computed_registers: u64,
     /// Predicted values of the last region's registers that were right, each time that a hart
-    /// executed the region's instruction that reads the register as a root, or makes it as a result.
+    /// executed the region's instruction that reads the register as a root, or makes it as a
+    /// result.
     pub right_values: u64,
     /// Predicted values that were wrong then.
     pub wrong_values: u64,

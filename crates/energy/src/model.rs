@@ -231,8 +231,8 @@ struct CoreEvents {
 
 impl CoreEvents {
     /// An operation of the integer units, a branch, a store and any other operation read two
-    /// registers, a load or a prefetch one; all but branches, stores and prefetches write one. That is
-    /// what they have room for; instructions with an immediate operand read less.
+    /// registers, a load or a prefetch one; all but branches, stores and prefetches write one. That
+    /// is what they have room for; instructions with an immediate operand read less.
     fn of(statistics: &CoreStatistics, width: u64) -> CoreEvents {
         let CoreStatistics {
             branches, stores, ..

@@ -388,9 +388,9 @@ impl PrivateCache {
         (tag != INVALID).then_some(LineAddress(tag & !UNUSED))
     }
 
-    /// Gives the miss register of `line` back, whose place it takes as the most recently used of its
-    /// set. Returns what had to make room. This and what follows is for a cache that has another one
-    /// behind it, which speaks with the homes.
+    /// Gives the miss register of `line` back, whose place it takes as the most recently used of
+    /// its set. Returns what had to make room. This and what follows is for a cache that has
+    /// another one behind it, which speaks with the homes.
     pub(crate) fn place(
         &mut self,
         line: LineAddress,

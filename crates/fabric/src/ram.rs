@@ -502,8 +502,9 @@ mod tests {
         assert!(!Ram::default().contains(LineAddress(0)));
     }
 
-    /// Two servers begin with the same image, of which a page ends inside a page of memory. Each has
-    /// what it has written since; what the program had before is overwritten where the image is.
+    /// Two servers begin with the same image, of which a page ends inside a page of memory. Each
+    /// has what it has written since; what the program had before is overwritten where the image
+    /// is.
     #[test]
     fn servers_share_an_image_and_write_pages_of_their_own() {
         let mut pages: Vec<Option<Box<[u8; 4096]>>> = vec![None; 5];

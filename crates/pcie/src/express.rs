@@ -10,11 +10,11 @@
 //!   ordering), except what is written *behind* others, as the notice that a frame is there: that
 //!   is done when all those are. Behind that again it may ring a *doorbell*: a fetch-and-add (an
 //!   atomic operation of PCI Express 2.1) that the root port completes, coherently.
-//! - An *interrupt* of the device is a posted write without relaxed ordering: the root port sends it
-//!   on when all writes are done that the device has begun before it, doorbells included.
+//! - An *interrupt* of the device is a posted write without relaxed ordering: the root port sends
+//!   it on when all writes are done that the device has begun before it, doorbells included.
 //!
-//! With an IOMMU, what the device reads and writes waits at the root port until its page is known. What
-//! the rules above allow to pass it does so.
+//! With an IOMMU, what the device reads and writes waits at the root port until its page is known.
+//! What the rules above allow to pass it does so.
 
 use crate::frames::{Piece, lines, pieces};
 use crate::iommu::Iommu;
@@ -494,8 +494,8 @@ impl Express {
         None
     }
 
-    /// The page that a packet at the root port has to wait for. That with the number `known` has just
-    /// become known to it.
+    /// The page that a packet at the root port has to wait for. That with the number `known` has
+    /// just become known to it.
     fn missing_page(
         &mut self,
         context: &mut AgentContext<'_>,

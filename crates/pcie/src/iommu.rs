@@ -1,12 +1,13 @@
-//! The IOMMU at the root port: it translates the addresses of a device's reads, writes and doorbells.
+//! The IOMMU at the root port: it translates the addresses of a device's reads, writes and
+//! doorbells.
 //!
-//! Pages that were used last are in its IOTLB. A request whose page is there takes no longer for it.
-//! One that misses waits for a page walk, which reads the tables entry by entry at their homes, as
-//! the device reads memory; requests to other pages go on. There are as many walks at one time as
-//! there are walkers; others wait for one in the order in which they came.
+//! Pages that were used last are in its IOTLB. A request whose page is there takes no longer for
+//! it. One that misses waits for a page walk, which reads the tables entry by entry at their homes,
+//! as the device reads memory; requests to other pages go on. There are as many walks at one time
+//! as there are walkers; others wait for one in the order in which they came.
 //!
-//! The tables are those of Sv48 (RISC-V IOMMU Architecture Specification, "first-stage"). They are in
-//! memory and map every address to itself, so only times change.
+//! The tables are those of Sv48 (RISC-V IOMMU Architecture Specification, "first-stage"). They are
+//! in memory and map every address to itself, so only times change.
 
 use crate::spec::IommuSpec;
 use crate::system::IO_PAGE_TABLES;

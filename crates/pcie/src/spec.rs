@@ -108,9 +108,9 @@ pub struct ExpressSpec {
 /// An IOMMU, which translates the addresses of a device; `{}` has pages of 4 KB.
 ///
 /// Defaults: 64 entries, as Neugebauer et al. conclude from the working set of 256 KB from which on
-/// their Xeons miss ("Understanding PCIe performance for end host networking", SIGCOMM 2018, Section
-/// 6.5). Intel publishes neither that nor how many page walks there are at one time: 2 are chosen, as
-/// a core of Skylake has. Tables have four levels, as those of VT-d.
+/// their Xeons miss ("Understanding PCIe performance for end host networking", SIGCOMM 2018,
+/// Section 6.5). Intel publishes neither that nor how many page walks there are at one time: 2 are
+/// chosen, as a core of Skylake has. Tables have four levels, as those of VT-d.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IommuSpec {
@@ -281,7 +281,8 @@ pub struct CqeNicSpec {
     /// The same in blocks of 64 bytes of each send queue.
     #[schemars(range(min = 16, max = 1024))]
     pub blocks_ahead: u32,
-    /// Bytes of each port's buffer for frames that have come: what `mlnx_qos` shows of a ConnectX-5.
+    /// Bytes of each port's buffer for frames that have come: what `mlnx_qos` shows of a
+    /// ConnectX-5.
     #[schemars(range(min = 1520, max = 1 << 24))]
     pub input_buffer_bytes: u32,
     /// Bytes of each port's buffer for frames that are being read and sent. Not published: as much
@@ -291,8 +292,8 @@ pub struct CqeNicSpec {
     /// Bytes of the longest frame: without jumbo frames.
     #[schemars(range(min = 64, max = 16384))]
     pub max_frame_bytes: u32,
-    /// Millions of frames a second that it receives at both ports together: "100 million packets per
-    /// second is the limit of the NIC hardware capability for RX" (Section 6 of the text).
+    /// Millions of frames a second that it receives at both ports together: "100 million packets
+    /// per second is the limit of the NIC hardware capability for RX" (Section 6 of the text).
     #[schemars(range(min = 0.1, max = 10000.0))]
     pub receive_mpps: f64,
     /// The same to send: the product brief's rate of messages.
@@ -323,8 +324,8 @@ impl Default for CqeNicSpec {
             send_mpps: 200.0,
             ddio: true,
             mac_latency_ns: 26.0,
-            // 16 lanes, twice the default's; extended tags (PCI Express 2.1, 8 bits). A root port of
-            // Cascade Lake takes 92 lines of writes ("Understanding the Host Network", SIGCOMM
+            // 16 lanes, twice the default's; extended tags (PCI Express 2.1, 8 bits). A root port
+            // of Cascade Lake takes 92 lines of writes ("Understanding the Host Network", SIGCOMM
             // 2024).
             express: ExpressSpec {
                 rate_gbit_per_s: 115.76,

@@ -656,9 +656,9 @@ fn with_iommu(iommu: IommuSpec) -> Bench {
     bench
 }
 
-/// As `a_frame_out`, with pages of each size: the pages of the ring and of the buffer are walked for
-/// by 4, 3 or 2 reads of 12 ns each, one behind the other. The status is written into a page that is
-/// known.
+/// As `a_frame_out`, with pages of each size: the pages of the ring and of the buffer are walked
+/// for by 4, 3 or 2 reads of 12 ns each, one behind the other. The status is written into a page
+/// that is known.
 #[test]
 fn a_frame_out_of_unknown_pages_waits_for_its_walks() {
     for (page_bytes, levels) in [(4096, 4), (1 << 21, 3), (1 << 30, 2)] {
@@ -700,8 +700,8 @@ fn a_frame_out_of_unknown_pages_waits_for_its_walks() {
     }
 }
 
-/// Millions of frames of 64 bytes in a second that the interface reads out of `pages` pages of 4 KB,
-/// in random order, each page as often as the others.
+/// Millions of frames of 64 bytes in a second that the interface reads out of `pages` pages of 4
+/// KB, in random order, each page as often as the others.
 fn frames_read(pages: u64, iommu: Option<IommuSpec>) -> f64 {
     const FRAMES: u64 = 2048;
     let mut bench = match iommu {
@@ -733,9 +733,9 @@ fn frames_read(pages: u64, iommu: Option<IommuSpec>) -> f64 {
     half as f64 / time.as_seconds() / 1e6
 }
 
-/// The working set from which on an IOTLB of 64 entries misses is 256 KB, less the pages of the ring,
-/// of which two are in use. With twice the entries it is twice as large, and with pages of 2 MB there
-/// is none. Where nothing misses, the IOMMU costs nothing.
+/// The working set from which on an IOTLB of 64 entries misses is 256 KB, less the pages of the
+/// ring, of which two are in use. With twice the entries it is twice as large, and with pages of 2
+/// MB there is none. Where nothing misses, the IOMMU costs nothing.
 #[test]
 fn the_iotlb_reaches_as_far_as_its_entries() {
     let of = |pages, iommu| frames_read(pages, Some(iommu));

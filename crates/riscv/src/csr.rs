@@ -60,8 +60,8 @@ pub struct Csrs {
     pub scounteren: u64,
     /// `senvcfg`: FIOM only.
     pub senvcfg: u64,
-    /// `mcounteren`: counters that the other modes may read (bits 0 to 2: cycle, time, instret; from bit
-    /// 3 on those of events).
+    /// `mcounteren`: counters that the other modes may read (bits 0 to 2: cycle, time, instret;
+    /// from bit 3 on those of events).
     pub mcounteren: u64,
     /// `menvcfg`: FIOM only.
     pub menvcfg: u64,

@@ -85,8 +85,8 @@ pub struct Hart {
 }
 
 impl Hart {
-    /// A hart after reset: machine mode, interrupts and floating point off, `scounteren` all ones, all
-    /// else zero.
+    /// A hart after reset: machine mode, interrupts and floating point off, `scounteren` all ones,
+    /// all else zero.
     pub fn new(hart_id: u64) -> Hart {
         let csrs = Csrs {
             mstatus: 0,

@@ -353,8 +353,8 @@ impl<M: Memory> Machine<M> {
         Ok(())
     }
 
-    /// The physical address of a data access of so many bytes, and that of the part of it that is in
-    /// another page, if one is.
+    /// The physical address of a data access of so many bytes, and that of the part of it that is
+    /// in another page, if one is.
     fn places(
         &mut self,
         (address, bytes): (u64, u8),

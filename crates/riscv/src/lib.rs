@@ -1,5 +1,6 @@
 //! The RISC-V instruction set: RV64GC with Zicsr and Zifencei, bit manipulation (B: Zba, Zbb, Zbs),
-//! Zawrs and Zicbop, in machine, supervisor and user mode, with the virtual memory of Sv39 and Sv48.
+//! Zawrs and Zicbop, in machine, supervisor and user mode, with the virtual memory of Sv39 and
+//! Sv48.
 //!
 //! What an instruction *means* lives here: [`decode()`], [`evaluate`], the CSRs and traps of a
 //! [`Hart`], and the [`elf`] files programs come in. How long it takes, and what memory is,

@@ -177,8 +177,8 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// Those of an instruction whose operands have these values. "Supervisor Memory-Management Fence
-    /// Instruction".
+    /// Those of an instruction whose operands have these values. "Supervisor Memory-Management
+    /// Fence Instruction".
     pub fn of(i: &Instruction, address: u64, asid: u64) -> Flush {
         Flush {
             address: (i.rs1 != 0).then_some(address),

@@ -161,7 +161,8 @@ fn rpcvalet_table1() -> Preset {
 /// the core's clock (`mm_dramTimings` of `local_firesim.py`): FireSim's model of the time runs at
 /// that clock. An access to a row that is not open takes tRP, tRCD and tCAS, 14 each, 4 cycles of
 /// data and 2 of the back end: 48, which is 15 ns. Its port has 8 bytes a cycle. Real memory takes
-/// some 50 ns. In front of it is their cache of 4 MB ([`MemoryCacheSpec`]; `mm_llc` of the same file).
+/// some 50 ns. In front of it is their cache of 4 MB ([`MemoryCacheSpec`]; `mm_llc` of the same
+/// file).
 fn nanopu_prototype() -> Preset {
     let core = CoreSpec::five_stage();
     Preset {
@@ -289,8 +290,8 @@ fn skylake_sp() -> Preset {
 /// six modules of DDR4-2666, and an interface behind 16 lanes of PCI Express 3.0. "We use only a
 /// single hyperthread on each physical core" (Section 3).
 ///
-/// DPDK's driver maps the doorbells of a ConnectX-5 as write-combining memory, whose stores leave in
-/// line fill buffers and are not waited for: Skylake has 12 of these, its outstanding misses.
+/// DPDK's driver maps the doorbells of a ConnectX-5 as write-combining memory, whose stores leave
+/// in line fill buffers and are not waited for: Skylake has 12 of these, its outstanding misses.
 fn spin_to_win_table1() -> Preset {
     let mut server = skylake_sp().server;
     server.core.threads = 1;

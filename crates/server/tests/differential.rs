@@ -1,7 +1,7 @@
 //! Random programs give the same registers and memory on both core models, on all hardware threads
 //! of a core, and in threaded code, as on the functional interpreter, which executes one
-//! instruction after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`). So do
-//! programs in supervisor mode whose pages are not where their addresses say.
+//! instruction after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`). So
+//! do programs in supervisor mode whose pages are not where their addresses say.
 
 mod common;
 
@@ -860,8 +860,9 @@ fn out_of_order_computes_what_the_interpreter_does() {
     compare(&[core, ordered, servers::with_second_level(small), translated]);
 }
 
-/// In supervisor mode, with pages that have changed their places: on cores with the TLBs that a core
-/// has if its description says nothing of them, with TLBs of a page or two, and with two harts.
+/// In supervisor mode, with pages that have changed their places: on cores with the TLBs that a
+/// core has if its description says nothing of them, with TLBs of a page or two, and with two
+/// harts.
 #[test]
 fn programs_with_page_tables_compute_what_the_interpreter_does() {
     let cores = servers::models().map(|core| {

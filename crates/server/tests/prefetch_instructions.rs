@@ -1,9 +1,9 @@
 //! Prefetch instructions ("Zicbop"): small programs whose cycles are arithmetic, what they do to
 //! lines and pages, and that they never fault.
 //!
-//! A load that misses can be used 79 cycles after it has issued out of order, and 77 in order: 4 or 2
-//! to look into the cache, 1 to the bank, 10 there, 1 to the controller, 50 of memory, 1 back, 10 in
-//! the bank, 1 to the core, 1 to the use.
+//! A load that misses can be used 79 cycles after it has issued out of order, and 77 in order: 4 or
+//! 2 to look into the cache, 1 to the bank, 10 there, 1 to the controller, 50 of memory, 1 back, 10
+//! in the bank, 1 to the core, 1 to the use.
 
 mod common;
 

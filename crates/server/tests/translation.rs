@@ -162,9 +162,9 @@ fn a_chain_of_loads_waits_for_each_page() {
     }
 }
 
-/// What the caches of upper levels have is not read again: with entries for the 2 MB of the chain and
-/// of the results, a walk reads the last level alone; with one for their gigabyte, two; with one for
-/// the 512 GB of Sv48, three.
+/// What the caches of upper levels have is not read again: with entries for the 2 MB of the chain
+/// and of the results, a walk reads the last level alone; with one for their gigabyte, two; with
+/// one for the 512 GB of Sv48, three.
 #[test]
 fn structure_caches_shorten_walks() {
     let caches = |pde_entries, pdpte_entries, pml4e_entries| StructureCachesSpec {
@@ -346,8 +346,8 @@ fn misses_are_counted() {
     assert!(small.page_walk_cycles >= 4 * small.page_walk_loads);
     assert_eq!(small.l2_tlb_hits, 0, "they are used in turn");
     let huge = count(PageSize::Huge);
-    // Each load of a round and the store of its result, and the first one has missed. Loads of wrong
-    // paths have pages too: one at the end of a loop, when its branch was predicted wrongly.
+    // Each load of a round and the store of its result, and the first one has missed. Loads of
+    // wrong paths have pages too: one at the end of a loop, when its branch was predicted wrongly.
     let hits = ROUNDS * (chain.0 + 1) - 1;
     assert!((hits..=hits + ROUNDS).contains(&huge.l1_data_tlb_hits));
     assert_eq!(huge.l2_tlb_hits, 1);

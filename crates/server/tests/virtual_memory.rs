@@ -10,9 +10,9 @@
 //! the highest addresses, whose pages are global. The address spaces differ in their identifiers,
 //! so nothing is flushed when a step is in another one than that before it.
 //!
-//! qemu sets bits A and D itself (Svadu). Where it takes part, the interpreter's traps that only ask
-//! for these bits are answered here, by setting them. The comparison is skipped, with a word, where
-//! there is no `qemu-system-riscv64`.
+//! qemu sets bits A and D itself (Svadu). Where it takes part, the interpreter's traps that only
+//! ask for these bits are answered here, by setting them. The comparison is skipped, with a word,
+//! where there is no `qemu-system-riscv64`.
 
 mod common;
 
@@ -734,8 +734,8 @@ fn qemu_translates_as_the_interpreter_does() {
         }
         std::fs::write(&path, &bytes).unwrap();
         let output = Command::new(QEMU)
-            // Where there is one processor, qemu executes atomics as a load and a store, of which the
-            // first may set A before the second fails. The second processor halts at once.
+            // Where there is one processor, qemu executes atomics as a load and a store, of which
+            // the first may set A before the second fails. The second processor halts at once.
             .args(["-accel", "tcg,thread=multi", "-smp", "2"])
             .args(["-machine", "virt", "-m", "16M", "-display", "none"])
             .args(["-monitor", "none", "-serial", "stdio", "-bios"])

@@ -40,8 +40,8 @@ pub struct Kind {
     pub components: &'static [Component],
     /// Whether it brings instructions or registers for the cores.
     pub extends_cores: bool,
-    /// Whether it observes cores ([`Attached::probes`]): then every server that describes it has it,
-    /// whatever the server is for.
+    /// Whether it observes cores ([`Attached::probes`]): then every server that describes it has
+    /// it, whatever the server is for.
     pub observes_cores: bool,
     /// Its part of the memory map.
     pub memory_map: &'static [NamedRange],

@@ -179,9 +179,8 @@ impl Packets {
         self
     }
 
-    /// The IPv4 packets of a pcap or pcapng file, over and over. Other frames are skipped, and so are
-    /// packets of which the capture has only the beginning.
-    /// `path` is used in errors.
+    /// The IPv4 packets of a pcap or pcapng file, over and over. Other frames are skipped, and so
+    /// are packets of which the capture has only the beginning. `path` is used in errors.
     pub fn from_pcap(
         path: &Path,
         content: &[u8],

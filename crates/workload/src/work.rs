@@ -27,8 +27,8 @@ pub struct WorkSpec {
     pub mean_ns: Option<f64>,
     /// How what comes on top is distributed.
     pub service_times: ServiceTimes,
-    /// Items that take so many nanoseconds or more are of the kind `long` in results, and all others
-    /// of the kind `short`. Without it there are no kinds.
+    /// Items that take so many nanoseconds or more are of the kind `long` in results, and all
+    /// others of the kind `short`. Without it there are no kinds.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub long_ns: Option<f64>,

@@ -1,8 +1,8 @@
 //! A cache in front of a memory controller, for all that is behind it.
 //!
 //! It has tags and times; the bytes are in memory's image. A block that misses is taken up at once:
-//! who wants it before it has come waits for it. The line that was asked for comes first. Blocks that
-//! were written go back to memory when they make room. Free ways of a set are filled first.
+//! who wants it before it has come waits for it. The line that was asked for comes first. Blocks
+//! that were written go back to memory when they make room. Free ways of a set are filled first.
 //!
 //! The cache that FireSim has in front of its models of DRAM (`LastLevelCache.scala`), without its
 //! limit of misses under way. A write of less than a block fetches the block, as there.
@@ -18,14 +18,14 @@ use state::{Purpose, State, Walker};
 /// A cache in front of each memory controller.
 ///
 /// Defaults: that of FireSim as nanoPU's published simulations set it (`mm_llc_setBits = 12`,
-/// `mm_llc_wayBits = 3`, `mm_llc_blockBits = 7`): 4 MB in 8 ways of blocks of 128 bytes, replaced at
-/// random. A hit takes three cycles: one in the queue, one to begin, one for the tags. Its port has
-/// 8 bytes in a cycle of 3.2 GHz.
+/// `mm_llc_wayBits = 3`, `mm_llc_blockBits = 7`): 4 MB in 8 ways of blocks of 128 bytes, replaced
+/// at random. A hit takes three cycles: one in the queue, one to begin, one for the tags. Its port
+/// has 8 bytes in a cycle of 3.2 GHz.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemoryCacheSpec {
-    /// Bytes at each controller: sets x ways x `block_bytes`, where the number of sets is a power of
-    /// two.
+    /// Bytes at each controller: sets x ways x `block_bytes`, where the number of sets is a power
+    /// of two.
     #[schemars(range(min = 64, max = 1 << 30))]
     pub size_bytes: u64,
     /// Ways of each set.

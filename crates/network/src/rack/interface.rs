@@ -23,10 +23,11 @@ pub trait Interface {
     /// token that this returns.
     fn receive(&mut self, port: usize, at: Time, packet: Packet) -> u64;
 
-    /// Appends the packets that a port has sent since this was last called, in the order of time: with
-    /// the times at which their first bits enter the link. Between two of these is at least the
-    /// time that the first of them takes ([`LineRate::duration`] of [`Packet::wire_bytes`]); if it
-    /// is less, the second one waits in front of the link, and the interface does not learn of it.
+    /// Appends the packets that a port has sent since this was last called, in the order of time:
+    /// with the times at which their first bits enter the link. Between two of these is at least
+    /// the time that the first of them takes ([`LineRate::duration`] of [`Packet::wire_bytes`]); if
+    /// it is less, the second one waits in front of the link, and the interface does not learn of
+    /// it.
     fn take_sent(&mut self, port: usize, sent: &mut Vec<(Time, Packet)>);
 
     /// Keeps a record of what it does with messages from now on, if it can tell.

@@ -250,7 +250,8 @@ impl Network {
         self.calendar.wake(at.max(self.done_until), node.0, token);
     }
 
-    /// The first bit of a server's packet enters the link of `port` at `at`, which must not be past.
+    /// The first bit of a server's packet enters the link of `port` at `at`, which must not be
+    /// past.
     pub fn enter(&mut self, (server, port): (NodeId, usize), at: Time, packet: Packet) {
         self.send(server, port, at, packet);
     }

@@ -140,7 +140,8 @@ pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
 
 /// The same server with DRAM of two ranks of two banks, rows of two lines and low watermarks, so
 /// that a small program meets row conflicts, drains and turns of the bus; with a refresh of each
-/// rank every microsecond; and, if rows are closed, a cache of eight blocks in front of each channel.
+/// rank every microsecond; and, if rows are closed, a cache of eight blocks in front of each
+/// channel.
 pub fn with_dram(mut spec: ServerSpec, page: PagePolicy) -> ServerSpec {
     spec.fabric.memory.dram = Some(DramSpec {
         ranks: 2,

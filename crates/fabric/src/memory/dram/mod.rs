@@ -6,8 +6,9 @@
 //! "Memory Access Scheduling", ISCA 2000): row hits first, then the oldest. `max_overtakes` bounds
 //! how many younger requests may delay an older one: by keeping another row of its bank open, or by
 //! taking the data bus. Those that go on in other banks while its own row is closed and opened do
-//! not. An open row is closed when no request in the queue wants it, or when that bound is reached. A read of a line in the write queue is
-//! answered from the queue, and a second write of such a line is merged with the first.
+//! not. An open row is closed when no request in the queue wants it, or when that bound is reached.
+//! A read of a line in the write queue is answered from the queue, and a second write of such a
+//! line is merged with the first.
 //!
 //! When a refresh is due, its rank takes no other command until it is done. An idle channel has no
 //! events: its refreshes are replayed at the next request, at the times that they would have had.

@@ -67,8 +67,8 @@ impl Bench {
     }
 }
 
-/// A miss: 50 ns of memory and 3 of the look-up. The other line of the block comes with it: who wants
-/// it meanwhile has it no sooner, and later in 3 ns. Hits take turns of 2 ns.
+/// A miss: 50 ns of memory and 3 of the look-up. The other line of the block comes with it: who
+/// wants it meanwhile has it no sooner, and later in 3 ns. Hits take turns of 2 ns.
 #[test]
 fn a_block_comes_once() {
     let mut bench = Bench::new(&spec());
@@ -82,8 +82,8 @@ fn a_block_comes_once() {
     assert_eq!((counts.hits, counts.misses), (4, 1));
 }
 
-/// 16 sets of two ways of two lines: blocks 0, 16 and 32 are in one set. The least recently used one
-/// goes, and if it was written, both its lines are.
+/// 16 sets of two ways of two lines: blocks 0, 16 and 32 are in one set. The least recently used
+/// one goes, and if it was written, both its lines are.
 #[test]
 fn written_blocks_go_back() {
     let mut bench = Bench::new(&spec());
@@ -112,8 +112,8 @@ fn whole_blocks_are_written_without_being_read() {
     assert_eq!(bench.ask(10.0, 7, Some(1)), [(13.0, 1)]);
 }
 
-/// Random traffic: each read is answered once, no sooner than a look-up after it came; what memory has
-/// of a line at the end, with what the cache has of it, is the last write.
+/// Random traffic: each read is answered once, no sooner than a look-up after it came; what memory
+/// has of a line at the end, with what the cache has of it, is the last write.
 #[test]
 fn nothing_is_lost() {
     for replacement in Replacement::ALL {

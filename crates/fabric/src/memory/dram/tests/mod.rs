@@ -350,8 +350,8 @@ fn waiting_writes_answer_reads() {
     assert_eq!(counts, (0, 1, 1, 1));
 }
 
-/// A read that must not be overtaken closes and opens a row of bank 0; meanwhile those of another bank
-/// go on. From its activate, 19 cycles after the precharge, it has its row after 19.
+/// A read that must not be overtaken closes and opens a row of bank 0; meanwhile those of another
+/// bank go on. From its activate, 19 cycles after the precharge, it has its row after 19.
 #[test]
 fn other_banks_go_on_while_a_row_is_opened() {
     let spec = DramSpec {
