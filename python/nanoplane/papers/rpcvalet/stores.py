@@ -80,6 +80,7 @@ class Recorded:
     """Of those above."""
     quick_precision: float
     """Of the largest load within the SLO."""
+    quick_requests: int
     mean_ns: float | None = None
     """Times are scaled to this mean; None: they stand in the file as they are."""
     long_ns: float | None = None
@@ -105,6 +106,7 @@ RECORDED = {
         rates_mrps=(5.0, 10.0, 15.0, 20.0, 24.0, 27.0, 29.0),
         quick_rates_mrps=(10.0, 20.0, 27.0),
         quick_precision=0.04,
+        quick_requests=10_000,
     ),
     "masstree-recorded": Recorded(
         name="Masstree's times, gets",
@@ -114,6 +116,8 @@ RECORDED = {
         rates_mrps=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
         quick_rates_mrps=(2.0, 4.0),
         quick_precision=0.1,
+        # Of which forty are scans with --quick, as of the store below.
+        quick_requests=4000,
         long_ns=30_000.0,
         kind="short",
         limit_ns=12_500.0,
