@@ -7,8 +7,9 @@ from typing import Any
 from nanoplane.claims import Claim, between
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 NOTIFY = {"spin": "spinning", "hyperplane": "HyperPlane"}
 QUEUES = (1, 10, 100)

@@ -12,8 +12,9 @@ Write a data plane in C, describe a server, and run the one on the other:
 from nanoplane import _startup  # noqa: F401
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
+from nanoplane.outcomes import Outcome, Outcomes
 from nanoplane.store import Store
-from nanoplane.sweep import Outcome, Outcomes, Run, sweep
+from nanoplane.sweep import Run, sweep
 
 __all__ = [
     "Description",

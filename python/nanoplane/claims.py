@@ -9,7 +9,8 @@ from typing import Any
 from nanoplane.errors import DescriptionError
 from nanoplane.figures import LeftOutError, Measured, Results, figures
 from nanoplane.intervals import Combine, Estimate, Part, UndecidedError, Value, estimate, part
-from nanoplane.sweep import Outcome, Run
+from nanoplane.outcomes import Outcome
+from nanoplane.sweep import Run
 
 __all__ = [
     "Claim",

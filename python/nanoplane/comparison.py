@@ -9,8 +9,8 @@ from typing import Any
 
 from nanoplane import machines
 from nanoplane.errors import DescriptionError
+from nanoplane.outcomes import measurement
 from nanoplane.store import Store
-from nanoplane.sweep import measurement
 
 MEASURES: tuple[str, ...] = (
     "throughput_mrps",

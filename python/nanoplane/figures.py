@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.errors import DescriptionError
-from nanoplane.sweep import Outcome, Run
+from nanoplane.outcomes import Outcome
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:  # Half of the start of the command, and only plots need it.
     import altair

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from nanoplane import comparison, machines, report
 from nanoplane.errors import DescriptionError, Failure
 from nanoplane.figures import Figure, Row
-from nanoplane.sweep import Outcome, measurement, saturates
+from nanoplane.outcomes import Outcome, measurement, saturates
 
 if TYPE_CHECKING:
     import polars

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from nanoplane.figures import LeftOutError, Results
-from nanoplane.sweep import Outcome
+from nanoplane.outcomes import Outcome
 
 _T = TypeVar("_T")
 

@@ -19,16 +19,15 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from nanoplane import compiler, scratch, simulator
+from nanoplane import execution, scratch
 from nanoplane import store as stores
 from nanoplane.description import Description, Guest, Resolved, read
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
+from nanoplane.load_search import Bracket, Limit
+from nanoplane.outcomes import Outcome, Outcomes, measurement
 from nanoplane.progress import Watcher
-
-if TYPE_CHECKING:  # An extra, which only data frames need.
-    import polars
 
 _LOOK_SECONDS = 0.1
 _CHECKPOINTS = "checkpoints-"
@@ -121,73 +120,6 @@ class Run:
         return dataclasses.replace(self, description=ends(self.description))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limit:
-    """A service-level objective: the tail latency that must not be exceeded."""
-
-    service_times: float = 10.0
-    """The limit on the p99, as a multiple of the mean service time; a server's is that of the peak,
-    the number of data plane cores over its throughput."""
-    precision: float = 0.01
-    """The search ends when the rate is known to this part of itself."""
-    interval: bool = False
-    """Whether it then goes on until it knows a load that surely keeps the limit and one that surely
-    breaks it. Without, its interval is made of the loads that happened to be tried."""
-    kind: str | None = None
-    """If given, the limit is on requests of this kind alone, such as `get`, and a multiple of their
-    own mean service time at the peak; others may take as long as they do."""
-    absolute_ns: float | None = None
-    """If given, the limit itself, whatever the mean service time is."""
-    warmup: int | None = None
-    """If given, how many requests a run leaves out whose load is none of `Run.near`. A rule finds
-    no end of the warm-up of an overloaded server, and goes on for five times as many requests."""
-
-    def limit_ns(self, peak: Mapping[str, Any], cores: int) -> float:
-        """Return what the p99 may be, by the result of the peak."""
-        if self.absolute_ns is not None:
-            return self.absolute_ns
-        if self.kind is None:
-            return self.service_times * mean_service_ns(peak, cores)
-        service = self._measured(peak)["service_ns"]
-        if service is None:
-            raise Failure("there are no service times: the way to learn of work does not show them")
-        return self.service_times * float(service["mean"])
-
-    def kept(self, result: Mapping[str, Any], limit: float) -> bool:
-        """Say whether a run kept the limit, and kept up with its load.
-
-        A queue that overflows hides its latencies; of one that grows until the run is over they
-        only say how long the run was.
-        """
-        return bool(self.latencies(result)["p99"] <= limit and measurement(result)["keeps_up"])
-
-    def latencies(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the latencies that are limited, in nanoseconds or in service times."""
-        measured = self._measured(result)
-        found: Mapping[str, Any] = measured.get("latency_service_times") or measured["latency_ns"]
-        return found
-
-    def _measured(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self.kind is None:
-            return measurement(result)
-        kinds: Mapping[str, Mapping[str, Any]] = result.get("by_kind", {})
-        if self.kind not in kinds:
-            there = f"there are {', '.join(kinds)}" if kinds else "they are all of one kind"
-            raise Failure(f"no request of the kind {self.kind} was measured; {there}")
-        return kinds[self.kind]
-
-
-def measurement(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was measured: of a rack, by all its clients together."""
-    found: Mapping[str, Any] = result["measurement"] if "clients" in result else result
-    return found
-
-
-def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
-    """Return the mean service time: what a core of so many takes for a request when saturated."""
-    return 1000 * cores / float(measurement(result)["throughput_mrps"])
-
-
 def _cores(data: Mapping[str, Any]) -> int:
     """Return how many cores serve: of a rack, those of its first server."""
     if "rack" in data:
@@ -198,84 +130,6 @@ def _cores(data: Mapping[str, Any]) -> int:
 def _rate_key(description: Description) -> str:
     """Return the key of the rate at which requests come: of a rack, its first client's."""
     return "rack.clients.0.load.offer.rate_mrps" if description.is_rack else "traffic.rate_mrps"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """One run and its result."""
-
-    description: dict[str, Any]
-    """Resolved: every key with its value."""
-    key: str
-    """Under which the store has the result."""
-    result: Mapping[str, Any]
-    """What was measured: docs/result-fields.md. Where the largest load was searched for that keeps
-    a limit, that load is here as `largest_load`, in what the description has it in.
-    `largest_load_ci95` goes from the load up to which the p99 keeps the limit with all of its 95 %
-    confidence interval, to that from which on it breaks it with all of it; between loads that were
-    tried, the reciprocals of the interval's ends are joined by straight lines; if none of them
-    breaks the limit so, the line goes on."""
-    stored: bool
-    """The result was there before; nothing was run."""
-    unkept: str | None = None
-    """Why the store does not have the result, if it has not taken it, and where it is instead."""
-
-    def __repr__(self) -> str:
-        """Say what it is of, and how it went: the result has thousands of numbers."""
-        from nanoplane import comparison
-
-        measured = (
-            f"{name}={found.value:.4g}"
-            for name in ("throughput_mrps", "throughput", "latency_ns.p99")
-            if (found := comparison.number(self.result, name)) is not None
-        )
-        return f"<Outcome {self.key[:8]}: {', '.join(measured)}>"
-
-
-class Outcomes(list[Outcome]):
-    """The outcomes of a sweep, in the order of its runs; a table where a notebook shows it."""
-
-    def to_frame(self, *fields: str) -> "polars.DataFrame":
-        """Return a Polars data frame with a row for each run; its columns are Arrow's.
-
-        The columns are the keys in which the descriptions differ, then the numbers of the results
-        that `fields` names (docs/result-fields.md), such as `latency_ns.p50`, each with the ends of
-        its 95 % confidence interval, and last `keeps_up`, `steady` and the key in the store.
-        Without `fields` they are the offered load, the throughput, and the mean and the p99 of the
-        latency. `to_frame().to_pandas()` and `to_frame().to_arrow()` convert it.
-        """
-        from nanoplane import frames
-
-        names = frames.fields(self, fields)
-        return frames.frame(frames.columns(self, frames.varied(self), names))
-
-    def __repr__(self) -> str:
-        """Say how many there are: their results have thousands of numbers."""
-        runs = "1 run" if len(self) == 1 else f"{len(self)} runs"
-        return f"<{runs}, {sum(one.stored for one in self)} of them from the store>"
-
-    def _repr_html_(self) -> str:
-        from nanoplane import frames
-
-        return frames.as_html(self)
-
-
-def settled(outcome: Outcome) -> bool:
-    """Say whether a result would be the same of a longer run.
-
-    It is steady, and the system keeps up with its load, unless it is offered more than it can take
-    on purpose: as much as saturates it, or a new request for each answer.
-    """
-    measured = measurement(outcome.result)
-    return bool(measured["steady"] and (saturates(outcome.description) or measured["keeps_up"]))
-
-
-def saturates(described: Mapping[str, Any]) -> bool:
-    """Say whether a system is offered all that it can take, by its resolved description."""
-    if "rack" in described:
-        clients = described["rack"]["clients"]
-        return all(one["load"]["offer"]["mode"] == "closed" for one in clients)
-    return bool(described.get("traffic", {}).get("load") == "saturate")
 
 
 @dataclasses.dataclass(slots=True)
@@ -292,167 +146,6 @@ class _Job:
     """Tells which warm start the run begins with, if it does."""
     then: list[Callable[["_Job", Mapping[str, Any], bool], None]]
     done: float = 0.0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Bracket:
-    """What a search knows of the largest load that keeps a limit."""
-
-    key: str
-    """Of the load in the description."""
-    limit: float
-    """Of the p99."""
-    most: float
-    """No load is tried that is as large as this. A system's load never is, if this is the capacity;
-    else it is a guess, which is doubled if loads up to it keep the limit."""
-    capacity: float
-    """Where the p99 is taken to be without bound, as long as no load that breaks the limit was
-    tried: only a guess, which decides what is tried next."""
-    near: tuple[float, ...]
-    """Loads to begin with, in ascending order."""
-    low: float
-    """The largest load found that keeps the limit; 0 if none was."""
-    high: float
-    """The least found that does not."""
-    surely_kept: float
-    """The largest whose p99 keeps it with all of its interval."""
-    surely_broken: float
-    """The least whose p99 breaks it with all of its interval."""
-    below: float
-    """How far below `low` the next load is that may keep it surely, as a part of `low`."""
-    above: float
-    """How far above `high` the next load is that may break it surely, as a part of `high`."""
-    seen: tuple[tuple[float, float], ...] = ()
-    """All loads that were tried, and the reciprocals of their p99. In place of one that breaks the
-    limit is what was served of it: with more than a server can serve, that says where its capacity
-    is, and the p99 only how long the run was."""
-    ends: tuple[tuple[float, float, float], ...] = ()
-    """All loads that were tried, and the reciprocals of the most and the least that their p99 is
-    with 95 % confidence."""
-    halve: bool = False
-    """The last load was a bad guess: it left more than three quarters of what there was."""
-
-    @classmethod
-    def within(
-        cls,
-        key: str,
-        limit: float,
-        loads: tuple[float, float],
-        near: Iterable[float],
-        precision: float,
-    ) -> "_Bracket":
-        """Return what is known in the beginning: `loads` are the capacity and the most."""
-        capacity, most = loads
-        begin = tuple(sorted(near))
-        return cls(key, limit, most, capacity, begin, 0.0, most, 0.0, most, precision, precision)
-
-    def next(self, limit: Limit) -> float | None:
-        """Return the load to try next; None if the search is over."""
-        if not self.low or self.high - self.low > limit.precision * self.high:
-            return self._nearer(limit.precision)
-        if not limit.interval:
-            return None
-        if self.surely_kept < (load := self.low * (1 - self.below)):
-            return load
-        if (load := self.high * (1 + self.above)) < min(self.surely_broken, self.most):
-            return load
-        return None
-
-    def further(self, precision: float) -> "_Bracket":
-        """Return the same with twice as large a guess, if no load up to the guess was too large."""
-        near = self.high - self.low <= precision * self.high
-        if not near or self.high < self.most or self.most == self.capacity:
-            return self
-        most = 2 * self.most
-        surely = most if self.surely_broken == self.most else self.surely_broken
-        return dataclasses.replace(self, most=most, high=most, surely_broken=surely)
-
-    @property
-    def _end(self) -> float:
-        """Where the limit is taken to be broken."""
-        untried = self.high == self.most
-        return self.capacity if untried and self.low < self.capacity else self.high
-
-    def _nearer(self, precision: float) -> float:
-        """Return a load between `low` and `high`, which are too far apart."""
-        if inside := [load for load in self.near if self.low < load < self.high]:
-            return inside[len(inside) // 2]
-        if not self.low or self.halve:
-            return (self.low + self._end) / 2
-        # A little below the load that is expected, or a little above, and then both are near enough
-        # if it was right; first on the side where more would be left.
-        expected = self._expected(precision)
-        aside = 0.45 * precision * expected
-        more_below, more_above = expected - aside - self.low, self._end - expected - aside
-        # Where the end is a guess, there may be nothing left on either side.
-        return expected - aside if more_below >= max(0, more_above) else expected + aside
-
-    def _expected(self, precision: float) -> float:
-        """Return the load at which the limit is expected to be met.
-
-        Where queues are long, a p99 is what it is without them and a part that grows as
-        1 / (capacity - load). So load and p99 are each a ratio of straight lines in the other,
-        which three loads determine; two do if the first part is left out.
-        """
-        wanted = 1 / self.limit
-        # What was served may be a little below what is kept.
-        least = self.low * (1 + precision)
-        known = sorted((at if one >= wanted else max(at, least), one) for at, one in self.seen)
-        if self.high == self.most:
-            known += [(self._end, 0.0)]
-        end = next(at for at, (load, _) in enumerate(known) if load > self.low)
-        (low, at_low), (high, at_high) = known[end - 1 : end + 1]
-        others = [*known[max(0, end - 2) : end - 1], *known[end + 1 : end + 2]]
-        for other, at_other in sorted(others, key=lambda one: abs(2 * one[0] - low - high)):
-            # The cross ratio of four points is that of their images.
-            one = (wanted - at_low) * (at_high - at_other) * (high - low)
-            two = (wanted - at_other) * (at_high - at_low) * (high - other)
-            if one != two and low < (load := (one * other - two * low) / (one - two)) < high:
-                return load
-        return low + (at_low - wanted) / (at_low - at_high) * (high - low)
-
-    def interval95(self) -> list[float]:
-        """Return from where to where the largest load that keeps the limit is."""
-        ends, wanted = sorted(self.ends), 1 / self.limit
-        kept, broken = self.surely_kept, self.surely_broken
-        at = {load: number for number, (load, _, _) in enumerate(ends)}
-        if kept in at and at[kept] + 1 < len(ends):
-            (_, one, _), (above, two, _) = ends[at[kept] : at[kept] + 2]
-            kept += (one - wanted) / (one - two) * (above - kept)
-        if at.get(broken, 0) > 0:
-            (below, _, one), (_, _, two) = ends[at[broken] - 1 : at[broken] + 1]
-            if math.isfinite(one):
-                broken = below + (one - wanted) / (one - two) * (broken - below)
-        elif at.get(self.high, 0) > 1:
-            # None was surely broken: the line goes on. Its slope is that from the load before the
-            # last two, which are near each other, and rather too small, for tails grow faster.
-            (below, _, one), (above, _, two) = ends[at[self.high] - 2], ends[at[self.high]]
-            if one > two and math.isfinite(one):
-                broken = min(broken, above + (two - wanted) / (one - two) * (above - below))
-        return [min(kept, self.low), max(broken, self.high)]
-
-    def tried(
-        self, load: float, kept: bool, p99: float, interval: tuple[float, float], served: float
-    ) -> "_Bracket":
-        """Return what is known when a load has been tried; the steps outwards double."""
-        least, most = interval
-        ends = (load, 1 / most, 1 / least if least else math.inf)
-        at = served if not kept and self.low < served < load else load
-        known = dataclasses.replace(self, seen=(*self.seen, (at, 1 / p99)), ends=(*self.ends, ends))
-        if most <= self.limit:
-            known = dataclasses.replace(known, surely_kept=max(load, known.surely_kept))
-        if least > self.limit:
-            known = dataclasses.replace(known, surely_broken=min(load, known.surely_broken))
-        if load <= self.low:
-            return dataclasses.replace(known, below=2 * self.below)
-        if load >= self.high:
-            return dataclasses.replace(known, above=2 * self.above)
-        if kept:
-            known = dataclasses.replace(known, low=load)
-        else:
-            known = dataclasses.replace(known, high=load)
-        left = (known._end - known.low) / (self._end - self.low)
-        return dataclasses.replace(known, halve=load not in self.near and left > 0.75)
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -540,7 +233,7 @@ def run_alone(
             watcher.update(done, 0, 1)
 
     try:
-        result = _run_with(resolved.data, elf, files, options, report)
+        result = execution.run_with(resolved.data, elf, files, options, report)
     except (DescriptionError, Failure) as error:
         raise type(error)(f"{description.source}: {error}") from error
     return Outcome(resolved.data, key, result, stored=False, unkept=unkept)
@@ -598,7 +291,7 @@ class _Sweep:
             self.has_begun = True
             workers = workers or os.cpu_count() or 1
             try:
-                with _executor(workers, scheduler) as executor:
+                with execution.executor(workers, scheduler) as executor:
                     if scheduler is None:
                         with self._room_for_checkpoints() as room:
                             self._drain(executor, workers, room)
@@ -658,7 +351,7 @@ class _Sweep:
             self.outcomes[index] = Outcome(job.resolved.data, job.key, result, stored)
             self._release(index)
 
-        def found(job: _Job, result: Mapping[str, Any], stored: bool, known: _Bracket) -> None:
+        def found(job: _Job, result: Mapping[str, Any], stored: bool, known: Bracket) -> None:
             search = {
                 "largest_load": known.low,
                 "largest_load_ci95": known.interval95(),
@@ -674,7 +367,7 @@ class _Sweep:
             return
         if run.description.is_queueing and run.limit is not None:
             limit = run.limit
-            known = _Bracket.within(
+            known = Bracket.within(
                 "queueing.load", limit.service_times, (1.0, 1.0), run.near, limit.precision
             )
             self._search(run, limit, known, None, found)
@@ -686,7 +379,7 @@ class _Sweep:
         guessed = run.description
         if not guessed.is_rack:
             guessed = guessed.set("traffic.load", "saturate")
-        guess = _cost(self._resolve(guessed), run.part)
+        guess = execution.cost(self._resolve(guessed), run.part)
         self.later_cost += guess
 
         def at_rate(job: _Job, result: Mapping[str, Any], __: bool) -> None:
@@ -698,7 +391,7 @@ class _Sweep:
             limit_ns = run.limit.limit_ns(result, _cores(job.resolved.data))
             # That peak, which the limit is made of, may be another server's.
             loads, precision = (peak_mrps, 2 * peak_mrps), run.limit.precision
-            known = _Bracket.within(key, limit_ns, loads, run.near, precision)
+            known = Bracket.within(key, limit_ns, loads, run.near, precision)
             self._search(run, run.limit, known, None, found)
 
         self._request(run.peak, at_rate)
@@ -707,9 +400,9 @@ class _Sweep:
         self,
         run: Run,
         limit: Limit,
-        known: _Bracket,
+        known: Bracket,
         best: tuple[_Job, Mapping[str, Any], bool] | None,
-        answer: Callable[[_Job, Mapping[str, Any], bool, _Bracket], None],
+        answer: Callable[[_Job, Mapping[str, Any], bool, Bracket], None],
     ) -> None:
         """Go on between the largest load that keeps the limit and the least that does not."""
         known = known.further(limit.precision)
@@ -809,7 +502,7 @@ class _Sweep:
         key = stores.key(resolved, elf, files)
         job = self.jobs.get(key)
         if job is None:
-            cost = _cost(resolved, description.get("traffic.rate_mrps"))
+            cost = execution.cost(resolved, description.get("traffic.rate_mrps"))
             warm_start = stores.warm_start_key(resolved, elf, files)
             job = _Job(description.source, resolved, elf, files, key, cost, warm_start, [])
             self.jobs[key] = job
@@ -899,7 +592,7 @@ class _Sweep:
                     if room is not None and start.is_shared and start.making is None:
                         path, data = room / str(job.warm_start), job.resolved.data
                         start.making = executor.submit(
-                            _warm_up, data, job.elf, job.files, path, self._stopper()
+                            execution.warm_up, data, job.elf, job.files, path, self._stopper()
                         )
                         warming[start.making] = start
                     if start.making in warming:
@@ -908,7 +601,13 @@ class _Sweep:
                     report = self._reporter(job) if local else None
                     data = job.resolved.data
                     future = executor.submit(
-                        _run, data, job.elf, job.files, report, start.checkpoint, self.limits
+                        execution.run,
+                        data,
+                        job.elf,
+                        job.files,
+                        report,
+                        start.checkpoint,
+                        self.limits,
                     )
                     flying[future] = job
                 under_way: list[concurrent.futures.Future[Any]] = [*flying, *warming]
@@ -997,91 +696,3 @@ class _Sweep:
         done = sum(job.cost * job.done for job in new)
         finished = sum(outcome is not None for outcome in self.outcomes)
         self.watcher.update(done / total if total else 1.0, finished, len(self.outcomes))
-
-
-def _run(
-    description: Mapping[str, Any],
-    elf: bytes,
-    files: Mapping[str, bytes],
-    report: Callable[[float], None] | None,
-    checkpoint: Path | None,
-    limits: Mapping[str, Any] | None,
-) -> Mapping[str, Any]:
-    if "queueing" in description:
-        return simulator.queueing(description, report, files)
-    options: dict[str, Any] = {"limits": limits or {}}
-    if checkpoint is not None:
-        options["checkpoint"] = {"from": str(checkpoint)}
-    return _run_with(description, elf, files, options, report)
-
-
-def _run_with(
-    description: Mapping[str, Any],
-    elf: bytes,
-    files: Mapping[str, bytes],
-    options: Mapping[str, Any] | None,
-    report: Callable[[float], None] | None = None,
-) -> Mapping[str, Any]:
-    """Run one resolved description of a server or a rack, with options of the simulator."""
-    if "rack" in description:
-        return simulator.rack(description, compiler.unpack(elf), options, report, files)
-    return simulator.run(description, elf, options, report, files)
-
-
-def _warm_up(
-    description: Mapping[str, Any],
-    elf: bytes,
-    files: Mapping[str, bytes],
-    checkpoint: Path,
-    report: Callable[[float], None],
-) -> Path:
-    simulator.warm_up(description, elf, checkpoint, report, files)
-    return checkpoint
-
-
-@contextlib.contextmanager
-def _executor(workers: int, scheduler: str | None) -> Iterator[concurrent.futures.Executor]:
-    if scheduler is None:
-        with concurrent.futures.ThreadPoolExecutor(workers) as threads:
-            yield threads
-        return
-    try:
-        from distributed import Client
-    except ImportError:
-        raise Failure(
-            "a cluster needs Dask, which is not installed; `pip install nanoplane[cluster]` does it"
-        ) from None
-    connect: Any = Client
-    try:
-        client = connect(scheduler)
-    except (OSError, ValueError) as error:
-        raise Failure(f"the Dask scheduler {scheduler} does not answer: {error}") from None
-    with client, client.get_executor(pure=False) as executor:
-        yield executor
-
-
-_POLL_NS = {"spin": 5.0, "spin-poll-mode": 15.0, "wrs": 5.0}
-"""About how long it takes to look at a queue, for what looks at all of them."""
-_SPINNING = {"spin", "spin-poll-mode", "software-bitmap"}
-"""What executes instructions all the time."""
-
-
-def _cost(resolved: Resolved, rate_mrps: float | None) -> float:
-    """Guess how long a run at a rate (None: saturated) takes: only order and share matter.
-
-    A spinning core executes all the time, so the time between requests counts for it; a halted one
-    costs nothing.
-    """
-    data = resolved.data
-    if "rack" in data:
-        clients = sum(one["count"] for one in data["rack"]["clients"])
-        return float(1000.0 * data["measure"]["requests"] * max(1, clients))
-    if not resolved.guests:
-        # Some 40 ns of the host, where a server takes more than 100 us for a simulated microsecond.
-        return float(0.4 * data["queueing"]["requests"])
-    request_ns = 1000.0  # Taking, processing and giving away.
-    notify = data["data_plane"]["notify"]
-    request_ns += _POLL_NS.get(notify, 0.0) * data["data_plane"]["queues"]
-    if notify in _SPINNING and rate_mrps is not None:
-        request_ns = max(request_ns, 1000.0 / rate_mrps)
-    return float(request_ns * data["measure"]["requests"])

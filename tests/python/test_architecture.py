@@ -71,8 +71,9 @@ def test_the_server_names_systems_in_its_registry_alone() -> None:
 
 
 def test_sweeps_name_no_system() -> None:
-    path = ROOT / "python" / "nanoplane" / "sweep.py"
-    assert_names_no_system(path, path.read_text())
+    for module in ("sweep", "execution", "load_search", "outcomes"):
+        path = ROOT / "python" / "nanoplane" / f"{module}.py"
+        assert_names_no_system(path, path.read_text())
 
 
 def test_the_command_line_names_no_system() -> None:

@@ -11,8 +11,8 @@ from command_line import nanoplane
 from nanoplane import Description, Run, compiler, simulator, sweep
 from nanoplane.checkpoints import Checkpoints
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError
+from nanoplane.load_search import Limit
 from nanoplane.store import Store
-from nanoplane.sweep import Limit
 from seeds import generator
 
 pytestmark = pytest.mark.simulator

@@ -33,7 +33,8 @@ from nanoplane.claims import (
 from nanoplane.description import Description
 from nanoplane.figures import Measured, figures
 from nanoplane.intervals import estimate
-from nanoplane.sweep import Outcome, Run
+from nanoplane.outcomes import Outcome
+from nanoplane.sweep import Run
 
 numbers = st.floats(-1e6, 1e6)
 widths = st.floats(0, 1e6)

@@ -30,6 +30,7 @@ from nanoplane.claims import (
 )
 from nanoplane.errors import DescriptionError, Failure
 from nanoplane.figures import Measured, Row, chosen, figures, find
+from nanoplane.outcomes import Outcome
 from nanoplane.papers import plots
 from nanoplane.papers.compare import key_value, notification
 from nanoplane.papers.hyperplane import (
@@ -47,7 +48,7 @@ from nanoplane.papers.hyperplane.queue_scalability import (
     light,
 )
 from nanoplane.papers.rpcvalet import dispatch, service_times, stores, theory
-from nanoplane.sweep import Outcome, sweep
+from nanoplane.sweep import sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
 

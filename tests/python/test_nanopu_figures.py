@@ -19,6 +19,7 @@ from nanoplane.claims import (
     figures_of,
 )
 from nanoplane.figures import Measured, chosen, figures, find
+from nanoplane.outcomes import Outcome, settled
 from nanoplane.papers.nanopu import (
     applications,
     dot_product,
@@ -28,7 +29,7 @@ from nanoplane.papers.nanopu import (
     threads,
     traces,
 )
-from nanoplane.sweep import Outcome, Run, settled, sweep
+from nanoplane.sweep import Run, sweep
 from nanopu_reference import later
 
 NAMES = [name for name in figures() if name.startswith("nanopu.")]

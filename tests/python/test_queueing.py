@@ -27,7 +27,8 @@ from scapy.packet import Raw
 from nanoplane import Description, Store, sweep
 from nanoplane.errors import DescriptionError, NanoplaneError
 from nanoplane.histograms import decode
-from nanoplane.sweep import Limit, Run
+from nanoplane.load_search import Limit
+from nanoplane.sweep import Run
 
 pytestmark = pytest.mark.simulator
 

@@ -8,8 +8,9 @@ import pytest
 from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_of
 from nanoplane.figures import Measured, chosen, figures, find
 from nanoplane.intervals import Estimate
+from nanoplane.outcomes import Outcome
 from nanoplane.papers.spin_to_win import co_runners, cores, machine, queues, scale_up, tax
-from nanoplane.sweep import Outcome, Run, sweep
+from nanoplane.sweep import Run, sweep
 
 NAMES = [name for name in figures() if name.startswith("spin-to-win.")]
 

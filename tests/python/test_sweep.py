@@ -14,7 +14,9 @@ import pytest
 import fake_simulator
 from nanoplane import Description, Failure, Interrupted, NanoplaneError, Run, Store, sweep
 from nanoplane import store as stores
-from nanoplane.sweep import Limit, _Bracket, look_up, settled
+from nanoplane.load_search import Bracket, Limit
+from nanoplane.outcomes import settled
+from nanoplane.sweep import look_up
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -450,7 +452,7 @@ def test_a_search_ends_whatever_the_tail_is(
 ) -> None:
     """With the answer to its precision, after not many more loads than by halving."""
     limit = Limit(10, 0.01)
-    known = _Bracket.within("load", 10.0, (capacity, 1.0), near, limit.precision)
+    known = Bracket.within("load", 10.0, (capacity, 1.0), near, limit.precision)
     tried = 0
     while (load := known.next(limit)) is not None:
         tried += 1
@@ -468,7 +470,7 @@ def test_a_search_ends_whatever_the_tail_is(
 def test_a_search_learns_from_what_is_served() -> None:
     """A server that serves four tenths of what another one does, by which its load is guessed."""
     limit = Limit(10, 0.04)
-    known = _Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
+    known = Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
     tried = []
     while (load := known.next(limit)) is not None:
         tried.append(load)
@@ -484,7 +486,7 @@ def test_a_search_learns_from_what_is_served() -> None:
 def test_a_search_goes_on_above_what_was_served() -> None:
     """A server that serves a little less when it is overloaded, as a lock that is fought over."""
     limit = Limit(10, 0.04)
-    known = _Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
+    known = Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
     tried = 0
     while (load := known.next(limit)) is not None:
         tried += 1
@@ -497,7 +499,7 @@ def test_a_search_goes_on_above_what_was_served() -> None:
 def test_a_search_goes_on_beyond_its_guess() -> None:
     """A server that serves five times what another one does, by which its load is guessed."""
     limit = Limit(10, 0.04)
-    known = _Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
+    known = Bracket.within("load", 40.0, (1.0, 2.0), (0.1, 0.2), limit.precision)
     while (load := (known := known.further(limit.precision)).next(limit)) is not None:
         p99 = min(math.log(100) / (5.0 - load), 1e4) if load < 5.0 else 1e4
         known = known.tried(load, p99 <= 40, p99, (p99, p99), min(load, 5.0))

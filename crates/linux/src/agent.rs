@@ -1,19 +1,22 @@
 //! The agent on the fabric that answers the calls of all harts.
 
+mod harts;
+mod task;
+
 use crate::frames::Pages;
 use crate::kernel::{Call, Effect, Ending, Kernel};
 use crate::layout;
-use crate::schedule::{SLICE_NS, Schedule};
-use crate::space::SharedSpace;
+use crate::schedule::Schedule;
 use crate::stub::{self, Answer};
-use crate::user::{Outcome, Pause, User, Write};
+use crate::user::{Outcome, Pause, User};
 use fabric::{
-    Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData, MemoryAccess,
-    ReplyTo, Request, RequestKind, Time,
+    Agent, AgentContext, Attachment, CacheSpec, LineAddress, LineData, MemoryAccess, Request,
+    RequestKind, Time,
 };
+use harts::Hart;
 use std::any::Any;
-use std::collections::VecDeque;
 use std::rc::Rc;
+use task::{Activity, Job, Task};
 
 /// The interrupt that ends a hart's wait.
 const WAKE_INTERRUPT: u8 = 3;
@@ -28,79 +31,6 @@ const THREAD_BITS: u32 = 16;
 const COPY: u64 = 1 << 32;
 /// Accesses that the agent has under way for one thread.
 const ACCESSES_AT_ONCE: usize = 16;
-
-/// What a thread is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Activity {
-    /// It runs the program, or is to be told an answer.
-    #[default]
-    Away,
-    /// Its arguments are being read.
-    Arguments,
-    /// A handler waits until the call of another thread has changed their address space.
-    Parked(Job),
-    /// A handler waits for bytes.
-    Reading(Job),
-    /// A handler waits for the floating-point registers.
-    Saving(Job),
-    /// What a handler wrote is being written; then this is the answer.
-    Writing(u64),
-    /// Other harts are to forget translations; then this is the answer.
-    Fencing(u64),
-    /// The call waits for something.
-    Blocked,
-}
-
-/// What a handler is run for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Job {
-    /// A call of the program.
-    Call,
-    /// A trap that is no call.
-    Fault,
-    /// A signal is to be delivered; without it the answer would have been this.
-    Signal(u64),
-}
-
-/// A thread, as the agent sees it.
-#[derive(Default)]
-struct Task {
-    activity: Activity,
-    call: Call,
-    /// Which wait this is, if the call has to; so that the alarm of an older one is known.
-    wait: Option<u64>,
-    /// What its hart is to be told.
-    answer: Option<u64>,
-    /// It ends as soon as nothing is under way for it.
-    is_doomed: bool,
-    /// What to write, and then lines to read.
-    writes: VecDeque<Write>,
-    reads: VecDeque<u64>,
-    /// Lines that have been read and are to be written: to which address, and what.
-    copied: VecDeque<(u64, LineData)>,
-    /// Lines that are read to be copied, and where to.
-    copies: Vec<(u64, u64)>,
-    under_way: usize,
-    /// The address space that the first of what it writes changes.
-    changes: Option<SharedSpace>,
-    /// The last loss of its address space that all harts know of when its call is answered.
-    known_loss: u64,
-    /// Harts that have not yet come to forget translations.
-    fences: Vec<usize>,
-    /// What is done when everything has been written.
-    effects: Vec<Effect>,
-}
-
-/// A hart, as the agent sees it.
-#[derive(Default)]
-struct Hart {
-    /// The load that waits for an answer, and whether it is one of [`stub::READY`].
-    asked: Option<(ReplyTo, bool)>,
-    /// What it was told to do before it reads that again.
-    told: Option<u64>,
-    /// Whether its interrupt line is raised.
-    raised: bool,
-}
 
 /// The Linux personality of a server.
 pub struct Linux {
@@ -293,40 +223,6 @@ impl Linux {
                 }
             }
         }
-    }
-
-    /// Harts that run other threads in the address space of one, and may know translations that
-    /// are wrong.
-    fn outdated(&self, thread: usize) -> Vec<usize> {
-        let Some(space) = self.tasks[thread].call.user.space() else {
-            return Vec::new();
-        };
-        let state = (space.borrow().number(), space.borrow().loss());
-        let runs_in_it = |hart: &usize| {
-            self.schedule.thread_of(*hart).is_some_and(|other| {
-                let one = self.kernel.threads[other].as_ref();
-                other != thread
-                    && one.is_some_and(|one| Rc::ptr_eq(&one.space, space))
-                    && self.is_running(*hart)
-            })
-        };
-        (0..self.harts.len())
-            .filter(|&hart| self.schedule.is_outdated(hart, state))
-            .filter(runs_in_it)
-            .collect()
-    }
-
-    /// Whether a hart executes the program.
-    fn is_running(&self, hart: usize) -> bool {
-        let one = &self.harts[hart];
-        let thread = self.schedule.thread_of(hart);
-        one.asked.is_none()
-            && one.told.is_none()
-            && !self.schedule.must_switch(hart)
-            && thread.is_some_and(|thread| {
-                let task = &self.tasks[thread];
-                task.activity == Activity::Away && task.answer.is_none()
-            })
     }
 
     /// A call has its answer, unless harts have yet to forget translations.
@@ -565,230 +461,6 @@ impl Linux {
         if std::mem::take(&mut self.kernel.changed) {
             self.retry_blocked(context);
         }
-    }
-
-    fn raise(&mut self, context: &mut AgentContext<'_>, hart: usize) {
-        let one = &mut self.harts[hart];
-        if !one.raised {
-            one.raised = true;
-            context.interrupt(hart as u16, WAKE_INTERRUPT, true, Time::ZERO);
-        }
-    }
-
-    /// A thread goes on with this answer, on its hart or on the next that is free.
-    fn answer(&mut self, context: &mut AgentContext<'_>, thread: usize, answer: u64) {
-        if answer != Answer::WAIT {
-            self.tasks[thread].answer = Some(answer);
-        }
-        match self.schedule.hart_of(thread) {
-            Some(hart) => self.tell(context, hart),
-            None => self.run(context, thread),
-        }
-    }
-
-    /// A thread that has no hart can run.
-    fn run(&mut self, context: &mut AgentContext<'_>, thread: usize) {
-        let tasks = &self.tasks;
-        let waits = |one: usize| tasks[one].activity == Activity::Blocked;
-        let hart = self.schedule.add(thread, waits);
-        if let Some(hart) = hart {
-            self.has_hart(hart);
-            self.tell(context, hart);
-        }
-        if self.schedule.hart_of(thread).is_none() {
-            self.kernel.begins_to_wait(thread);
-        }
-        self.await_slice(context);
-    }
-
-    /// A hart may have been given another thread.
-    fn has_hart(&mut self, hart: usize) {
-        if let Some(thread) = self.schedule.thread_of(hart)
-            && let Some(one) = &mut self.kernel.threads[thread]
-        {
-            one.hart = hart;
-            if self.tasks[thread].wait.is_none() {
-                self.kernel.has_run_again(thread);
-            }
-        }
-    }
-
-    fn await_slice(&mut self, context: &mut AgentContext<'_>) {
-        if self.schedule.is_crowded() && !self.slice_ends {
-            self.slice_ends = true;
-            let slice = Time::from_fs(SLICE_NS * FEMTOSECONDS_PER_NANOSECOND);
-            context.wake(self.kernel.now + slice, SLICE);
-        }
-    }
-
-    /// Number and last loss of the space of the thread that a hart runs.
-    fn space_of(&self, hart: usize) -> Option<(u16, u64)> {
-        let thread = self.schedule.thread_of(hart)?;
-        let space = self.kernel.threads[thread].as_ref()?.space.borrow();
-        Some((space.number(), space.loss()))
-    }
-
-    /// What a hart has to do before its thread can go on.
-    fn order(&self, hart: usize) -> Option<u64> {
-        let thread = self.schedule.thread_of(hart)?;
-        let task = &self.tasks[thread];
-        if self.schedule.must_switch(hart) {
-            return Some(Answer::SWITCH);
-        }
-        if self.schedule.leaves(hart) || matches!(task.activity, Activity::Saving(_)) {
-            return Some(Answer::SAVE);
-        }
-        let state = self.space_of(hart)?;
-        (task.answer.is_some() && self.schedule.is_outdated(hart, state)).then_some(Answer::FENCE)
-    }
-
-    /// Tells a hart what to do next, or wakes it so that it asks.
-    fn tell(&mut self, context: &mut AgentContext<'_>, hart: usize) {
-        let Some((asked, is_ready)) = self.harts[hart].asked else {
-            if !self.is_running(hart) {
-                self.raise(context, hart);
-            }
-            return;
-        };
-        let order = self.order(hart);
-        let thread = self.schedule.thread_of(hart);
-        let answer = match (order, thread) {
-            // A call is not answered so; the hart asks again at once.
-            (Some(_), _) if !is_ready => {
-                self.harts[hart].asked = None;
-                context.reply(asked, Answer::WAIT, Time::ZERO);
-                return self.raise(context, hart);
-            }
-            (Some(order), _) => {
-                self.harts[hart].told = Some(order);
-                if order == Answer::FENCE
-                    && let Some(state) = self.space_of(hart)
-                {
-                    self.schedule.fenced(hart, state);
-                }
-                order
-            }
-            (None, Some(thread)) => match self.tasks[thread].answer.take() {
-                Some(answer) => answer,
-                None => match self.tasks[thread].activity {
-                    Activity::Away | Activity::Blocked | Activity::Fencing(_) => Answer::WAIT,
-                    // It is being worked on.
-                    _ => return,
-                },
-            },
-            (None, None) => Answer::WAIT,
-        };
-        self.harts[hart].asked = None;
-        context.reply(asked, answer, Time::ZERO);
-        // It may have been sent a signal while it was answered, or while it had no hart.
-        if self.is_running(hart) && thread.is_some_and(|one| self.kernel.wants_signal(one)) {
-            self.raise(context, hart);
-        }
-    }
-
-    /// A hart has come back from what it was told.
-    fn has_done(&mut self, context: &mut AgentContext<'_>, hart: usize, told: u64) {
-        let Some(thread) = self.schedule.thread_of(hart) else {
-            return;
-        };
-        if told != Answer::SAVE {
-            return;
-        }
-        if let Activity::Saving(job) = self.tasks[thread].activity {
-            self.tasks[thread].call.has_all_registers = true;
-            self.tasks[thread].activity = Activity::Reading(job);
-            return self.go_on(context, thread);
-        }
-        self.schedule.left(hart);
-        self.has_hart(hart);
-        if self.tasks[thread].answer.is_some() {
-            self.run(context, thread);
-        }
-    }
-
-    /// A hart asks something: whoever waits for it to forget translations need not do so any more.
-    fn has_come(&mut self, context: &mut AgentContext<'_>, hart: usize) {
-        for thread in 0..self.tasks.len() {
-            let fences = &mut self.tasks[thread].fences;
-            let before = fences.len();
-            fences.retain(|&other| other != hart);
-            if fences.len() < before {
-                self.complete(context, thread);
-            }
-        }
-    }
-
-    /// A trap of the program.
-    fn trapped(&mut self, context: &mut AgentContext<'_>, hart: usize, from: u64) {
-        let Some(thread) = self.schedule.thread_of(hart) else {
-            return self.tell(context, hart);
-        };
-        if self.tasks[thread].is_doomed {
-            return self.finish(context, thread);
-        }
-        self.begin(thread);
-        if from == stub::CALL {
-            let task = &mut self.tasks[thread];
-            let address = stub::save_area(thread) + stub::ARGUMENTS;
-            task.reads.push_back(address);
-            task.activity = Activity::Arguments;
-            self.go_on(context, thread);
-        } else {
-            self.handle(context, thread, Job::Fault);
-        }
-    }
-}
-
-impl Task {
-    /// Whether it has accesses under way, or to be begun.
-    fn has_accesses(&self) -> bool {
-        self.under_way > 0
-            || !self.writes.is_empty()
-            || !self.reads.is_empty()
-            || !self.copied.is_empty()
-    }
-
-    /// The next access that the call needs, and the mark of its token.
-    fn next_access(&mut self) -> Option<(MemoryAccess, u64)> {
-        if let Some((address, data)) = self.copied.pop_front() {
-            let bytes = LINE_BYTES as u8;
-            let write = MemoryAccess::Write {
-                address,
-                bytes,
-                data,
-            };
-            return Some((write, 0));
-        }
-        while self.writes.front().is_some_and(Write::is_barrier) {
-            if self.under_way > 0 {
-                return None;
-            }
-            self.writes.pop_front();
-        }
-        let Some(write) = self.writes.front_mut() else {
-            let address = self.reads.pop_front()?;
-            return Some((MemoryAccess::ReadAtHome { address }, 0));
-        };
-        let address = write.address;
-        if let Some(source) = write.take_source() {
-            self.copies.push((source, address));
-            if write.left() == 0 {
-                self.writes.pop_front();
-            }
-            return Some((MemoryAccess::ReadAtHome { address: source }, COPY));
-        }
-        let in_line = LINE_BYTES as u64 - address % LINE_BYTES as u64;
-        let bytes = in_line.min(write.left());
-        let data = write.take(bytes);
-        if write.left() == 0 {
-            self.writes.pop_front();
-        }
-        let write = MemoryAccess::Write {
-            address,
-            bytes: bytes as u8,
-            data,
-        };
-        Some((write, 0))
     }
 }
 

@@ -1,23 +1,20 @@
 //! Dispatch: instructions enter the window in program order.
 
-use crate::blocks::{Decoded, NOWHERE, Route};
+mod branches;
+mod loads_and_stores;
+
+use crate::blocks::{Decoded, Route};
 use crate::core::Core;
 use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::port::AtPort;
 use crate::ports::{Need, Unit};
-use crate::predictor::{BranchStep, is_link};
-use crate::queues::{Load, Store, StoreKind};
 use crate::serializing::Serializing;
-use crate::spec::MemoryModel;
-use crate::stack::{CycleStack, Stall};
-use crate::translation::{PageAtDispatch, Wanted};
-use crate::window::{Deferred, NOBODY, Prediction, Slot, SlotKind, Tags, UNKNOWN};
-use fabric::{LineAddress, Outbox};
-use riscv::paging::Access;
-use riscv::{
-    Class, Instruction, Operation, SINK, branch_taken, evaluate, evaluate_integer, illegal_rounding,
-};
+use crate::stack::Stall;
+use crate::window::{Deferred, NOBODY, Slot, SlotKind, Tags, UNKNOWN};
+use fabric::Outbox;
+pub(crate) use loads_and_stores::LoadAddress;
+use riscv::{Instruction, Operation, SINK, evaluate, evaluate_integer, illegal_rounding};
 
 /// Why dispatch cannot go on in this call.
 enum Stop {
@@ -29,17 +26,6 @@ enum Stop {
     Serializing,
     /// The block is over.
     Block,
-}
-
-/// What is known of the address of a load that is dispatched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LoadAddress {
-    /// Its base is not known.
-    Unknown,
-    /// Its physical address, and from when on its page may be used.
-    Known { address: u64, page_from: u64 },
-    /// A page walk looks for the page of this address.
-    InWalk(u64),
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
@@ -124,15 +110,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.cursor += 1;
         self.hart.dispatch_left -= 1;
         self.hart.statistics.instructions += 1;
-    }
-
-    /// The instruction at the cursor is followed by the one at `target`.
-    #[inline]
-    fn jump(&mut self, target: u64) {
-        self.hart.pc = target;
-        self.hart.cursor = NOWHERE;
-        // Fetch ends with a taken branch.
-        self.hart.dispatch_left = 0;
     }
 
     /// Dispatches the instruction at the cursor.
@@ -343,24 +320,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             _ => all,
         };
         need.done_sooner(all - cycles)
-    }
-
-    #[inline(never)]
-    fn dispatch_jump(&mut self, i: Instruction, need: Need) {
-        let issue = self.issue(Unit::Integer, need, 0);
-        let done = issue + u64::from(need.latency);
-        let pc = self.hart.pc;
-        let next = i.next(pc);
-        self.push(&i, SlotKind::Plain, Unit::Integer, issue, next, done, 0);
-        let target = i.jump_target(pc, 0);
-        if is_link(i.rd) {
-            self.hart.branches.push_return(next);
-        }
-        self.step(&i);
-        self.jump(target);
-        if target <= pc && !is_link(i.rd) {
-            self.closes_loop(target);
-        }
     }
 
     /// Whether the reorder buffer and the scheduler have room.
@@ -605,342 +564,5 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.hart.ready[register] = UNKNOWN + index as u64;
         }
         index
-    }
-
-    /// Where the cycles have gone, this one included, in which an instruction is dispatched.
-    fn cycles_so_far(&mut self) -> (CycleStack, u64) {
-        if self.hart.stall != Stall::None {
-            self.blame(self.hart.dispatch_cycle, Stall::None);
-        }
-        let cycles = (self.hart.dispatch_cycle + 1).saturating_sub(self.hart.charged);
-        self.hart.statistics.stack.base += cycles;
-        self.hart.charged += cycles;
-        (self.hart.statistics.stack, self.hart.charged)
-    }
-
-    #[inline(never)]
-    pub(crate) fn dispatch_branch(
-        &mut self,
-        i: Instruction,
-        need: Need,
-        [a, b]: [u64; 2],
-        ready: u64,
-    ) {
-        self.hart.statistics.branches += 1;
-        let pc = self.hart.pc;
-        let target = i.jump_target(pc, 0);
-        let next = pc.wrapping_add(u64::from(i.length));
-        let lookup = self.shared.predictor.lookup(&self.hart.branches, pc);
-        self.note_branch(BranchStep::Predict(lookup));
-        if ready < UNKNOWN {
-            let taken = branch_taken(i.operation, a, b);
-            let issue = self.issue(Unit::Integer, need, ready);
-            let done = issue + u64::from(need.latency);
-            self.push(&i, SlotKind::Plain, Unit::Integer, issue, 0, done, 0);
-            self.hart.branches.push_history(taken);
-            self.shared.predictor.train(&lookup, taken);
-            self.note_branch(BranchStep::Train(lookup, taken));
-            self.step(&i);
-            if taken {
-                self.jump(target);
-            }
-            if taken != lookup.taken && target != next {
-                self.hart.statistics.mispredictions += 1;
-                self.blame(self.hart.dispatch_cycle + 1, Stall::Branch);
-                self.redirect(self.hart.pc, done + self.front_end());
-            } else if taken && target <= pc {
-                self.closes_loop(target);
-            }
-        } else {
-            let index = self.defer::<2>(&i, SlotKind::Plain, Unit::Integer, UNKNOWN);
-            self.hart.window.predictions[index] = Prediction {
-                next: if lookup.taken { target } else { next },
-                lookup,
-                returns: self.hart.branches.returns,
-                cycles: self.cycles_so_far(),
-            };
-            self.hart.branches.push_history(lookup.taken);
-            self.step(&i);
-            if lookup.taken {
-                self.jump(target);
-                if target <= pc {
-                    self.begins_iteration_at(target);
-                }
-            }
-        }
-    }
-
-    fn dispatch_indirect(&mut self, i: Instruction, need: Need, a: u64, ready: u64) {
-        self.hart.statistics.branches += 1;
-        let pc = self.hart.pc;
-        let next = pc.wrapping_add(u64::from(i.length));
-        let lookup = self.shared.predictor.lookup(&self.hart.branches, pc);
-        let predicted = self
-            .shared
-            .predictor
-            .indirect(&mut self.hart.branches, &i, pc);
-        if ready < UNKNOWN {
-            let target = i.jump_target(pc, a);
-            let issue = self.issue(Unit::Integer, need, ready);
-            let done = issue + u64::from(need.latency);
-            self.push(&i, SlotKind::Plain, Unit::Integer, issue, next, done, 0);
-            self.step(&i);
-            self.jump(target);
-            if predicted != Some(target) {
-                self.shared.predictor.set_target(pc, target);
-                self.hart.statistics.mispredictions += 1;
-                self.blame(self.hart.dispatch_cycle + 1, Stall::Branch);
-                self.redirect(target, done + self.front_end());
-            }
-        } else {
-            let predicted = predicted.unwrap_or(next) & !1;
-            let index = self.defer::<1>(&i, SlotKind::Plain, Unit::Integer, UNKNOWN);
-            self.hart.window.predictions[index] = Prediction {
-                next: predicted,
-                lookup,
-                returns: self.hart.branches.returns,
-                cycles: self.cycles_so_far(),
-            };
-            self.step(&i);
-            self.jump(predicted);
-        }
-    }
-
-    #[inline(always)]
-    fn dispatch_load(
-        &mut self,
-        i: Instruction,
-        need: Need,
-        base: u64,
-        base_ready: u64,
-        outbox: &mut Outbox,
-    ) -> Result<(), Stop> {
-        if self.hart.acquire.is_some() {
-            return Err(Stop::Blocked(Stall::StoreBuffer));
-        }
-        let commit = self.hart.loads.leaving_commit();
-        if commit >= self.hart.dispatch_cycle {
-            if commit >= UNKNOWN {
-                return Err(Stop::Blocked(self.oldest_stall()));
-            }
-            self.wait_until(commit + 1, Stall::Execution)?;
-        }
-        let mut address = i.address(base);
-        let bytes = i.access_bytes();
-        let mut page_from = 0;
-        if self.hart.observes && base_ready < UNKNOWN && self.has_page_tables() {
-            match self.page_at_dispatch(&i, address, base_ready, outbox) {
-                PageAtDispatch::Known { physical, from } => (address, page_from) = (physical, from),
-                PageAtDispatch::Alone => return self.alone(i),
-                PageAtDispatch::Walk => {
-                    let wanted = LoadAddress::InWalk(address);
-                    self.defer_load(i, need, (wanted, base_ready), outbox);
-                    return Ok(());
-                }
-            }
-        }
-        // The common case, in a few steps: no older store is in the way, and the line is here.
-        if base_ready < UNKNOWN
-            && self.hart.stores.unknown_addresses == 0
-            && address % 64 + u64::from(bytes) <= 64
-            && !self.hart.stores.may_overlap(address, bytes)
-            && (!self.hart.observes || self.has_page(address, page_from))
-            && let Some(slot) = self
-                .shared
-                .data_cache
-                .find_and_touch(LineAddress::of(address))
-        {
-            let raw = self
-                .shared
-                .data_cache
-                .line(slot)
-                .read((address % 64) as usize, usize::from(bytes));
-            let issue = self.issue(Unit::Load, need, base_ready);
-            let done = issue + self.shared.spec.l1_data.hit_latency_cycles;
-            let hart = &mut *self.hart;
-            hart.loads.push(Load {
-                position: hart.window.tail,
-                address,
-                performed: issue,
-                forwarded_from: 0,
-                commit: UNKNOWN,
-                bytes,
-            });
-            self.hart.statistics.data_hits += 1;
-            if self.hart.observes {
-                self.tell_prefetcher((self.hart.pc, address), issue, outbox);
-            }
-            let value = i.load_value(raw);
-            self.push(&i, SlotKind::Load, Unit::Load, issue, value, done, 0);
-            self.step(&i);
-            return Ok(());
-        }
-        if base_ready < UNKNOWN && !self.is_plain(address, bytes) {
-            return self.alone(i);
-        }
-        let wanted = match base_ready {
-            UNKNOWN.. => LoadAddress::Unknown,
-            _ => LoadAddress::Known { address, page_from },
-        };
-        self.defer_load(i, need, (wanted, base_ready), outbox);
-        Ok(())
-    }
-
-    /// Dispatches a load whose value is not known yet. If its address is, it is plain.
-    #[inline(never)]
-    pub(crate) fn defer_load(
-        &mut self,
-        i: Instruction,
-        need: Need,
-        (wanted, base_ready): (LoadAddress, u64),
-        outbox: &mut Outbox,
-    ) {
-        let bytes = i.access_bytes();
-        let hart = &mut *self.hart;
-        let number = hart.loads.push(Load {
-            position: hart.window.tail,
-            address: match wanted {
-                LoadAddress::Known { address, .. } => address,
-                LoadAddress::InWalk(_) | LoadAddress::Unknown => u64::MAX,
-            },
-            performed: UNKNOWN,
-            forwarded_from: 0,
-            commit: UNKNOWN,
-            bytes,
-        });
-        let (index, issue) = if wanted == LoadAddress::Unknown {
-            let index = self.defer::<1>(&i, SlotKind::Load, Unit::Load, UNKNOWN);
-            (index, UNKNOWN)
-        } else {
-            let issue = self.issue(Unit::Load, need, base_ready);
-            (
-                self.defer::<0>(&i, SlotKind::Load, Unit::Load, issue),
-                issue,
-            )
-        };
-        let stores = self.hart.stores.tail;
-        let rest = self.hart.window.rest_mut(index);
-        rest.queue_number = number;
-        rest.stores_before = stores;
-        let now = self.hart.dispatch_cycle;
-        self.step(&i);
-        match wanted {
-            LoadAddress::Known { page_from, .. } => {
-                self.begin_load(index, (issue.max(page_from), now), outbox);
-                if self.hart.window.deferred(index).resolved {
-                    self.wake_all(now, outbox);
-                }
-            }
-            LoadAddress::InWalk(address) => {
-                self.wait_for_walk(Access::Load, address, Wanted::Slot(index as u32), issue);
-            }
-            LoadAddress::Unknown => {}
-        }
-    }
-
-    /// Whether no younger load may look for its value before atomic `i` is performed.
-    pub(crate) fn acquires(&self, i: &Instruction) -> bool {
-        // "Ztso": all AMOs behave as if they had both annotations.
-        i.acquire() || i.class == Class::Atomic && self.shared.spec.memory_model == MemoryModel::Tso
-    }
-
-    fn dispatch_store(
-        &mut self,
-        i: Instruction,
-        need: Need,
-        [base, data]: [u64; 2],
-        [base_ready, data_ready]: [u64; 2],
-        outbox: &mut Outbox,
-    ) -> Result<(), Stop> {
-        if self.hart.stores.is_full() {
-            return Err(Stop::Blocked(Stall::StoreBuffer));
-        }
-        let bytes = i.access_bytes();
-        let atomic = i.class != Class::Store;
-        let mut address_known = base_ready < UNKNOWN;
-        let mut address = i.address(base);
-        let mut page_from = 0;
-        let mut in_walk = None;
-        if self.hart.observes && address_known && self.has_page_tables() {
-            match self.page_at_dispatch(&i, address, base_ready, outbox) {
-                PageAtDispatch::Known { physical, from } => (address, page_from) = (physical, from),
-                PageAtDispatch::Alone => return self.alone(i),
-                PageAtDispatch::Walk => {
-                    in_walk = Some(address);
-                    address_known = false;
-                }
-            }
-        }
-        if address_known
-            && (!self.is_plain(address, bytes)
-                || (atomic && !address.is_multiple_of(u64::from(bytes))))
-        {
-            return self.alone(i);
-        }
-        let kind = if atomic {
-            SlotKind::Atomic
-        } else {
-            SlotKind::Store
-        };
-        let hart = &mut *self.hart;
-        let number = hart.stores.push(Store {
-            position: hart.window.tail,
-            address,
-            data: i.store_value(data),
-            data_ready: UNKNOWN,
-            commit: UNKNOWN,
-            instruction: i,
-            bytes,
-            address_known,
-            kind: if atomic {
-                StoreKind::Atomic
-            } else {
-                StoreKind::Store
-            },
-        });
-        if base_ready < UNKNOWN && data_ready < UNKNOWN {
-            let issue = self.issue(Unit::Store, need, base_ready.max(data_ready));
-            let mut page = Some(issue);
-            if let Some(address) = in_walk {
-                let index = self.hart.window.index(self.hart.window.tail);
-                self.wait_for_walk(Access::Store, address, Wanted::Slot(index as u32), issue);
-                page = None;
-            } else if self.hart.observes {
-                let index = self.hart.window.index(self.hart.window.tail);
-                let now = self.hart.dispatch_cycle;
-                page = self
-                    .data_page((address, index), (issue, now), outbox)
-                    .map(|at| at.max(page_from));
-            }
-            // What is stored can be forwarded; what is to be exchanged is done with the page.
-            self.hart.stores.get_mut(number).data_ready = match atomic {
-                true => page.unwrap_or(UNKNOWN),
-                false => issue,
-            };
-            if let Some(at) = page
-                && !atomic
-            {
-                self.push(&i, kind, Unit::Store, issue, 0, at + 1, 0);
-                self.step(&i);
-                return Ok(());
-            }
-            let index = self.defer::<0>(&i, kind, Unit::Store, issue);
-            self.hart.window.rest_mut(index).queue_number = number;
-            self.hart.window.deferred_mut(index).operands[1] = data;
-        } else {
-            let index = self.defer::<2>(&i, kind, Unit::Store, UNKNOWN);
-            self.hart.window.rest_mut(index).queue_number = number;
-            let deferred = self.hart.window.deferred_mut(index);
-            deferred.earliest = deferred.earliest.max(page_from);
-            if let Some(address) = in_walk {
-                self.wait_for_walk(Access::Store, address, Wanted::Slot(index as u32), 0);
-            }
-        }
-        if atomic && self.acquires(&i) {
-            self.hart.acquire = Some(self.hart.window.tail - 1);
-        }
-        self.step(&i);
-        self.commit_known();
-        Ok(())
     }
 }

@@ -15,7 +15,7 @@ from nanoplane import claims as paper_claims
 from nanoplane import report, simulator
 from nanoplane.description import Description
 from nanoplane.errors import Failure, Interrupted
-from nanoplane.sweep import Outcome
+from nanoplane.outcomes import Outcome
 
 if TYPE_CHECKING:  # A fifth of the start of the command, and only tables need it.
     import rich.table

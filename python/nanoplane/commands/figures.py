@@ -27,8 +27,9 @@ from nanoplane.commands.common import (
 )
 from nanoplane.figures import Figure, Measured, Row, as_json, chosen, figures
 from nanoplane.figures import find as find_figure
+from nanoplane.outcomes import Outcome
 from nanoplane.progress import Progress
-from nanoplane.sweep import Outcome, Run, look_up, sweep
+from nanoplane.sweep import Run, look_up, sweep
 
 
 def _points(listed: Iterable[Figure], quick: bool, precision: float | None) -> dict[Any, Run]:

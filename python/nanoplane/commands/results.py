@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane import report
 from nanoplane.commands.common import show
-from nanoplane.sweep import Outcome, measurement, saturates
+from nanoplane.outcomes import Outcome, measurement, saturates
 
 if TYPE_CHECKING:
     import rich.table

@@ -30,8 +30,8 @@ from nanoplane.commands.common import (
 from nanoplane.commands.results import run_document
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError
+from nanoplane.outcomes import Outcome, measurement, saturates
 from nanoplane.progress import Progress
-from nanoplane.sweep import Outcome, measurement, saturates
 from nanoplane.sweep import sweep as run_all
 
 _MAX_RUNS = 100_000

@@ -68,11 +68,14 @@
 //! and that of the private caches.
 
 mod agents;
+mod answers;
 mod directory;
 mod footprint;
+mod puts;
 mod room;
 #[cfg(test)]
 mod testing;
+mod transaction;
 mod waiting;
 
 use crate::divisor::Divisor;
@@ -86,6 +89,7 @@ pub(crate) use agents::HomeWrite;
 use footprint::Footprint;
 use state::{Purpose, State, Walker};
 use std::collections::VecDeque;
+use transaction::{Origin, Request, Stalled, Step, Transaction};
 
 /// What a bank wants done, in order.
 #[derive(Clone, Copy, Debug)]
@@ -158,79 +162,6 @@ impl Entry {
             self.sharers = 0;
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
-enum Request {
-    Get {
-        cache: CacheId,
-        write: bool,
-    },
-    ReadAtHome {
-        agent: AgentId,
-    },
-    WriteAtHome(HomeWrite),
-    Put {
-        cache: CacheId,
-        data: Option<LineData>,
-    },
-}
-
-impl Request {
-    fn origin(&self) -> Origin {
-        match self {
-            Request::Get { .. } | Request::Put { .. } => Origin::Core,
-            Request::ReadAtHome { .. } | Request::WriteAtHome(_) => Origin::Io,
-        }
-    }
-}
-
-/// Whose access brings a line into the last-level cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Origin {
-    Core,
-    Io,
-}
-
-/// What a busy line waits for.
-#[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
-enum Step {
-    /// Nothing: between two requests of the queue.
-    Between,
-    Memory(Request),
-    Invalidates {
-        request: Request,
-        missing: u32,
-        /// Where the line was found that the requester gets.
-        source: Source,
-    },
-    Forward {
-        owner: u16,
-        request: Request,
-    },
-    ReadOut,
-    /// The line has to go, to make room.
-    Recall {
-        owner: u16,
-        missing: u32,
-    },
-}
-
-#[derive(Clone, Debug, state::State, state::Plain)]
-struct Transaction {
-    line: LineAddress,
-    #[state(exact)]
-    slot: usize,
-    step: Step,
-    waiting: VecDeque<Request>,
-}
-
-/// Misses of one set that have no way yet.
-#[derive(Clone, Debug, Hash, state::State, state::Plain)]
-struct Stalled {
-    set: usize,
-    recalling: bool,
-    waiting: VecDeque<(LineAddress, Request)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, state::State)]
@@ -681,223 +612,5 @@ impl Bank {
             out.push(HomeAction::Granted(line));
         }
         out.push(HomeAction::Grant(cache, line, grant, source));
-    }
-
-    /// A Put arrives.
-    fn put(
-        &mut self,
-        cache: CacheId,
-        line: LineAddress,
-        data: Option<LineData>,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        self.statistics.puts += 1;
-        let Some(slot) = self.find(line) else {
-            out.push(HomeAction::Send(cache, line, ToCache::PutAck));
-            return;
-        };
-        let transaction = self.entries[slot].transaction;
-        if transaction != IDLE {
-            let transaction = &mut self.transactions[transaction as usize];
-            let forwarded_to = match transaction.step {
-                Step::Forward { owner, .. } | Step::Recall { owner, .. } => owner,
-                _ => NO_OWNER,
-            };
-            if forwarded_to == cache.0 {
-                reached!("Put that crosses a forward");
-                out.push(HomeAction::Send(cache, line, ToCache::PutAck));
-            } else {
-                reached!("Put before the ForwardAck that makes its sender the owner");
-                transaction.waiting.push_back(Request::Put { cache, data });
-            }
-            return;
-        }
-        self.put_now(slot, cache, line, data, ram, out);
-        self.release_unused(slot);
-    }
-
-    fn put_now(
-        &mut self,
-        slot: usize,
-        cache: CacheId,
-        line: LineAddress,
-        data: Option<LineData>,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let entry = &mut self.entries[slot];
-        if entry.owner == cache.0 {
-            entry.owner = NO_OWNER;
-            if let Some(data) = data {
-                ram.write_line(line, &data);
-                self.install(Some(slot), line, true, Origin::Core, out);
-            }
-        } else if entry.owner == NO_OWNER {
-            reached!("Put from a cache that is not the owner any more");
-        } else {
-            reached!("Put from a cache after which another became the owner");
-        }
-        out.push(HomeAction::Send(cache, line, ToCache::PutAck));
-    }
-
-    fn busy(&mut self, line: LineAddress, what: &str) -> (usize, TransactionId) {
-        match self.find(line) {
-            Some(slot) if self.entries[slot].transaction != IDLE => {
-                (slot, self.entries[slot].transaction)
-            }
-            _ => internal_error(line, what),
-        }
-    }
-
-    fn invalidate_ack(
-        &mut self,
-        from: CacheId,
-        line: LineAddress,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let what = "an InvalidateAck that nobody waits for";
-        let (slot, transaction) = self.busy(line, what);
-        self.entries[slot].sharers &= !bit(from);
-        match &mut self.transactions[transaction as usize].step {
-            Step::Invalidates {
-                request,
-                missing,
-                source,
-            } => {
-                *missing -= 1;
-                if *missing == 0 {
-                    let (request, source) = (*request, *source);
-                    if let Request::Get { cache, .. } = request {
-                        // It has the data since it was served, even if another line has taken
-                        // this one's place in the last-level cache meanwhile.
-                        self.grant(slot, line, cache, Grant::Modified, source, out);
-                        self.next_request(slot, transaction, ram, out);
-                    } else {
-                        self.serve_again(slot, transaction, request, ram, out);
-                    }
-                }
-            }
-            Step::Recall { missing, .. } if *missing > 0 => {
-                *missing -= 1;
-                if *missing == 0 {
-                    self.finish_recall(slot, transaction, ram, out);
-                }
-            }
-            _ => internal_error(line, what),
-        }
-    }
-
-    fn forward_ack(
-        &mut self,
-        from: CacheId,
-        line: LineAddress,
-        data: Option<(&LineData, bool)>,
-        kept: bool,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let what = "a ForwardAck that nobody waits for";
-        let (slot, transaction) = self.busy(line, what);
-        let entry = &mut self.entries[slot];
-        entry.owner = NO_OWNER;
-        entry.sharers = if kept { bit(from) } else { 0 };
-        if let Some((data, dirty)) = data {
-            ram.write_line(line, data);
-            self.install(Some(slot), line, dirty, Origin::Core, out);
-        }
-        match self.transactions[transaction as usize].step {
-            Step::Forward { owner, request } if owner == from.0 => {
-                match request {
-                    Request::Get { cache, write: true } => {
-                        self.entries[slot].owner = cache.0;
-                    }
-                    Request::Get { cache, .. } => self.entries[slot].sharers |= bit(cache),
-                    _ => {
-                        self.serve_again(slot, transaction, request, ram, out);
-                        return;
-                    }
-                }
-                self.next_request(slot, transaction, ram, out);
-            }
-            Step::Recall { owner, .. } if owner == from.0 => {
-                self.finish_recall(slot, transaction, ram, out);
-            }
-            _ => internal_error(line, what),
-        }
-    }
-
-    /// A line has come from memory.
-    pub(crate) fn memory_answered(
-        &mut self,
-        transaction: TransactionId,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let Transaction {
-            line, slot, step, ..
-        } = self.transactions[transaction as usize];
-        let Step::Memory(request) = step else {
-            internal_error(line, "an answer of memory that nobody waits for");
-        };
-        self.footprint.fail();
-        self.install(Some(slot), line, false, request.origin(), out);
-        self.transactions[transaction as usize].step = Step::Between;
-        let before = out.len();
-        self.serve(slot, line, request, ram, out);
-        for action in &mut out[before..] {
-            if let HomeAction::Grant(_, _, _, source) = action {
-                *source = Source::Memory;
-            }
-        }
-        match &mut self.transactions[transaction as usize].step {
-            Step::Between => self.next_request(slot, transaction, ram, out),
-            Step::Invalidates { source, .. } => *source = Source::Memory,
-            _ => {}
-        }
-    }
-
-    /// Goes on with the request that a transaction is for.
-    fn serve_again(
-        &mut self,
-        slot: usize,
-        transaction: TransactionId,
-        request: Request,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let line = self.transactions[transaction as usize].line;
-        self.transactions[transaction as usize].step = Step::Between;
-        self.serve(slot, line, request, ram, out);
-        if let Step::Between = self.transactions[transaction as usize].step {
-            self.next_request(slot, transaction, ram, out);
-        }
-    }
-
-    /// A transaction is complete: serves what waits for the line until something blocks it again
-    /// or nothing waits.
-    fn next_request(
-        &mut self,
-        slot: usize,
-        transaction: TransactionId,
-        ram: &mut Ram,
-        out: &mut Vec<HomeAction>,
-    ) {
-        let index = transaction as usize;
-        let line = self.transactions[index].line;
-        while let Some(request) = self.transactions[index].waiting.pop_front() {
-            self.transactions[index].step = Step::Between;
-            self.serve(slot, line, request, ram, out);
-            if !matches!(self.transactions[index].step, Step::Between) {
-                return;
-            }
-        }
-        self.entries[slot].transaction = IDLE;
-        self.free.push(transaction);
-        self.release_unused(slot);
-        if !self.stalled.is_empty() {
-            self.retry_stalled(self.set(line), false, ram, out);
-        }
     }
 }

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, above
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import BASELINES, CACHE, STORES, points
 from nanoplane.papers.cargo.model import IDLE_PARTS, MEMORY_PARTS
-from nanoplane.sweep import settled
 
 if TYPE_CHECKING:
     import altair

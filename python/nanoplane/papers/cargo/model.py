@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, between, within
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import CACHE, CORES, Case
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import BASELINES, CACHE, DATABASE, STORES, Case, points
-from nanoplane.sweep import settled
 
 if TYPE_CHECKING:
     import altair

@@ -15,8 +15,10 @@ from nanoplane.claims import Claim
 from nanoplane.compiler import GUEST
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.load_search import Limit
+from nanoplane.outcomes import measurement, settled
 from nanoplane.papers import plots
-from nanoplane.sweep import Limit, Run, measurement, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

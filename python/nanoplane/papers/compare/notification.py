@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.load_search import Limit
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.stores import STORES
-from nanoplane.sweep import Limit, Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -3,8 +3,9 @@
 import dataclasses
 
 from nanoplane.description import Description
+from nanoplane.load_search import Limit
 from nanoplane.papers import plots
-from nanoplane.sweep import Limit, Run
+from nanoplane.sweep import Run
 
 TASKS = {
     "packet-encapsulation": "packet encapsulation",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, Part, exactly, part
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     MIN_REQUESTS,
@@ -19,7 +20,7 @@ from nanoplane.papers.hyperplane.cases import (
     saturated,
     with_used_rings,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

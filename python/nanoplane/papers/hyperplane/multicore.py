@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, Part, above, below, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     AS_PRINTED,
@@ -19,7 +20,7 @@ from nanoplane.papers.hyperplane.cases import (
     Case,
     organisation,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from nanoplane.figures import Results, Row
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import INTERFACE, PEAK_SYSTEMS, QUEUES, SHAPES, TASKS, Case
-from nanoplane.sweep import settled
 
 if TYPE_CHECKING:
     import altair

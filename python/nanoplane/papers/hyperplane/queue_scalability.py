@@ -18,6 +18,7 @@ from nanoplane.claims import (
     within,
 )
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane import poll_ratio
 from nanoplane.papers.hyperplane.cases import (
@@ -35,7 +36,7 @@ from nanoplane.papers.hyperplane.cases import (
     Case,
     tasks,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

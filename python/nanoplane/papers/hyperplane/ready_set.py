@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, above, between, part
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import SHAPES, TASKS, Case, tasks
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

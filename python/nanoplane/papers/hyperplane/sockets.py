@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.load_search import Limit
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     USUAL_WARM_MRPS,
@@ -14,7 +16,7 @@ from nanoplane.papers.hyperplane.cases import (
     saturated,
     with_used_rings,
 )
-from nanoplane.sweep import Limit, Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, Part, above, at_most, between, part
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane import multicore
 from nanoplane.papers.hyperplane.cases import (
@@ -22,7 +23,7 @@ from nanoplane.papers.hyperplane.cases import (
     measured_requests,
     with_used_rings,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, Estimate, Rule, above, at_most, below, between, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.intervals import Value
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu import traces
 from nanoplane.papers.nanopu.racks import (
@@ -32,7 +33,7 @@ from nanoplane.papers.nanopu.racks import (
     saturating,
     uniform,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.loopback import BATCH
 from nanoplane.papers.nanopu.racks import (
@@ -21,7 +22,7 @@ from nanoplane.papers.nanopu.racks import (
     saturating,
     uniform,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, above, below, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.intervals import Combine, Part
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.racks import (
     BESIDE_NS,
@@ -33,7 +34,7 @@ from nanoplane.papers.nanopu.racks import (
     rack,
     saturating,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, LeftOutError, Results, Row, labels
 from nanoplane.intervals import UndecidedError
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.racks import (
     CLOCK_GHZ,
@@ -26,7 +27,7 @@ from nanoplane.papers.nanopu.racks import (
     rack_of_programs,
     saturating,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nanoplane.description import Description
-from nanoplane.sweep import Outcome
+from nanoplane.outcomes import Outcome
 
 CLOCK_GHZ = 3.2
 LINK_NS = 43.0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, Part, at_most, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.racks import (
     CLOCK_GHZ,
@@ -20,7 +21,7 @@ from nanoplane.papers.nanopu.racks import (
     open_load,
     rack,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

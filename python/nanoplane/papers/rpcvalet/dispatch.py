@@ -13,6 +13,8 @@ from nanoplane.claims import Claim, Combine, Part, Rule, above, between, part, w
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.intervals import Value
+from nanoplane.load_search import Limit
+from nanoplane.outcomes import mean_service_ns, settled
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.stores import RECORDED, STORES, Recorded, Store
 from nanoplane.papers.rpcvalet.theory import (
@@ -23,7 +25,7 @@ from nanoplane.papers.rpcvalet.theory import (
     SLO,
     System,
 )
-from nanoplane.sweep import Limit, Run, mean_service_ns, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, at_most, between, within
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.dispatch import (
     BEST,
@@ -17,7 +18,7 @@ from nanoplane.papers.rpcvalet.dispatch import (
     SATURATED_SLOTS,
     Case,
 )
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from nanoplane.claims import Claim, Part, above, between, part
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.load_search import Limit
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
-from nanoplane.sweep import Limit, Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

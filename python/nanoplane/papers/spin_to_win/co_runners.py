@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.intervals import Estimate
+from nanoplane.outcomes import Outcome
 from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
-from nanoplane.sweep import Outcome, Run
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -9,7 +9,8 @@ from typing import Any
 
 from nanoplane.description import Description
 from nanoplane.intervals import Estimate
-from nanoplane.sweep import Outcome, Run
+from nanoplane.outcomes import Outcome
+from nanoplane.sweep import Run
 
 CORES = 24
 LINE_GBIT_PER_S = 100.0

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, below, between, within
 from nanoplane.figures import Figure, LeftOutError, Results, Row, labels
+from nanoplane.outcomes import Outcome, settled
 from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
-from nanoplane.sweep import Outcome, Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, within
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.substrate.latency import LARGEST_CACHE_BYTES, MIB
 from nanoplane.papers.substrate.machines import ANANDTECH, PRESETS, SKYLAKE, interval, run
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

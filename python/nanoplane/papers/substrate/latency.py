@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, between
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.substrate.machines import ANANDTECH, PRESETS, SKYLAKE, interval, run
-from nanoplane.sweep import Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair

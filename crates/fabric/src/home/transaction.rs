@@ -1,0 +1,78 @@
+//! What a busy line is busy with.
+
+use super::HomeWrite;
+use crate::{AgentId, CacheId, LineAddress, LineData, Source};
+use std::collections::VecDeque;
+
+#[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
+pub(super) enum Request {
+    Get {
+        cache: CacheId,
+        write: bool,
+    },
+    ReadAtHome {
+        agent: AgentId,
+    },
+    WriteAtHome(HomeWrite),
+    Put {
+        cache: CacheId,
+        data: Option<LineData>,
+    },
+}
+
+/// Whose access brings a line into the last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    Core,
+    Io,
+}
+
+/// What a busy line waits for.
+#[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
+pub(super) enum Step {
+    /// Nothing: between two requests of the queue.
+    Between,
+    Memory(Request),
+    Invalidates {
+        request: Request,
+        missing: u32,
+        /// Where the line was found that the requester gets.
+        source: Source,
+    },
+    Forward {
+        owner: u16,
+        request: Request,
+    },
+    ReadOut,
+    /// The line has to go, to make room.
+    Recall {
+        owner: u16,
+        missing: u32,
+    },
+}
+
+#[derive(Clone, Debug, state::State, state::Plain)]
+pub(super) struct Transaction {
+    pub(super) line: LineAddress,
+    #[state(exact)]
+    pub(super) slot: usize,
+    pub(super) step: Step,
+    pub(super) waiting: VecDeque<Request>,
+}
+
+/// Misses of one set that have no way yet.
+#[derive(Clone, Debug, Hash, state::State, state::Plain)]
+pub(super) struct Stalled {
+    pub(super) set: usize,
+    pub(super) recalling: bool,
+    pub(super) waiting: VecDeque<(LineAddress, Request)>,
+}
+
+impl Request {
+    pub(super) fn origin(&self) -> Origin {
+        match self {
+            Request::Get { .. } | Request::Put { .. } => Origin::Core,
+            Request::ReadAtHome { .. } | Request::WriteAtHome(_) => Origin::Io,
+        }
+    }
+}

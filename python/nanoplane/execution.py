@@ -1,0 +1,102 @@
+"""How a run is executed: on this host or on a cluster, and about how long it takes."""
+
+import concurrent.futures
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nanoplane import compiler, simulator
+from nanoplane.description import Resolved
+from nanoplane.errors import Failure
+
+
+def run(
+    description: Mapping[str, Any],
+    elf: bytes,
+    files: Mapping[str, bytes],
+    report: Callable[[float], None] | None,
+    checkpoint: Path | None,
+    limits: Mapping[str, Any] | None,
+) -> Mapping[str, Any]:
+    """Run one resolved description, from a checkpoint of its warm start if there is one."""
+    if "queueing" in description:
+        return simulator.queueing(description, report, files)
+    options: dict[str, Any] = {"limits": limits or {}}
+    if checkpoint is not None:
+        options["checkpoint"] = {"from": str(checkpoint)}
+    return run_with(description, elf, files, options, report)
+
+
+def run_with(
+    description: Mapping[str, Any],
+    elf: bytes,
+    files: Mapping[str, bytes],
+    options: Mapping[str, Any] | None,
+    report: Callable[[float], None] | None = None,
+) -> Mapping[str, Any]:
+    """Run one resolved description of a server or a rack, with options of the simulator."""
+    if "rack" in description:
+        return simulator.rack(description, compiler.unpack(elf), options, report, files)
+    return simulator.run(description, elf, options, report, files)
+
+
+def warm_up(
+    description: Mapping[str, Any],
+    elf: bytes,
+    files: Mapping[str, bytes],
+    checkpoint: Path,
+    report: Callable[[float], None],
+) -> Path:
+    """Make the checkpoint of a warm start, and return where it is."""
+    simulator.warm_up(description, elf, checkpoint, report, files)
+    return checkpoint
+
+
+@contextlib.contextmanager
+def executor(workers: int, scheduler: str | None) -> Iterator[concurrent.futures.Executor]:
+    """Yield what executes runs: threads of this host, or a cluster by its Dask scheduler."""
+    if scheduler is None:
+        with concurrent.futures.ThreadPoolExecutor(workers) as threads:
+            yield threads
+        return
+    try:
+        from distributed import Client
+    except ImportError:
+        raise Failure(
+            "a cluster needs Dask, which is not installed; `pip install nanoplane[cluster]` does it"
+        ) from None
+    connect: Any = Client
+    try:
+        client = connect(scheduler)
+    except (OSError, ValueError) as error:
+        raise Failure(f"the Dask scheduler {scheduler} does not answer: {error}") from None
+    with client, client.get_executor(pure=False) as executor:
+        yield executor
+
+
+_POLL_NS = {"spin": 5.0, "spin-poll-mode": 15.0, "wrs": 5.0}
+"""About how long it takes to look at a queue, for what looks at all of them."""
+_SPINNING = {"spin", "spin-poll-mode", "software-bitmap"}
+"""What executes instructions all the time."""
+
+
+def cost(resolved: Resolved, rate_mrps: float | None) -> float:
+    """Guess how long a run at a rate (None: saturated) takes: only order and share matter.
+
+    A spinning core executes all the time, so the time between requests counts for it; a halted one
+    costs nothing.
+    """
+    data = resolved.data
+    if "rack" in data:
+        clients = sum(one["count"] for one in data["rack"]["clients"])
+        return float(1000.0 * data["measure"]["requests"] * max(1, clients))
+    if not resolved.guests:
+        # Some 40 ns of the host, where a server takes more than 100 us for a simulated microsecond.
+        return float(0.4 * data["queueing"]["requests"])
+    request_ns = 1000.0  # Taking, processing and giving away.
+    notify = data["data_plane"]["notify"]
+    request_ns += _POLL_NS.get(notify, 0.0) * data["data_plane"]["queues"]
+    if notify in _SPINNING and rate_mrps is not None:
+        request_ns = max(request_ns, 1000.0 / rate_mrps)
+    return float(request_ns * data["measure"]["requests"])

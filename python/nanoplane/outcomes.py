@@ -1,0 +1,97 @@
+"""The outcomes of runs: a description and what was measured of it."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # An extra, which only data frames need.
+    import polars
+
+
+def measurement(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what was measured: of a rack, by all its clients together."""
+    found: Mapping[str, Any] = result["measurement"] if "clients" in result else result
+    return found
+
+
+def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
+    """Return the mean service time: what a core of so many takes for a request when saturated."""
+    return 1000 * cores / float(measurement(result)["throughput_mrps"])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run and its result."""
+
+    description: dict[str, Any]
+    """Resolved: every key with its value."""
+    key: str
+    """Under which the store has the result."""
+    result: Mapping[str, Any]
+    """What was measured: docs/result-fields.md. Where the largest load was searched for that keeps
+    a limit, that load is here as `largest_load`, in what the description has it in.
+    `largest_load_ci95` goes from the load up to which the p99 keeps the limit with all of its 95 %
+    confidence interval, to that from which on it breaks it with all of it; between loads that were
+    tried, the reciprocals of the interval's ends are joined by straight lines; if none of them
+    breaks the limit so, the line goes on."""
+    stored: bool
+    """The result was there before; nothing was run."""
+    unkept: str | None = None
+    """Why the store does not have the result, if it has not taken it, and where it is instead."""
+
+    def __repr__(self) -> str:
+        """Say what it is of, and how it went: the result has thousands of numbers."""
+        from nanoplane import comparison
+
+        measured = (
+            f"{name}={found.value:.4g}"
+            for name in ("throughput_mrps", "throughput", "latency_ns.p99")
+            if (found := comparison.number(self.result, name)) is not None
+        )
+        return f"<Outcome {self.key[:8]}: {', '.join(measured)}>"
+
+
+class Outcomes(list[Outcome]):
+    """The outcomes of a sweep, in the order of its runs; a table where a notebook shows it."""
+
+    def to_frame(self, *fields: str) -> "polars.DataFrame":
+        """Return a Polars data frame with a row for each run; its columns are Arrow's.
+
+        The columns are the keys in which the descriptions differ, then the numbers of the results
+        that `fields` names (docs/result-fields.md), such as `latency_ns.p50`, each with the ends of
+        its 95 % confidence interval, and last `keeps_up`, `steady` and the key in the store.
+        Without `fields` they are the offered load, the throughput, and the mean and the p99 of the
+        latency. `to_frame().to_pandas()` and `to_frame().to_arrow()` convert it.
+        """
+        from nanoplane import frames
+
+        names = frames.fields(self, fields)
+        return frames.frame(frames.columns(self, frames.varied(self), names))
+
+    def __repr__(self) -> str:
+        """Say how many there are: their results have thousands of numbers."""
+        runs = "1 run" if len(self) == 1 else f"{len(self)} runs"
+        return f"<{runs}, {sum(one.stored for one in self)} of them from the store>"
+
+    def _repr_html_(self) -> str:
+        from nanoplane import frames
+
+        return frames.as_html(self)
+
+
+def settled(outcome: Outcome) -> bool:
+    """Say whether a result would be the same of a longer run.
+
+    It is steady, and the system keeps up with its load, unless it is offered more than it can take
+    on purpose: as much as saturates it, or a new request for each answer.
+    """
+    measured = measurement(outcome.result)
+    return bool(measured["steady"] and (saturates(outcome.description) or measured["keeps_up"]))
+
+
+def saturates(described: Mapping[str, Any]) -> bool:
+    """Say whether a system is offered all that it can take, by its resolved description."""
+    if "rack" in described:
+        clients = described["rack"]["clients"]
+        return all(one["load"]["offer"]["mode"] == "closed" for one in clients)
+    return bool(described.get("traffic", {}).get("load") == "saturate")
