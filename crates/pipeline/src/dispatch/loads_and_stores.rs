@@ -88,6 +88,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             });
             self.hart.statistics.data_hits += 1;
             if self.hart.observes {
+                self.note_page(address);
                 self.tell_prefetcher((self.hart.pc, address), issue, outbox);
             }
             let value = i.load_value(raw);

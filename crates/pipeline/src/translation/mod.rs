@@ -201,21 +201,29 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.for_each_hart(|core| core.hart.observes = core.is_observed());
     }
 
-    /// Whether the data access to `address` need not wait for its page, which may be used from
-    /// `page_from` on if it has page tables.
+    /// Whether the load of `address` need not wait for its page, which may be used from `page_from`
+    /// on if it has page tables.
     #[inline(never)]
-    pub(crate) fn has_page(&mut self, address: u64, page_from: u64) -> bool {
+    pub(crate) fn has_page(&self, address: u64, page_from: u64) -> bool {
         let now = self.hart.dispatch_cycle;
         let space = SpaceTag::IDENTITY;
-        match &mut self.shared.translation {
+        match &self.shared.translation {
             _ if page_from > 0 => false,
             Some(one) if one.identity.is_some() && !self.hart.has_page_tables() => {
-                let is_here = one.data.find(address, space).is_some()
-                    && one.usable_from(address, space) <= now;
-                one.statistics.l1_data_tlb_hits += u64::from(is_here);
-                is_here
+                one.data.look(address, space).is_some() && one.usable_from(address, space) <= now
             }
             _ => true,
+        }
+    }
+
+    /// The load has its value at once that has its page so.
+    pub(crate) fn note_page(&mut self, address: u64) {
+        match &mut self.shared.translation {
+            Some(one) if one.identity.is_some() && !self.hart.has_page_tables() => {
+                one.data.find(address, SpaceTag::IDENTITY);
+                one.statistics.l1_data_tlb_hits += 1;
+            }
+            _ => {}
         }
     }
 

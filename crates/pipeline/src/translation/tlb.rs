@@ -95,6 +95,16 @@ fn tag(address: u64, bits: u32) -> u64 {
     (address >> bits) << 8 | u64::from(bits)
 }
 
+/// Where a page is in a first-level TLB, until something is put into it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// The place of its size in [`SIZES`].
+    size: usize,
+    /// Where its set begins.
+    set: usize,
+    way: usize,
+}
+
 /// The pages of some sizes, in sets, each of which has the page that was used last first.
 #[derive(state::State)]
 struct Pages {
@@ -118,30 +128,48 @@ impl Pages {
         }
     }
 
+    /// Where the set of `address` begins.
     #[inline]
-    fn set(&mut self, address: u64, bits: u32) -> &mut [Remembered] {
-        let set = (address >> bits & self.set_mask) as usize;
-        &mut self.entries[set * self.ways..][..self.ways]
+    fn set_at(&self, address: u64, bits: u32) -> usize {
+        (address >> bits & self.set_mask) as usize * self.ways
+    }
+
+    /// The page of this size with `address`, if it is here, and its place.
+    #[inline]
+    fn look(&self, address: u64, space: SpaceTag, size: usize) -> Option<(Page, Place)> {
+        if !self.has[size] {
+            return None;
+        }
+        let bits = SIZES[size];
+        let tag = tag(address, bits);
+        let set = self.set_at(address, bits);
+        let ways = &self.entries[set..][..self.ways];
+        let way = ways.iter().position(|other| other.is(tag, space))?;
+        let entry = Entry(ways[way].entry);
+        Some((Page { entry, bits }, Place { size, set, way }))
+    }
+
+    /// The page at this place is the last used of its set.
+    #[inline]
+    fn touch(&mut self, place: Place) {
+        if place.way > 0 {
+            self.entries[place.set..=place.set + place.way].rotate_right(1);
+        }
     }
 
     /// The page of this size with `address`, if it is here; then it is the last used.
     #[inline]
     fn find(&mut self, address: u64, space: SpaceTag, size: usize) -> Option<Page> {
-        if !self.has[size] {
-            return None;
-        }
-        let tag = tag(address, SIZES[size]);
-        let set = self.set(address, SIZES[size]);
-        let way = set.iter().position(|other| other.is(tag, space))?;
-        set[..=way].rotate_right(1);
-        let (entry, bits) = (Entry(set[0].entry), SIZES[size]);
-        Some(Page { entry, bits })
+        let (page, place) = self.look(address, space, size)?;
+        self.touch(place);
+        Some(page)
     }
 
     fn insert(&mut self, address: u64, space: SpaceTag, size: usize, entry: Entry) {
         let is_here = self.find(address, space, size).is_some();
         self.has[size] = true;
-        let set = self.set(address, SIZES[size]);
+        let set = self.set_at(address, SIZES[size]);
+        let set = &mut self.entries[set..][..self.ways];
         if !is_here {
             set.rotate_right(1);
         }
@@ -190,11 +218,24 @@ impl FirstLevelTlb {
         }
     }
 
-    /// The page of `address`, if it is here; then it is the last used of its set.
+    /// The page of `address`, if it is here, and its place.
     #[inline]
+    pub fn look(&self, address: u64, space: SpaceTag) -> Option<(Page, Place)> {
+        let mut parts = self.parts.iter().enumerate();
+        parts.find_map(|(size, part)| part.look(address, space, size))
+    }
+
+    /// The page at this place is the last used of its set.
+    #[inline]
+    pub fn touch(&mut self, place: Place) {
+        self.parts[place.size].touch(place);
+    }
+
+    /// The page of `address`, if it is here; then it is the last used of its set.
     pub fn find(&mut self, address: u64, space: SpaceTag) -> Option<Page> {
-        let mut parts = self.parts.iter_mut().enumerate();
-        parts.find_map(|(size, part)| part.find(address, space, size))
+        let (page, place) = self.look(address, space)?;
+        self.touch(place);
+        Some(page)
     }
 
     /// Remembers the page of `address`.
