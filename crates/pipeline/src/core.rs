@@ -153,7 +153,7 @@ state::declare! {
             PrivateCache::new(&spec.l1_instruction, CacheId::instruction(id)),
         pub data_cache: PrivateCache =
             PrivateCache::new(&spec.l1_data, CacheId::data(id)),
-        /// The prefetcher of the data cache. A core that has one takes the general path.
+        /// The prefetcher of the data cache.
         pub data_prefetching: Option<Box<Prefetching>> => inside = None,
         /// TLBs and page walkers: from the beginning if they are described, and otherwise since a
         /// hart has been given page tables.
@@ -215,7 +215,7 @@ impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
         self.for_each_hart(|core| {
             core.hart.walk(walker);
             // Probes are not written down: they are there or not as the caller wants.
-            core.hart.observes = core.is_observed();
+            core.look_for_observers();
         });
         let Shared {
             blocks,
@@ -268,16 +268,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         core
     }
 
-    /// Whether the general path must be taken because something observes the window: floating-point
-    /// flags, a probe, the recording of branches, a prefetcher of the data cache, translation, or a
-    /// delivery that waits for a safepoint.
-    pub(crate) fn is_observed(&self) -> bool {
-        self.hart.float_in_window
+    /// Finds out whether the general path must be taken because something observes the window:
+    /// floating-point flags, a probe, the recording of branches, or a delivery that waits for a
+    /// safepoint. Translation and a prefetcher of the data cache only have to do with memory.
+    pub(crate) fn look_for_observers(&mut self) {
+        let observes_window = self.hart.float_in_window
             || self.hart.probed.is_some()
             || self.shared.spin.records_branches()
-            || self.shared.data_prefetching.is_some()
-            || self.translates()
-            || self.hart.awaits_safepoint
+            || self.hart.awaits_safepoint;
+        self.hart.observes_window = observes_window;
+        self.hart.observes =
+            observes_window || self.shared.data_prefetching.is_some() || self.translates();
     }
 
     /// Sets an integer register of all harts before the core starts.

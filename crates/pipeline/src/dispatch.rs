@@ -431,7 +431,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     ) {
         if flags != 0 {
             self.hart.float_in_window = true;
-            self.hart.observes = true;
+            self.hart.observe_window();
         }
         if self.hart.observes {
             self.note_instruction(i, Some(value));

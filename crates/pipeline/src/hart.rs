@@ -54,9 +54,11 @@ state::declare! {
 
         pub window: Window => apart = Window::new(spec.rob_entries, spec.commit_width()),
         pub float_in_window: bool = false,
-        /// Somebody wants to know what goes through the window: see
-        /// [`Core::is_observed`](crate::core::Core::is_observed).
+        /// Somebody has to do with what is dispatched: see
+        /// [`Core::look_for_observers`](crate::core::Core::look_for_observers).
         pub observes: bool => fixed = false,
+        /// Somebody wants to know what goes through the window, so that the general path is taken.
+        pub observes_window: bool => fixed = false,
         pub probed: Option<Box<Probed>> => fixed = None,
         /// An atomic with acquire semantics that has not been performed: position.
         pub acquire: Option<u64> = None,
@@ -105,6 +107,11 @@ fn first_registers(number: u64) -> [u64; REGISTERS] {
 }
 
 impl<X: Extension> HartState<X> {
+    /// Somebody wants to know what goes through the window.
+    pub fn observe_window(&mut self) {
+        (self.observes, self.observes_window) = (true, true);
+    }
+
     /// When something is to be done for this hart, apart from dispatch.
     #[inline(always)]
     pub fn own_event(&self) -> u64 {

@@ -27,7 +27,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let kind = (spec.l1_data_prefetcher, spec.l1_data_stride);
         let (cache, memory) = (&self.shared.data_cache, &self.shared.memory_map);
         self.shared.data_prefetching = Prefetching::of_data(kind, cache, memory).map(Box::new);
-        self.for_each_hart(|core| core.hart.observes = core.is_observed());
+        self.for_each_hart(|core| core.look_for_observers());
     }
 
     /// The load at `pc`, of `address`, looks into the data cache at cycle `issue`.

@@ -106,7 +106,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             found: Found::DataCache,
         };
         self.shared.spin.allow(false);
-        self.hart.observes = true;
+        self.hart.observe_window();
         self.hart.probed = Some(Box::new(Probed {
             probe,
             notes: Ring::new(usize::from(self.shared.spec.rob_entries) + 1, note),
@@ -127,7 +127,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 self.report_next(&mut probed);
             }
         }
-        self.hart.observes = self.is_observed();
+        self.look_for_observers();
     }
 
     /// An instruction enters the window at its tail. The one that leaves it can no longer be

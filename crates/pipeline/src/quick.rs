@@ -4,8 +4,9 @@
 //! [`dispatch`](crate::dispatch) does for all, and stops before the first that needs more. State
 //! that changes with each instruction is in local variables, and rare cases are in other functions,
 //! so that the host keeps this state in registers. One loop handles a window in which every value
-//! is known; another handles an out-of-order core that waits for lines and defers instructions. A
-//! probe turns both off: the server's `tests/exactness.rs` and `tests/differential.rs` compare runs
+//! is known; another handles an out-of-order core that waits for lines and defers instructions. Each
+//! of them comes once more for addresses that are translated and for a data cache with a
+//! prefetcher: it takes the accesses that hit in the first-level TLB. A probe turns all off: the server's `tests/exactness.rs` and `tests/differential.rs` compare runs
 //! with and without one.
 
 use crate::blocks::{Decoded, NOWHERE, Quick};
@@ -17,9 +18,11 @@ use crate::ports::Unit;
 use crate::predictor::is_link;
 use crate::queues::{Load, Overlapping, Store, StoreKind, low_bytes};
 use crate::stack::Stall;
+use crate::translation::Translates;
 use crate::window::{Slot, UNKNOWN};
 use fabric::{LineAddress, Outbox};
 use riscv::SINK;
+use riscv::paging::Access;
 
 /// For so many instructions at once, at most, it is found out whether there is room.
 const ROOM_FOR: u64 = 16;
@@ -90,7 +93,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Dispatches instructions, and stops where [`Core::dispatch`] has more to do.
     #[inline(always)]
     pub(crate) fn dispatch_quickly(&mut self, outbox: &mut Outbox) {
-        if self.hart.observes
+        if self.hart.observes_window
             || self.shared.blocks.instruction(self.hart.cursor).quick == Quick::No
             || self.hart.window.capacity() == 0
         {
@@ -108,25 +111,35 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             // If it is held up once more, that begins now.
             self.blame(self.hart.dispatch_cycle, Stall::None);
         }
+        match self.hart.observes {
+            false => self.dispatch_known_or_not::<false>(outbox),
+            // In order, a data access that waits for its page holds up all behind it.
+            true if K::IN_ORDER && self.waits_for_walk() => {}
+            true => self.dispatch_known_or_not::<true>(outbox),
+        }
+    }
+
+    #[inline(always)]
+    fn dispatch_known_or_not<const OBSERVED: bool>(&mut self, outbox: &mut Outbox) {
         if self.hart.window.all_known() {
             let quiet_loop = if K::IN_ORDER && self.shared.spec.width == 1 {
-                self.dispatch_many::<true, true>(outbox)
+                self.dispatch_many::<true, true, OBSERVED>(outbox)
             } else {
-                self.dispatch_many::<true, false>(outbox)
+                self.dispatch_many::<true, false, OBSERVED>(outbox)
             };
             if let Some(pc) = quiet_loop {
                 self.look_for_period(pc);
             }
         } else if !K::IN_ORDER {
-            self.dispatch_many::<false, false>(outbox);
+            self.dispatch_many::<false, false, OBSERVED>(outbox);
         }
     }
 
     /// The same when nobody observes the instructions in flight, and dispatch has not been held up.
-    /// `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the
+    /// `OBSERVED`: addresses may be translated, or the data cache have a prefetcher. `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the
     /// next cycle begins with each. Returns where a loop begins anew that repeats quietly.
     #[inline(never)]
-    fn dispatch_many<const KNOWN: bool, const SINGLE: bool>(
+    fn dispatch_many<const KNOWN: bool, const SINGLE: bool, const OBSERVED: bool>(
         &mut self,
         outbox: &mut Outbox,
     ) -> Option<u64> {
@@ -135,6 +148,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if at.left() != 0 && at.cycle >= stop {
             return None;
         }
+        let how = match OBSERVED {
+            true => self.how_translated()?,
+            false => Translates::NOTHING,
+        };
         // So that it can be read while other things are changed; nothing is decoded meanwhile.
         let code = self.shared.blocks.lend();
         let mut quiet_loop = None;
@@ -153,9 +170,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         break;
                     }
                 }
-                let line = LineAddress::of(pc);
-                match self.shared.blocks.find(pc) {
-                    Some(found) if self.shared.instruction_cache.find_and_touch(line).is_some() => {
+                let block = match OBSERVED {
+                    true => self.block_at(&how, pc, at.cycle),
+                    false => {
+                        let found = self.shared.blocks.find(pc);
+                        found.map(|start| (start, LineAddress::of(pc)))
+                    }
+                };
+                match block {
+                    Some((found, line))
+                        if self.shared.instruction_cache.find_and_touch(line).is_some() =>
+                    {
                         start = found;
                     }
                     _ => break,
@@ -275,7 +300,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 let bytes = decoded.bytes;
                 match decoded.quick {
                     Quick::Load | Quick::SignedLoad => {
-                        let address = i.address(a);
+                        let mut address = i.address(a);
                         let is_known = KNOWN || ready < UNKNOWN;
                         if self.hart.loads.leaving_commit() >= at.cycle
                             || is_known && address % 64 + u64::from(bytes) > 64
@@ -283,6 +308,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         {
                             pc = decoded.tags.pc;
                             break 'blocks;
+                        }
+                        let mut hit = None;
+                        if OBSERVED && is_known {
+                            hit = self.hit(&how, Access::Load, address, at.cycle);
+                            let Some(hit) = &hit else {
+                                pc = decoded.tags.pc;
+                                break 'blocks;
+                            };
+                            address = hit.physical;
                         }
                         // No store's address is waited for when all is known.
                         let mut is_first = is_known
@@ -294,6 +328,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                                 Overlapping::Covers(store)
                                     if self.hart.region.contains(address) =>
                                 {
+                                    self.note_hit(&hit);
                                     self.enter_forwarded::<SINGLE>(
                                         &mut at, decoded, address, store,
                                     );
@@ -317,11 +352,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                                 break 'blocks;
                             }
                             if is_first {
+                                self.note_hit(&hit);
                                 let place = (at.tail, at.cycle);
                                 self.enter_miss(place, decoded, (address, ready), outbox);
                                 at.tail += 1;
                                 stop = self.next_stop();
                                 continue;
+                            }
+                            if OBSERVED && is_known {
+                                break 'blocks;
                             }
                             let cursor = start + (at.tail - start_tail) as u32;
                             self.write_back::<KNOWN>(&at, pc, cursor);
@@ -341,6 +380,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         };
                         let line = self.shared.data_cache.line(slot);
                         let value = decoded.extended(line.read_from((address % 64) as usize));
+                        self.note_hit(&hit);
                         let issue =
                             self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, value, ready, 0);
                         if SINGLE {
@@ -357,17 +397,31 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         });
                         self.hart.loads.committed += u64::from(KNOWN);
                         self.hart.statistics.data_hits += 1;
+                        if OBSERVED {
+                            self.tell_prefetcher((decoded.tags.pc, address), issue, outbox);
+                            stop = stop.min(self.next_stop());
+                            if SINGLE {
+                                at.limit = at.limit.min(at.tail.saturating_add(stop - at.cycle));
+                            }
+                        }
                     }
                     Quick::Store => {
-                        let address = i.address(a);
+                        let mut address = i.address(a);
+                        let mut hit = None;
+                        if OBSERVED && (KNOWN || ready < UNKNOWN) {
+                            hit = self.hit(&how, Access::Store, address, at.cycle);
+                            address = hit.as_ref().map_or(address, |hit| hit.physical);
+                        }
                         if self.hart.stores.is_full()
                             || !KNOWN && self.hart.ready[usize::from(i.rs1)] >= UNKNOWN
+                            || OBSERVED && hit.is_none()
                             || address % 64 + u64::from(bytes) > 64
                             || !self.hart.region.contains(address)
                         {
                             pc = decoded.tags.pc;
                             break 'blocks;
                         }
+                        self.note_hit(&hit);
                         let mut store = Store {
                             position: at.tail,
                             address,

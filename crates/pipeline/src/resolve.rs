@@ -181,7 +181,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         );
         if flags != 0 {
             self.hart.float_in_window = true;
-            self.hart.observes = true;
+            self.hart.observe_window();
             self.hart.window.slot_mut(position).tags.flags = flags;
         }
         self.resolve(index, value, done);

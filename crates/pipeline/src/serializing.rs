@@ -456,7 +456,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
         }
         self.hart.float_in_window = false;
-        self.hart.observes = self.is_observed();
+        self.look_for_observers();
     }
 
     fn access_csr(&mut self, i: &Instruction, rs1: u64, now: u64) -> Result<u64, Trap> {

@@ -232,6 +232,7 @@ impl Entry {
 
     /// Whether the page that it maps may be accessed in this way. "Virtual Address Translation
     /// Process", step 7, and step 9 as Svade has it.
+    #[inline]
     pub fn allows(self, access: Access, accessor: Accessor) -> bool {
         let is_user = self.has(Self::USER);
         let (reaches, executable_is_readable) = match accessor {

@@ -14,7 +14,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let at_safepoint = wanted == Some(Delivery::AtSafepoint);
         if at_safepoint != self.hart.awaits_safepoint {
             self.hart.awaits_safepoint = at_safepoint;
-            self.hart.observes = self.is_observed();
+            self.look_for_observers();
         }
         match wanted {
             None | Some(Delivery::AtSafepoint) => return false,

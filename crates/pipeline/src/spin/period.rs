@@ -218,7 +218,7 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
     fn mark_branches(&mut self) -> usize {
         if !K::IN_ORDER {
             self.shared.spin.records_branches = true;
-            self.hart.observes = true;
+            self.hart.observe_window();
         }
         self.shared.spin.branch_steps.len()
     }
@@ -459,7 +459,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if self.shared.spin.records_branches {
             self.shared.spin.branch_steps.push(BranchStep::Gap);
             self.shared.spin.records_branches = false;
-            self.hart.observes = self.is_observed();
+            self.look_for_observers();
         }
     }
 

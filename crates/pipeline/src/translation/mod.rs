@@ -4,8 +4,8 @@
 //! into the second level, and if that has not got the page either, a page walk reads the tables
 //! entry by entry through the data cache, each after the one before it. Loads, stores and
 //! atomics go on when their page is known; what they do until then is in `dispatch`, `resolve`
-//! and `serializing`. A core without translation pays nothing: one that has it takes the general
-//! path.
+//! and `serializing`. A core without translation pays nothing; one that has it dispatches as quickly
+//! where the first-level TLBs have the pages (`hits`).
 //!
 //! Supervisor and user mode have the page tables that `satp` names, and TLBs tell address spaces
 //! apart by hart and ASID. A look-up tells the page and whether the access is allowed. An access
@@ -19,6 +19,7 @@
 //! times change. Extensions access memory by physical addresses.
 
 mod frame;
+mod hits;
 mod spaces;
 mod spec;
 mod structure_caches;
@@ -26,6 +27,7 @@ mod tlb;
 mod walker;
 
 pub(crate) use frame::{FetchedPage, Frame};
+pub(crate) use hits::Translates;
 pub(crate) use spaces::{PageAtDispatch, access_of};
 
 pub use spec::{
@@ -42,6 +44,7 @@ use riscv::Cause;
 use riscv::paging::{Access, Flush, TABLE_BYTES};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use spaces::Tables;
 use std::collections::VecDeque;
 use structure_caches::StructureCaches;
 use tlb::{FirstLevelTlb, SecondLevelTlb, SpaceTag};
@@ -198,7 +201,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if let Some(translation) = &mut self.shared.translation {
             translation.identity = Some(root);
         }
-        self.for_each_hart(|core| core.hart.observes = core.is_observed());
+        self.for_each_hart(|core| core.look_for_observers());
     }
 
     /// Whether the load of `address` need not wait for its page, which may be used from `page_from`

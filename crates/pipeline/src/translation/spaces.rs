@@ -24,7 +24,7 @@ pub(super) struct Tables {
     pub root: u64,
     pub space: SpaceTag,
     /// Who accesses memory; nobody in particular if everything is allowed.
-    accessor: Option<Accessor>,
+    pub accessor: Option<Accessor>,
 }
 
 impl Tables {
@@ -91,7 +91,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if self.hart.privileged.csrs.satp >> 60 != BARE && self.shared.translation.is_none() {
             self.add_translation();
         }
-        self.hart.observes = self.is_observed();
+        self.look_for_observers();
     }
 
     #[cold]
