@@ -232,7 +232,7 @@ def test_a_baseline_that_is_asked_for_is_drawn() -> None:
 def test_unknown_figure() -> None:
     with pytest.raises(DescriptionError, match=r"did you mean \"hyperplane\.8\""):
         find("hyperplane.88")
-    with pytest.raises(DescriptionError, match=r"there are hyperplane\.8, hyperplane\.9"):
+    with pytest.raises(DescriptionError, match=r"there are hyperplane\.3, hyperplane\.8"):
         find("nonsense")
 
 
@@ -600,6 +600,8 @@ def test_no_figure_of_hyperplane_says_when_the_warm_up_ends_or_what_saturates() 
             for description in (planned.description, planned.peak):
                 if description is None or "drained" in str(point):
                     continue
+                if "rack" in description.data:
+                    continue  # Its packet generator has a warm-up of its own.
                 measure, traffic = description.data["measure"], description.data["traffic"]
                 assert "warmup" not in measure, point
                 assert "saturation_rate_mrps" not in traffic, point

@@ -2,6 +2,7 @@
 
 from nanoplane.papers.hyperplane import (
     false_sharing,
+    hardware,
     hardware_costs,
     monitoring_set,
     multicore,
@@ -13,6 +14,7 @@ from nanoplane.papers.hyperplane import (
 )
 
 _SECTIONS = (
+    hardware,
     queue_scalability,
     multicore,
     work_proportionality,
