@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, at_most, below, within
 from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.outcomes import Outcome, settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import INTERFACE, QUEUES, SHAPES, Case
 from nanoplane.papers.spin_to_win import machine
-from nanoplane.sweep import Outcome, Run, settled
+from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
     import altair
