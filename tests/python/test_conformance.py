@@ -22,13 +22,13 @@ IN_ORDER = {
 }
 
 
-def build(elf: Path, *flags: str) -> None:
+def build(source: str, elf: Path, *flags: str) -> None:
     subprocess.run(
         [
             *compiler._compiler(),
             *("-mabi=lp64d", "-mcmodel=medany", "-nostdlib", "-static", *flags),
             f"-Wl,-T,{TESTS / 'conformance.ld'}",
-            str(TESTS / "conformance.S"),
+            str(TESTS / source),
             "-o",
             str(elf),
         ],
@@ -38,7 +38,10 @@ def build(elf: Path, *flags: str) -> None:
     )
 
 
-@pytest.mark.parametrize("core", ["out-of-order", "in-order", "functional"])
+CORES = pytest.mark.parametrize("core", ["out-of-order", "in-order", "functional"])
+
+
+@CORES
 @pytest.mark.parametrize(
     ("flags", "written"),
     [
@@ -52,10 +55,25 @@ def build(elf: Path, *flags: str) -> None:
 def test_tohost_is_the_exit_status(
     tmp_path: Path, core: str, flags: list[str], written: int
 ) -> None:
+    run("conformance.S", tmp_path, core, flags, written)
+
+
+@CORES
+@pytest.mark.parametrize(
+    ("flags", "written"),
+    [([], 1), (["-DFAIL=2"], 2 << 1 | 1), (["-DFAIL=12"], 12 << 1 | 1), (["-DTRAP"], 1337)],
+)
+def test_a_kernel_maps_pages_at_their_faults(
+    tmp_path: Path, core: str, flags: list[str], written: int
+) -> None:
+    run("conformance_virtual.S", tmp_path, core, flags, written)
+
+
+def run(source: str, tmp_path: Path, core: str, flags: list[str], written: int) -> None:
     in_order = [f"--set=server.core.{key}={json.dumps(value)}" for key, value in IN_ORDER.items()]
     options = {"out-of-order": [], "in-order": in_order, "functional": ["--functional"]}[core]
     elf, stats = tmp_path / "conformance.elf", tmp_path / "stats.json"
-    build(elf, *flags)
+    build(source, elf, *flags)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "nanoplane", "exec", str(elf), "--stats", str(stats)),
