@@ -58,6 +58,10 @@ enum counter_event {
   COUNTER_L2_PREFETCHES_LATE = 25,
   /** Misses of lines that prefetched ones had replaced there. */
   COUNTER_L2_PREFETCHES_POLLUTING = 26,
+  /** Fetches of the core's harts, each up to a jump or a line's end, whose page that TLB had. */
+  COUNTER_L1_INSTRUCTION_TLB_HITS = 27,
+  /** Page walks that began below the first table, for the caches of the upper levels had it. */
+  COUNTER_STRUCTURE_CACHE_HITS = 28,
 };
 
 #endif

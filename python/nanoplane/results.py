@@ -177,8 +177,12 @@ class TranslationStatistics(TypedDict):
     """Loads, stores and atomics that the first-level TLB did not have the page of. Those that
     joined a page walk under way are not among them.
     """
+    l1_instruction_tlb_hits: int
+    """Instruction fetches that the first-level TLB had the page of. A fetch is of what is decoded
+    at once: up to a jump or a branch, or to the end of a line.
+    """
     l1_instruction_tlb_misses: int
-    """The same of instruction fetches."""
+    """Instruction fetches that the first-level TLB did not have the page of."""
     l2_tlb_hits: int
     """Misses of both first-level TLBs that the second-level TLB had the page of."""
     l2_tlb_misses: int
@@ -189,6 +193,12 @@ class TranslationStatistics(TypedDict):
     """Cycles of page walks, of each from its beginning to its end."""
     page_walk_loads: int
     """Page-table entries that page walks have read."""
+    structure_cache_fills: int
+    """Entries that page walks have put into these caches."""
+    structure_cache_hits: int
+    """Page walks that have begun below the first table, because the caches of the upper levels had
+    the entry that leads there.
+    """
 
 
 class CoreResult(TypedDict):
