@@ -72,6 +72,7 @@ def test_resolved_has_the_preset_the_overrides_and_the_defaults() -> None:
         "seed": 1,
         "precision": None,
         "precision_of": None,
+        "rings": "new",
     }
     assert data["simulator"] == {"lookahead_cycles": 0, "skip_spinning": True}
     assert data["traffic"]["packets"] == "generated"

@@ -7,6 +7,7 @@
 mod control;
 mod doorbell_map;
 mod setup;
+mod used_rings;
 
 use crate::completion::Completions;
 use crate::program::{ProgramRegisters, ProgramSettings};
@@ -23,6 +24,7 @@ use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
 pub(crate) use control::descriptor_fault;
 pub(crate) use doorbell_map::DoorbellMap;
 pub use setup::{CONSUMER_BYTES, IoSetup, register};
+pub use used_rings::RingsAtStart;
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -48,6 +50,10 @@ mod purpose {
     pub const LOOK_FOR_ROOM: u64 = 7 << 56;
     pub const WAKE: u64 = 8 << 56;
     pub const CHANGE: u64 = 9 << 56;
+    pub const USE_SLOTS: u64 = 10 << 56;
+    pub const SHARE_SLOTS: u64 = 11 << 56;
+    pub const FILL: u64 = 12 << 56;
+    pub const LEARN: u64 = 13 << 56;
     pub const MASK: u64 = 0xff << 56;
 }
 
@@ -148,6 +154,15 @@ pub struct IoSource {
     #[state(fixed)]
     setup: IoSetup,
     arrivals: ArrivalProcess,
+    #[state(fixed)]
+    rings: RingsAtStart,
+    /// Itself and the tenants, if rings have been used and the directory is to know by whom.
+    #[state(fixed)]
+    sharers: Option<[AgentId; 2]>,
+    /// How many bytes of a slot an item uses, and its result, in whole lines.
+    used_bytes: [u64; 2],
+    /// How many rings that begin full have not been announced.
+    being_filled: u32,
     /// The arrivals of the warm start, if there is one.
     #[state(inside)]
     warm_arrivals: Option<ArrivalProcess>,
@@ -220,6 +235,10 @@ impl IoSource {
             doorbells: DoorbellMap::new(setup.doorbells),
             setup,
             arrivals,
+            rings: RingsAtStart::New,
+            sharers: None,
+            used_bytes: [0; 2],
+            being_filled: 0,
             warm_arrivals: None,
             is_warm: true,
             active_queues,
@@ -402,7 +421,7 @@ impl IoSource {
         self.ledger
             .borrow_mut()
             .start(self.table, descriptors, context.now());
-        self.await_arrival(context);
+        self.prepare_rings(context);
     }
 
     fn await_arrival(&mut self, context: &mut AgentContext<'_>) {
@@ -465,12 +484,12 @@ impl IoSource {
         }
     }
 
-    /// Writes an item into the next slot of a queue: all its lines at once.
-    fn write_item(&mut self, context: &mut AgentContext<'_>, producer: u8, number: u32) {
+    /// Puts the next item together, or the end of a queue: its number and its kind.
+    fn compose(&mut self, is_end: bool) -> (u64, u8) {
         let mut item = u64::MAX;
         self.slot.clear();
         self.slot.resize(SLOT_HEADER_BYTES as usize, 0);
-        if self.queues[number as usize].state == QueueState::Ending {
+        if is_end {
             self.slot[4..8].copy_from_slice(&(FLAG_LAST as u32).to_le_bytes());
         } else {
             item = self.next_item;
@@ -480,14 +499,19 @@ impl IoSource {
         let packet_bytes = self.slot.len() as u32 - SLOT_HEADER_BYTES;
         self.slot[0..4].copy_from_slice(&packet_bytes.to_le_bytes());
         self.slot[8..16].copy_from_slice(&item.to_le_bytes());
+        let packet = &self.slot[SLOT_HEADER_BYTES as usize..];
+        (item, self.packets.kind_of(self.items, packet))
+    }
 
+    /// Writes an item into the next slot of a queue: all its lines at once.
+    fn write_item(&mut self, context: &mut AgentContext<'_>, producer: u8, number: u32) {
+        let is_end = self.queues[number as usize].state == QueueState::Ending;
+        let (item, kind) = self.compose(is_end);
         self.writing[usize::from(producer)] = Writing {
             queue: number,
             item,
-            kind: self
-                .packets
-                .kind_of(self.items, &self.slot[SLOT_HEADER_BYTES as usize..]),
-            packet_bytes,
+            kind,
+            packet_bytes: self.slot.len() as u32 - SLOT_HEADER_BYTES,
             lines_left: self.slot.len().div_ceil(LINE_BYTES) as u32,
         };
         let queue = &mut self.queues[number as usize];
@@ -541,6 +565,24 @@ impl IoSource {
         }
     }
 
+    /// There is an item in a queue that was empty: writes the queue's word, if it has one, and
+    /// tells whoever wants to know.
+    fn tell_of_first(&self, context: &mut AgentContext<'_>, number: u32) {
+        let QueueDescriptor {
+            wake, wake_addend, ..
+        } = self.queues[number as usize].descriptor;
+        if wake == 0 {
+            return self.tell_of(context, number);
+        }
+        context.access(
+            MemoryAccess::FetchAdd {
+                address: wake,
+                addend: wake_addend,
+            },
+            purpose::WAKE | u64::from(number),
+        );
+    }
+
     /// Tells whoever wants to know that there is an item in a queue that was empty.
     fn tell_of(&self, context: &mut AgentContext<'_>, number: u32) {
         if let Some(agent) = self.signal {
@@ -563,23 +605,10 @@ impl IoSource {
         // The upper half of a doorbell is its consumers'.
         queue.rung = (before as u32).wrapping_add(1);
         queue.count = u64::from(queue.rung.wrapping_sub(queue.taken));
-        let QueueDescriptor {
-            wake, wake_addend, ..
-        } = queue.descriptor;
-        let was_empty = before as u32 == 0;
-        if wake != 0 && was_empty {
-            context.access(
-                MemoryAccess::FetchAdd {
-                    address: wake,
-                    addend: wake_addend,
-                },
-                purpose::WAKE | u64::from(number),
-            );
-        }
         queue.entering -= 1;
         queue.ringing -= 1;
-        if wake == 0 && was_empty {
-            self.tell_of(context, number);
+        if before as u32 == 0 {
+            self.tell_of_first(context, number);
         }
         let queue = &mut self.queues[number as usize];
         let Some(producer) = queue.writing.pop_front() else {
@@ -662,6 +691,7 @@ impl Agent for IoSource {
             purpose::LOOK_FOR_ROOM => self.looked_for_room(context, index, data.read(0, 8)),
             purpose::RING => self.rung(context, index, data.read(0, 8)),
             purpose::WAKE => self.tell_of(context, index),
+            purpose::FILL => self.filled(context, index, data.read(0, 8)),
             _ => {}
         }
     }
@@ -673,9 +703,13 @@ impl Agent for IoSource {
             self.await_arrival(context);
             return;
         }
-        if token & purpose::MASK == purpose::LOOK_FOR_ROOM {
-            self.end_if_possible(context, token as u32);
-            return;
+        match token & purpose::MASK {
+            purpose::LOOK_FOR_ROOM => return self.end_if_possible(context, token as u32),
+            purpose::LEARN => return self.learn_lengths(context),
+            purpose::USE_SLOTS => return self.use_slots(context, token as u32),
+            purpose::SHARE_SLOTS => return self.share_slots(context, token as u32),
+            purpose::FILL => return self.fill_ring(context, token as u32),
+            _ => {}
         }
         if token != purpose::ARRIVAL | u64::from(self.is_warm) {
             // The next arrival of a warm start that is over.

@@ -143,7 +143,7 @@ pub struct Ledger {
     /// Address of the descriptors, once the source is running.
     pub(crate) table: u64,
     pub(crate) queues: Vec<QueueDescriptor>,
-    /// How many slots the ring of each queue has; 0 if there are no rings.
+    /// How many slots the ring of each queue has that have not been used; 0 if there are no rings.
     #[state(fixed)]
     pub(crate) ring_slots: u64,
     /// How many tenants have joined each queue, one after the other.
@@ -166,6 +166,8 @@ pub struct Ledger {
     given_at: Vec<Option<Time>>,
     /// What tenants have taken, in this order.
     taken: VecDeque<Delivered>,
+    /// How many bytes of its slot the first result used; 0 before it.
+    pub(crate) first_result_bytes: u64,
     recorder: Recorder,
     /// What is delivered is measured.
     measures: bool,
@@ -202,6 +204,7 @@ impl Ledger {
             harts_rang_at: Vec::new(),
             given_at: Vec::new(),
             taken: VecDeque::new(),
+            first_result_bytes: 0,
             recorder,
             measures: true,
             warm_requests: 0,

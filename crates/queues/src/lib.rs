@@ -12,7 +12,7 @@ mod ledger;
 mod program;
 mod tenant;
 
-pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource, register};
+pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource, RingsAtStart, register};
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use program::{
     MAX_NAME_BYTES, ProgramDevice, ProgramPreparation, ProgramRegisters, ProgramSettings,

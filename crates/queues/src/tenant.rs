@@ -248,6 +248,11 @@ impl TenantSide {
             ));
             return;
         }
+        let mut ledger = self.ledger.borrow_mut();
+        if ledger.first_result_bytes == 0 {
+            ledger.first_result_bytes = bytes;
+        }
+        drop(ledger);
         tenant.slot.clear();
         if keeps {
             tenant

@@ -5,7 +5,7 @@ use fabric::{
     Inbox, LINE_BYTES, LineData, MemoryAccess, Observation, Outbox, OutgoingKind, Ram, RequestKind,
     Time, Transit,
 };
-use queues::{IoSetup, IoSource, Ledger, SharedLedger, TenantSide};
+use queues::{IoSetup, IoSource, Ledger, RingsAtStart, SharedLedger, TenantSide};
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -223,6 +223,16 @@ struct Server {
 
 impl Server {
     fn new(traffic: &TrafficSpec, queues: u32, service_ns: f64, requests: u64) -> Server {
+        Server::with_rings(RingsAtStart::New, traffic, queues, service_ns, requests)
+    }
+
+    fn with_rings(
+        rings_at_start: RingsAtStart,
+        traffic: &TrafficSpec,
+        queues: u32,
+        service_ns: f64,
+        requests: u64,
+    ) -> Server {
         traffic.check().unwrap();
         let range = |start| AddressRange {
             start,
@@ -285,7 +295,8 @@ impl Server {
             Random::new(seed, Stream::Queues),
             traffic.open_packets(seed, &Files::default()).unwrap(),
             ledger.clone(),
-        );
+        )
+        .with_rings(rings_at_start);
         let tenants = TenantSide::new(setup, ledger.clone(), 300);
         let rings = Rings::default();
         let relay = Relay::new(setup, Time::from_ns(service_ns), rings.clone());
@@ -470,6 +481,89 @@ fn saturation_fills_the_queues_and_drops_the_rest() {
     // Little's law, for about 24 items that wait.
     let inside = measurement.throughput_mrps * measurement.latency_ns.mean / 1e3;
     assert!((22.0..26.0).contains(&inside), "{inside}");
+}
+
+/// Eight rings of 16 slots: 15 items each are in them before anything arrives, and nothing does
+/// for a second.
+#[test]
+fn rings_that_begin_full_are_emptied_in_order() {
+    let traffic = traffic(r#"{"rate_mrps": 1e-6, "packet_bytes": 200}"#);
+    let mut server = Server::with_rings(RingsAtStart::Full, &traffic, 8, 500.0, 100);
+    server.start();
+    while server.ledger.borrow().counts().delivered < 121 {
+        assert!(server.now < Time::from_ns(1e6));
+        server.run_step();
+    }
+    assert_eq!(server.fabric.errors(), [] as [&str; 0]);
+    assert_eq!(server.ledger.borrow().fault(), None);
+    let counts = server.ledger.borrow().counts();
+    assert_eq!((counts.generated, counts.delivered), (121, 121));
+    assert_eq!((counts.errors, counts.reordered), (0, 0));
+    let measurement = server.ledger.borrow().recorder().measurement().unwrap();
+    assert_eq!(measurement.cold_samples, 0);
+
+    let tenants: &mut TenantSide = server.fabric.agent_mut(server.tenants).unwrap();
+    for queue in 0..8 {
+        let delivered = tenants.delivered().iter();
+        let items = delivered.filter(|packet| packet.queue == queue);
+        let items: Vec<u64> = items.map(|packet| packet.item).collect();
+        // The first one goes through the first queue alone.
+        let last = (u64::from(queue) + 1) * 15;
+        let first = if queue == 0 { 0 } else { last - 14 };
+        assert_eq!(items, (first..=last).collect::<Vec<u64>>());
+    }
+    for packet in tenants.delivered() {
+        assert_eq!(packet.bytes.len(), 200);
+        assert_eq!(checksum(&[&packet.bytes[..20]]), 0);
+    }
+}
+
+/// Five lines a slot, and rings that the last-level cache has room for.
+#[test]
+fn slots_that_have_been_used_are_in_the_last_level_cache() {
+    let traffic = traffic(r#"{"rate_mrps": 0.5, "packet_bytes": 256}"#);
+    let found = [RingsAtStart::New, RingsAtStart::Used].map(|rings| {
+        let mut server = Server::with_rings(rings, &traffic, 8, 500.0, 128);
+        server.start();
+        let measurement = server.run();
+        let statistics = server.fabric.statistics();
+        let counts = server.ledger.borrow().counts();
+        assert_eq!(counts.delivered, 128);
+        (
+            statistics.memory_reads,
+            statistics.memory_writes,
+            measurement.cold_samples,
+        )
+    });
+    let [
+        (new_reads, new_writes, new_cold),
+        (used_reads, used_writes, used_cold),
+    ] = found;
+    // 16 doorbells, 8 descriptors and the 10 lines of the first item are read in both. What the
+    // other items differ in are their lines in two rings, but for slots that are used again.
+    let lines = new_reads - used_reads;
+    assert!((900..=128 * 2 * 5).contains(&lines), "{lines}");
+    assert!(used_reads <= 34, "{used_reads}");
+    assert_eq!((new_writes, used_writes), (0, 0));
+    assert!(new_cold > 100 && used_cold == 0, "{new_cold}");
+}
+
+#[test]
+fn rings_that_begin_full_are_nobodys() {
+    let traffic = traffic(r#"{"packet_bytes": 64}"#);
+    let mut server = Server::with_rings(RingsAtStart::Full, &traffic, 2, 500.0, 100);
+    // The ring of the second queue is where the source has just read the descriptors.
+    let descriptor = TABLE + LINE;
+    let ram = server.fabric.ram_mut();
+    ram.load(descriptor + 8, &TABLE.to_le_bytes()).unwrap();
+    server.start();
+    for _ in 0..10 {
+        server.run_step();
+    }
+    let error = &server.fabric.errors()[0];
+    let expected = "I/O sources: the line at 0x80000000 cannot be changed in no time: a cache \
+                    holds it or waits for it.";
+    assert_eq!(error, expected);
 }
 
 #[test]

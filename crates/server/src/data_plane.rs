@@ -13,7 +13,7 @@ use fabric::{AddressRange, AgentId, Fabric, Time};
 use pipeline::NEVER;
 use queues::{
     CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation, ProgramSettings,
-    SharedLedger, TenantSide,
+    RingsAtStart, SharedLedger, TenantSide,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -360,6 +360,14 @@ impl<'a> Io<'a> {
             delivered_at: 0,
         };
         if let Some(source) = hardware.source() {
+            if self.measure.rings != RingsAtStart::New {
+                let notify = plan.spec.notify.mechanism().name;
+                return Err(RunError::Description(format!(
+                    "measure.rings is {}, and data_plane.notify = {notify:?} has no rings: leave \
+                     it out",
+                    written(&self.measure.rings)
+                )));
+            }
             data_plane.source = source;
             return Ok(data_plane);
         }
@@ -378,6 +386,7 @@ impl<'a> Io<'a> {
         )
         .with_settings(self.settings.clone())
         .with_signal(hardware.signal())
+        .with_rings(self.measure.rings)
         .with_imbalance(traffic.imbalance)
         .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
         .map_err(RunError::Description)?;
@@ -392,6 +401,9 @@ impl<'a> Io<'a> {
             TenantSide::attachment(&setup, tiles.saturating_sub(2)),
         )?;
         fabric.wake_agent(tenants, Time::ZERO, 0);
+        if let Some(agent) = fabric.agent_mut::<IoSource>(source) {
+            agent.set_sharers(source, tenants);
+        }
         Ok(DataPlane {
             source,
             tenants: Some(tenants),

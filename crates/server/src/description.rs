@@ -8,7 +8,7 @@ pub use crate::notify::Notify;
 use crate::rack::RackDescription;
 pub use crate::registry::ServerSpec;
 use crate::registry::mechanisms;
-use queues::{MAX_NAME_BYTES, TRAFFIC_PARAMETERS};
+use queues::{MAX_NAME_BYTES, RingsAtStart, TRAFFIC_PARAMETERS};
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -298,6 +298,11 @@ pub struct MeasureSpec {
     /// If given, a warm-up with its own traffic precedes the run, and is not measured. Runs that
     /// differ only in their later traffic share it.
     pub warm_start: Option<WarmStartSpec>,
+    /// How the rings of a data plane's queues begin: "new", or as a lap of requests leaves them,
+    /// which takes no time: "used", or "full" for `traffic.load = "saturate"`. Each slot has been
+    /// used once then, and the last-level cache has what that leaves. Private caches and branch
+    /// predictors have not: a warm start of 1000 requests and at least one a queue settles them.
+    pub rings: RingsAtStart,
     /// All randomness comes from this number.
     pub seed: u64,
 }
@@ -326,6 +331,7 @@ impl Default for MeasureSpec {
             precision_of: None,
             warmup: Warmup::Auto,
             warm_start: None,
+            rings: RingsAtStart::New,
             seed: 1,
         }
     }
@@ -447,6 +453,7 @@ mod tests {
             },
             "measure": {
                 "precision": 0.05, "warmup": 10, "warm_start": {"requests": 1, "rate_mrps": 1.0},
+                "rings": "used",
             },
         });
         let rack = |offer: Value| {

@@ -152,6 +152,11 @@ const EMPTY: Entry = Entry {
 };
 
 impl Entry {
+    /// A private cache holds the line, or somebody waits for it.
+    fn is_held(&self) -> bool {
+        self.owner != NO_OWNER || self.sharers != 0 || self.transaction != IDLE
+    }
+
     /// `cache` gets the line, which nobody owns, and which no other holds if it is to be owned.
     #[inline]
     fn grant(&mut self, cache: CacheId, grant: Grant) {

@@ -165,13 +165,17 @@ impl Bank {
         self.policy.evict(&mut self.sets[order], way);
     }
 
+    /// Whether a private cache holds `line`, or somebody waits for it.
+    pub(crate) fn is_held(&self, line: LineAddress) -> bool {
+        let found = self.find(line);
+        found.is_some_and(|slot| self.entries[slot].is_held())
+    }
+
     /// The last-level cache gets a line as if it had just been written, if nobody holds it or waits
     /// for it, and if it finds a place without taking a line from those who do.
     pub(crate) fn warm(&mut self, line: LineAddress) {
         let found = self.find(line);
-        let is_held = |entry: &Entry| {
-            entry.owner != NO_OWNER || entry.sharers != 0 || entry.transaction != IDLE
-        };
+        let is_held = Entry::is_held;
         if found.is_some_and(|slot| is_held(&self.entries[slot])) {
             return;
         }
@@ -196,6 +200,22 @@ impl Bank {
         };
         self.entries[slot].present = true;
         self.entries[slot].dirty = true;
+    }
+
+    /// An inclusive cache's directory has it that some caches share `line`, if that is here and
+    /// nobody holds it or waits for it. Caches drop what they share silently, so that they need not
+    /// have it.
+    pub(crate) fn note_sharers(
+        &mut self,
+        line: LineAddress,
+        caches: impl Iterator<Item = CacheId>,
+    ) {
+        if let Some(slot) = self.find(line)
+            && self.entries[slot].present
+            && !self.entries[slot].is_held()
+        {
+            self.entries[slot].sharers = caches.fold(0, |sharers, cache| sharers | bit(cache));
+        }
     }
 
     /// Takes a line without holders out of the directory, and so out of an inclusive cache.

@@ -296,6 +296,15 @@ pub(crate) enum Effect {
     WarmLastLevel {
         range: AddressRange,
     },
+    PutIntoMemory {
+        line: LineAddress,
+        data: LineData,
+    },
+    NoteSharers {
+        range: AddressRange,
+        hart: u16,
+        agent: AgentId,
+    },
     Send {
         to: AgentId,
         way: Way,
@@ -429,6 +438,22 @@ impl AgentContext<'_> {
     /// that a private cache holds or awaits are unaffected.
     pub fn warm_last_level(&mut self, range: AddressRange) {
         self.effects.push(Effect::WarmLastLevel { range });
+    }
+
+    /// Puts the directory into the state that it is in after a hart and an agent have both read
+    /// the lines of `range`, and their caches have dropped them, of which it is not told: of those
+    /// lines that are in an inclusive last-level cache and that nobody holds or awaits. Takes no
+    /// time. Harts are numbered as in [`AgentContext::interrupt`].
+    pub fn note_sharers(&mut self, range: AddressRange, hart: u16, agent: AgentId) {
+        self.effects
+            .push(Effect::NoteSharers { range, hart, agent });
+    }
+
+    /// Changes a line as if `data` had been written before the simulation: in no time, and without
+    /// a change of any cache. It must be memory, and no private cache may hold or await it; else
+    /// this is recorded in [`Fabric::errors`](crate::Fabric::errors), and nothing changes.
+    pub fn put_into_memory(&mut self, line: LineAddress, data: LineData) {
+        self.effects.push(Effect::PutIntoMemory { line, data });
     }
 
     /// Sends another agent a message of `bytes` bytes over the mesh, where it takes links like any

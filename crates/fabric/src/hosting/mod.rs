@@ -5,6 +5,7 @@
 
 mod access;
 mod agent;
+mod before;
 mod named_range;
 mod registers;
 mod untimed;
@@ -23,8 +24,8 @@ use crate::mesh::{CONTROL_BYTES, Order, WORD_BYTES};
 use crate::ram::overlap;
 use crate::spec::MAXIMUM_CACHES;
 use crate::{
-    AddressRange, CacheId, CacheSpec, CoreId, DeliveryKind, Fabric, Inbox, LINE_BYTES, LineAddress,
-    LineData, OutgoingKind, PrivateCache, RequestKind, Time, ToCache, Transit,
+    CacheId, CacheSpec, CoreId, DeliveryKind, Fabric, Inbox, LINE_BYTES, LineAddress, LineData,
+    OutgoingKind, PrivateCache, RequestKind, Time, ToCache, Transit,
 };
 use access::{PendingAccesses, PendingState};
 use agent::Way;
@@ -516,17 +517,11 @@ impl Fabric {
                 self.push(arrival, Event::Hosted(Hosted::Timer { agent: id, token }));
             }
             Effect::WarmLastLevel { range } => self.warm_last_level(range),
-        }
-    }
-
-    /// Puts the lines of `range` into the last-level cache as if they had just been written.
-    pub(crate) fn warm_last_level(&mut self, range: AddressRange) {
-        let lines = LineAddress::of(range.start).0..range.end().div_ceil(LINE_BYTES as u64);
-        for line in lines.map(LineAddress) {
-            if self.ram.contains(line) {
-                let bank = self.bank_of(line);
-                self.banks[bank].warm(line);
+            Effect::NoteSharers { range, hart, agent } => {
+                let (core, _) = place_of(hart, inboxes);
+                self.note_sharers(range, core, agent);
             }
+            Effect::PutIntoMemory { line, ref data } => self.put_into_memory(id, line, data),
         }
     }
 

@@ -157,7 +157,11 @@ impl UntimedAgents {
                     hart, bit, level, ..
                 } => self.changes.push(LineChange { hart, bit, level }),
                 // There is no cache, and no core has an extension.
-                Effect::WarmLastLevel { .. } | Effect::Notify { .. } | Effect::Stash { .. } => {}
+                Effect::WarmLastLevel { .. }
+                | Effect::NoteSharers { .. }
+                | Effect::Notify { .. }
+                | Effect::Stash { .. } => {}
+                Effect::PutIntoMemory { line, data } => memory.write(line.base(), &data.0),
                 Effect::Wake { at, token } => {
                     self.alarms_set += 1;
                     let key = (at.max(self.now), self.alarms_set);

@@ -227,6 +227,41 @@ fn a_warm_last_level_cache_has_what_was_written_last() {
 }
 
 #[test]
+fn sharers_that_have_dropped_their_lines_are_asked_all_the_same() {
+    let mut fabric = quiet_fabric();
+    let agent = with_script(&mut fabric);
+    let mut bench = Bench::new(fabric);
+    let [held, told, absent] = [0, 1, 2].map(|number| line_at(5, number));
+    let range = |line: LineAddress| AddressRange {
+        start: line.base(),
+        length: 64,
+    };
+    bench.miss(3, held, false);
+    bench.fabric.warm_last_level(range(told));
+    let mut data = LineData::ZERO;
+    data.write(0, 8, 42);
+    bench.fabric.put_into_memory(agent, told, &data);
+    for line in [held, told, absent] {
+        bench.fabric.note_sharers(range(line), CoreId(0), agent);
+    }
+    // The agent's cache is the first behind the two of each core.
+    let sharers = 1 << CacheId::data(CoreId(0)).0 | 1 << (2 * bench.fabric.cores());
+    let directory = bench.fabric.directory();
+    let owner = Some(CacheId::data(CoreId(3)));
+    assert_eq!(directory.get(&held), Some(&(0, owner, false)));
+    assert_eq!(directory.get(&told), Some(&(sharers, None, false)));
+    assert_eq!(directory.get(&absent), None);
+    // A line that nobody shares takes 20 (see above); this one waits for two answers.
+    assert!(bench.miss(6, told, true) > ns(20.0));
+    let slot = bench.caches[6].find(told).unwrap();
+    assert_eq!(bench.caches[6].line(slot).read(0, 8), 42);
+    assert_eq!(bench.fabric.statistics().invalidations, 2);
+    assert_eq!(bench.fabric.errors(), [] as [&str; 0]);
+    bench.fabric.put_into_memory(agent, told, &data);
+    assert!(bench.fabric.errors()[0].ends_with("a cache holds it or waits for it."));
+}
+
+#[test]
 fn dma_takes_the_ways_that_it_takes() {
     let mut fabric = quiet_fabric();
     let agent = with_script(&mut fabric);

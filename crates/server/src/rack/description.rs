@@ -8,6 +8,7 @@ use crate::hosts::{HostSpec, Runs};
 use crate::notify::InterfaceKind;
 use network::LoadGeneratorSpec;
 use network::rack::{LinkSpec, SwitchSpec};
+use queues::RingsAtStart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
@@ -135,6 +136,7 @@ impl RackDescription {
         let of_data_planes = [
             ("precision_of", self.measure.precision_of.is_some()),
             ("warm_start", self.measure.warm_start.is_some()),
+            ("rings", self.measure.rings != RingsAtStart::New),
         ];
         let mut servers = self.rack.servers.iter();
         if !servers.any(|server| server.data_plane.is_some())

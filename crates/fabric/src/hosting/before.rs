@@ -1,0 +1,55 @@
+//! What agents change as if it had happened before the simulation: in no time, and without a message.
+//!
+//! All of it leaves alone the lines that a private cache holds or awaits, so that no cache has to be
+//! told: one writer or many readers, inclusion and the directory's knowledge of both stay as they
+//! are.
+
+use super::AgentId;
+use crate::{
+    AddressRange, CacheId, CoreId, Fabric, LINE_BYTES, LineAddress, LineData, PrivateCache,
+};
+
+fn lines(range: AddressRange) -> impl Iterator<Item = LineAddress> {
+    let lines = LineAddress::of(range.start).0..range.end().div_ceil(LINE_BYTES as u64);
+    lines.map(LineAddress)
+}
+
+impl Fabric {
+    /// Puts the lines of `range` into the last-level cache as if they had just been written.
+    pub(crate) fn warm_last_level(&mut self, range: AddressRange) {
+        for line in lines(range) {
+            if self.ram.contains(line) {
+                let bank = self.bank_of(line);
+                self.banks[bank].warm(line);
+            }
+        }
+    }
+
+    /// The directory has it that a core and an agent have read the lines of `range`.
+    pub(crate) fn note_sharers(&mut self, range: AddressRange, core: CoreId, agent: AgentId) {
+        for line in lines(range).filter(|&line| self.ram.contains(line)) {
+            let place = self.place_of_access(agent, line);
+            let cache = self.agents[usize::from(place.0)].cache.as_ref();
+            let caches = [Some(CacheId::data(core)), cache.map(PrivateCache::id)];
+            let bank = self.bank_of(line);
+            self.banks[bank].note_sharers(line, caches.into_iter().flatten());
+        }
+    }
+
+    /// Agent `id` changes a line of memory.
+    pub(crate) fn put_into_memory(&mut self, id: AgentId, line: LineAddress, data: &LineData) {
+        let problem = if !self.ram.contains(line) {
+            "there is no memory"
+        } else if self.banks[self.bank_of(line)].is_held(line) {
+            "a cache holds it or waits for it"
+        } else {
+            return self.ram.write_line(line, data);
+        };
+        if self.errors.len() < 100 {
+            let (name, address) = (self.agent_name(id), line.base());
+            self.errors.push(format!(
+                "{name}: the line at {address:#x} cannot be changed in no time: {problem}."
+            ));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Rings that have been used before simulated time begins.
+//!
+//! After a lap, each slot has been written by the source, read and answered by a hart, and its
+//! result read by the tenant. What is left of the lap in the last-level cache depends only on the
+//! order of these accesses, which is known: all rings in step, one slot of each in a round. So the
+//! lap is not simulated: its lines go into the last-level cache in this order, the directory is
+//! told who has shared them, and what a saturated source would have left in full rings is put into
+//! memory. Private caches and branch predictors hold at most the last thousand items, and learn
+//! from the first requests.
+
+use super::{Completions, IoSource, LINE, ROOM_POLL, purpose};
+use fabric::{
+    AddressRange, AgentContext, AgentId, LINE_BYTES, LineAddress, LineData, MemoryAccess,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the rings of the queues with traffic begin.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, state::State,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum RingsAtStart {
+    /// Empty. No slot has been used.
+    #[default]
+    New,
+    /// Empty. Each slot has been used once, and the last-level cache has what that leaves.
+    Used,
+    /// Full. Each slot has been used once, and the last-level cache has what that leaves if the
+    /// source refills each slot at once.
+    Full,
+}
+
+impl IoSource {
+    /// The same source, whose rings begin so. What the rings are to be full of is put into memory
+    /// in no time, so that no private cache may hold their lines: the program leaves them alone
+    /// before it starts the device.
+    pub fn with_rings(self, rings: RingsAtStart) -> IoSource {
+        if rings != RingsAtStart::New {
+            // No slot is used for the first time.
+            self.ledger.borrow_mut().ring_slots = 0;
+        }
+        IoSource { rings, ..self }
+    }
+
+    /// It is the agent `source`, and the tenants are `tenants`. The directory is told who has shared
+    /// the lines of rings that have been used; for data planes that run on cores.
+    pub fn set_sharers(&mut self, source: AgentId, tenants: AgentId) {
+        self.sharers = Some([source, tenants]);
+    }
+
+    /// Prepares the rings, or begins at once if there is nothing to prepare. A first item tells how
+    /// much of a slot is used, and how much of a result's. What follows takes no time: its steps
+    /// are alarms for the present, so that what one wants of the fabric at a time stays small.
+    pub(super) fn prepare_rings(&mut self, context: &mut AgentContext<'_>) {
+        match self.rings {
+            RingsAtStart::New => self.await_arrival(context),
+            RingsAtStart::Full if self.completions != Completions::None => {
+                let sentence = "measure.rings is \"full\", and the program has its items announced \
+                                by completions, which begin empty: leave it out, or use \"used\"";
+                let sentence = sentence.to_string();
+                self.ledger.borrow_mut().set_wrong_description(sentence);
+            }
+            _ => {
+                self.offer(context, self.active_queues[0]);
+                context.wake(context.now() + ROOM_POLL, purpose::LEARN);
+            }
+        }
+    }
+
+    /// Goes on when the first item has been answered.
+    pub(super) fn learn_lengths(&mut self, context: &mut AgentContext<'_>) {
+        let result_bytes = self.ledger.borrow().first_result_bytes;
+        if result_bytes == 0 {
+            return context.wake(context.now() + ROOM_POLL, purpose::LEARN);
+        }
+        let lengths = [self.slot.len() as u64, result_bytes];
+        self.used_bytes = lengths.map(|bytes| bytes.next_multiple_of(LINE));
+        self.use_slots(context, 0);
+    }
+
+    /// What a round leaves in the last-level cache: of each queue a hart reads the slot `slot` and
+    /// writes the result, and a source that keeps the ring full refills the slot before.
+    pub(super) fn use_slots(&mut self, context: &mut AgentContext<'_>, slot: u32) {
+        let setup = &self.setup;
+        let slot_bytes = u64::from(setup.slot_bytes);
+        let most = setup.queue_capacity - 1;
+        let [item_bytes, result_bytes] = self.used_bytes;
+        for &number in &self.active_queues {
+            let descriptor = self.queues[number as usize].descriptor;
+            let mut warm = |ring: u64, slot: u32, length: u64| {
+                let start = ring + u64::from(slot) * slot_bytes;
+                context.warm_last_level(AddressRange { start, length });
+            };
+            let result_slot = slot % setup.queue_capacity;
+            warm(descriptor.ring, slot, item_bytes);
+            warm(descriptor.tenant_ring, result_slot, result_bytes);
+            if self.rings == RingsAtStart::Full {
+                let refilled = (slot + most) % setup.ring_slots;
+                warm(descriptor.ring, refilled, item_bytes);
+            }
+        }
+        if slot + 1 < setup.ring_slots {
+            let next = purpose::USE_SLOTS | u64::from(slot + 1);
+            context.wake(context.now(), next);
+        } else {
+            context.wake(context.now(), purpose::SHARE_SLOTS);
+        }
+    }
+
+    /// What a round leaves in the directory: tenants read results that their hart has just written,
+    /// so that both share the lines. In rings that are empty before an item comes, hart and source
+    /// share those of the item; out of full rings it has gone back to the last-level cache before
+    /// the hart reads it.
+    pub(super) fn share_slots(&mut self, context: &mut AgentContext<'_>, slot: u32) {
+        let setup = &self.setup;
+        let slot_bytes = u64::from(setup.slot_bytes);
+        let [item_bytes, result_bytes] = self.used_bytes;
+        let clusters = u64::from(setup.data_plane_cores / setup.cluster_cores);
+        for &number in &self.active_queues {
+            let descriptor = self.queues[number as usize].descriptor;
+            let Some([source, tenants]) = self.sharers else {
+                break;
+            };
+            let mut share = |ring: u64, length: u64, agent: AgentId| {
+                let start = ring + u64::from(slot) * slot_bytes;
+                let cluster = u64::from(number) * clusters / u64::from(setup.queues);
+                // Those of a cluster take turns; which one had this slot is chance.
+                let hart = cluster as u32 * setup.cluster_cores + slot % setup.cluster_cores;
+                context.note_sharers(AddressRange { start, length }, hart as u16, agent);
+            };
+            if slot < setup.queue_capacity {
+                share(descriptor.tenant_ring, result_bytes, tenants);
+            }
+            if self.rings == RingsAtStart::Used {
+                share(descriptor.ring, item_bytes, source);
+            }
+        }
+        if slot + 1 < setup.ring_slots {
+            let next = purpose::SHARE_SLOTS | u64::from(slot + 1);
+            context.wake(context.now(), next);
+        } else if self.rings == RingsAtStart::Full {
+            self.being_filled = self.active_queues.len() as u32;
+            context.wake(context.now(), purpose::FILL);
+        } else {
+            self.await_arrival(context);
+        }
+    }
+
+    /// Fills the ring of an active queue and rings the doorbell for all items at once.
+    pub(super) fn fill_ring(&mut self, context: &mut AgentContext<'_>, index: u32) {
+        let number = self.active_queues[index as usize];
+        let items = self.setup.queue_capacity - 1;
+        let ring = self.queues[number as usize].descriptor.ring;
+        for place in 0..items {
+            let queue = &self.queues[number as usize];
+            let slot = (queue.next_slot + place) % self.setup.ring_slots;
+            let start = ring + u64::from(slot) * u64::from(self.setup.slot_bytes);
+            let composed = self.compose(false);
+            for (place, bytes) in self.slot.chunks(LINE_BYTES).enumerate() {
+                let mut data = LineData::ZERO;
+                data.0[..bytes.len()].copy_from_slice(bytes);
+                let line = LineAddress::of(start + place as u64 * LINE);
+                context.put_into_memory(line, data);
+            }
+            let mut ledger = self.ledger.borrow_mut();
+            ledger.generated(number);
+            ledger.arrived(number, composed, context.now());
+        }
+        let queue = &mut self.queues[number as usize];
+        queue.next_slot = (queue.next_slot + items) % self.setup.ring_slots;
+        context.access(
+            MemoryAccess::FetchAdd {
+                address: queue.descriptor.doorbell,
+                addend: items.into(),
+            },
+            purpose::FILL | u64::from(number),
+        );
+        if index + 1 < self.active_queues.len() as u32 {
+            context.wake(context.now(), purpose::FILL | u64::from(index + 1));
+        }
+    }
+
+    /// The doorbell of a full ring has been rung, and its count was `before`. Traffic begins when
+    /// all have been.
+    pub(super) fn filled(&mut self, context: &mut AgentContext<'_>, number: u32, before: u64) {
+        let items = self.setup.queue_capacity - 1;
+        let queue = &mut self.queues[number as usize];
+        queue.rung = (before as u32).wrapping_add(items);
+        queue.count = items.into();
+        if before as u32 == 0 {
+            self.tell_of_first(context, number);
+        }
+        self.being_filled -= 1;
+        if self.being_filled == 0 {
+            self.await_arrival(context);
+        }
+    }
+}
