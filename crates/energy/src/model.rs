@@ -374,10 +374,18 @@ fn core_components(
         l2,
         translation: match core.translation {
             None => Split::default(),
-            Some(_) => {
+            Some(translation) => {
                 let (tlb, counts) = (&spec.tlb, &counts.translation);
                 let first_misses = counts.l1_data_tlb_misses + counts.l1_instruction_tlb_misses;
                 let data = done.loads + activity.statistics.stores;
+                // Each walk looks into them.
+                let (structure_uses, structure_mw) = match translation.structure_caches {
+                    None => (0, 0.0),
+                    Some(_) => (
+                        counts.l2_tlb_misses + counts.structure_cache_fills,
+                        tlb.structure_caches_static_mw,
+                    ),
+                };
                 unit(
                     &[
                         events(tlb.l1_data_pj, data, memory_ports),
@@ -385,9 +393,13 @@ fn core_components(
                         events(tlb.l1_instruction_pj, done.fetches, 1),
                         events(tlb.l1_instruction_pj, counts.l1_instruction_tlb_misses, 0),
                         events(tlb.l2_pj, first_misses + counts.l2_tlb_misses, 0),
+                        events(tlb.structure_caches_pj, structure_uses, 0),
                         events(cost.load_pj, counts.page_walk_loads, 0),
                     ],
-                    tlb.l1_data_static_mw + tlb.l1_instruction_static_mw + tlb.l2_static_mw,
+                    tlb.l1_data_static_mw
+                        + tlb.l1_instruction_static_mw
+                        + tlb.l2_static_mw
+                        + structure_mw,
                 )
             }
         },

@@ -8,7 +8,9 @@
 
 use crate::EnergySpec;
 use fabric::{FabricSpec, LINE_BYTES, StreamerSpec, StrideSpec};
-use pipeline::{CoreSpec, FirstLevelTlbSpec, Model, SecondLevelTlbSpec, TranslationSpec};
+use pipeline::{
+    CoreSpec, FirstLevelTlbSpec, Model, SecondLevelTlbSpec, StructureCachesSpec, TranslationSpec,
+};
 
 /// Multiples of what the structure of the reference costs.
 #[derive(Clone, Copy)]
@@ -250,6 +252,9 @@ impl EnergySpec {
             tlb.pages_4kb.entries + tlb.pages_2mb.entries + tlb.pages_1gb.entries
         };
         let second = |tlb: &SecondLevelTlbSpec| tlb.pages_4kb_2mb.entries + tlb.pages_1gb.entries;
+        let levels = |caches: &StructureCachesSpec| {
+            caches.pde_entries + caches.pdpte_entries + caches.pml4e_entries
+        };
         let (of, reference) = (
             core.translation.unwrap_or_default(),
             TranslationSpec::default(),
@@ -267,6 +272,12 @@ impl EnergySpec {
         let behind = factor(second(&of.l2_tlb), second(&reference.l2_tlb));
         tlb.l2_pj *= behind.event;
         tlb.l2_static_mw *= behind.leakage;
+        let upper = factor(
+            levels(&of.structure_caches.unwrap_or_default()),
+            levels(&StructureCachesSpec::default()),
+        );
+        tlb.structure_caches_pj *= upper.event;
+        tlb.structure_caches_static_mw *= upper.leakage;
         let stride = factor(core.l1_data_stride.entries, StrideSpec::default().entries);
         self.prefetcher.stride_pj *= stride.event;
         self.prefetcher.stride_static_mw *= stride.leakage;

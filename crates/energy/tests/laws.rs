@@ -7,7 +7,8 @@ use fabric::{
     SocketLinkSpec,
 };
 use pipeline::{
-    CoreSpec, CoreStatistics, CycleStack, Model, Operations, TranslationSpec, TranslationStatistics,
+    CoreSpec, CoreStatistics, CycleStack, Model, Operations, StructureCachesSpec, TranslationSpec,
+    TranslationStatistics,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -56,7 +57,10 @@ fn core() -> CoreSpec {
 /// With address translation and prefetchers, too.
 fn whole_core() -> CoreSpec {
     CoreSpec {
-        translation: Some(TranslationSpec::default()),
+        translation: Some(TranslationSpec {
+            structure_caches: Some(StructureCachesSpec::default()),
+            ..TranslationSpec::default()
+        }),
         l1_data_prefetcher: DataPrefetcherKind::Stride,
         l2: Some(SecondLevelSpec {
             prefetcher: PrefetcherKind::Streamer,
@@ -105,6 +109,7 @@ fn busy() -> CoreStatistics {
             l1_data_tlb_misses: 3_000,
             l1_instruction_tlb_misses: 200,
             l2_tlb_misses: 100,
+            structure_cache_fills: 150,
             page_walk_loads: 400,
             page_walk_cycles: 9_000,
             ..TranslationStatistics::default()
@@ -427,12 +432,14 @@ fn translation_and_prefetching_cost_what_is_said() {
     let energy = energy_of(&spec, &whole_core(), &[(busy(), 0)]);
     let components = &energy.cores[0].components;
     // 212,000 loads and 60,000 stores look up a page, and 312,501 fetches; a miss puts it in. The
-    // second level is looked up by 3,200 misses, and takes up 100 pages. 400 entries are read.
+    // second level is looked up by 3,200 misses, and takes up 100 pages. The caches of upper levels
+    // are looked up by 100 walks, and take up 150 entries. 400 entries are read.
     let look_ups = (272_000.0 + 3_000.0) * 5.69 + (312_501.0 + 200.0) * 6.82;
-    let behind = 3_300.0 * 25.4 + 400.0 * 31.8;
+    let behind = 3_300.0 * 25.4 + 250.0 * 3.78 + 400.0 * 31.8;
     let translation = components.translation;
     assert_near(translation.dynamic, (look_ups + behind) / 1e3, "TLBs");
-    assert_near(translation.leakage, (19.3 + 22.0 + 52.1) * 500.0, "TLBs");
+    let leakage = (19.3 + 22.0 + 52.1 + 14.4) * 500.0;
+    assert_near(translation.leakage, leakage, "TLBs");
     // 5,500 look-ups of the second level. What was prefetched into the first level was looked up
     // there before.
     let prefetching = 212_000.0 * 9.08 + 5_500.0 * 3.23 + 700.0 * 31.8;
@@ -453,6 +460,34 @@ fn translation_and_prefetching_cost_what_is_said() {
     assert!(without["cores"][0].get("prefetchers").is_none());
     assert!(without.get("dram_read").is_none());
     assert!(without.get("dram").is_some());
+}
+
+/// Caches of the upper levels of page tables cost nothing where the core has none, or where they
+/// have no entries, and less if they have fewer.
+#[test]
+fn structure_caches_cost_by_their_entries() {
+    let of = |caches: Option<StructureCachesSpec>| {
+        let mut core = whole_core();
+        core.translation = Some(TranslationSpec {
+            structure_caches: caches,
+            ..TranslationSpec::default()
+        });
+        let energy = energy_of(&EnergySpec::default(), &core, &[(busy(), 0)]);
+        energy.cores[0].components.translation
+    };
+    let entries = |pde_entries, pdpte_entries, pml4e_entries| {
+        Some(StructureCachesSpec {
+            pde_entries,
+            pdpte_entries,
+            pml4e_entries,
+        })
+    };
+    let (none, empty) = (of(None), of(entries(0, 0, 0)));
+    assert_near(empty.dynamic, none.dynamic, "no entries");
+    assert_near(empty.leakage, none.leakage, "no entries");
+    let (small, usual) = (of(entries(4, 8, 4)), of(entries(32, 8, 4)));
+    assert!(none.dynamic < small.dynamic && small.dynamic < usual.dynamic);
+    assert!(none.leakage < small.leakage && small.leakage < usual.leakage);
 }
 
 /// A TLB of half as many entries costs less, and leaks less.

@@ -82,6 +82,10 @@ events! {
     "L2_PREFETCHES_LATE" => |counts| counts.l2_prefetches.late,
     /// Misses of lines that prefetched ones had replaced there.
     "L2_PREFETCHES_POLLUTING" => |counts| counts.l2_prefetches.polluting,
+    /// Fetches of the core's harts, each up to a jump or a line's end, whose page that TLB had.
+    "L1_INSTRUCTION_TLB_HITS" => |counts| counts.translation.l1_instruction_tlb_hits,
+    /// Page walks that began below the first table, for the caches of the upper levels had it.
+    "STRUCTURE_CACHE_HITS" => |counts| counts.translation.structure_cache_hits,
 }
 
 /// How often the event `number` has happened; `None` if there is no such event.

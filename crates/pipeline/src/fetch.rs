@@ -14,10 +14,28 @@ use riscv::paging::{Access, TABLE_BYTES};
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Finds the block at `pc`. Returns false if that has to wait.
     pub(crate) fn fetch(&mut self, outbox: &mut Outbox) -> bool {
-        let pc = self.hart.pc;
-        if self.hart.observes && self.hart.privileged.fetch_space().is_some() {
-            return self.fetch_translated(outbox);
+        if self.hart.observes && self.translates() {
+            return self.fetch_from_page(outbox);
         }
+        self.fetch_block(outbox)
+    }
+
+    /// The same if the hart's accesses are translated.
+    #[inline(never)]
+    fn fetch_from_page(&mut self, outbox: &mut Outbox) -> bool {
+        let is_fetched = match self.hart.privileged.fetch_space() {
+            Some(_) => self.fetch_translated(outbox),
+            None => self.fetch_block(outbox),
+        };
+        if is_fetched && self.translates_fetches() {
+            self.note_fetch();
+        }
+        is_fetched
+    }
+
+    #[inline(always)]
+    fn fetch_block(&mut self, outbox: &mut Outbox) -> bool {
+        let pc = self.hart.pc;
         let line = LineAddress::of(pc);
         if self.hart.observes && self.page_of_fetch(0, pc, outbox).is_none() {
             return false;

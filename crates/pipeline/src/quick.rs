@@ -4,10 +4,10 @@
 //! [`dispatch`](crate::dispatch) does for all, and stops before the first that needs more. State
 //! that changes with each instruction is in local variables, and rare cases are in other functions,
 //! so that the host keeps this state in registers. One loop handles a window in which every value
-//! is known; another handles an out-of-order core that waits for lines and defers instructions. Each
-//! of them comes once more for addresses that are translated and for a data cache with a
-//! prefetcher: it takes the accesses that hit in the first-level TLB. A probe turns all off: the server's `tests/exactness.rs` and `tests/differential.rs` compare runs
-//! with and without one.
+//! is known; another handles an out-of-order core that waits for lines and defers instructions.
+//! Each of them comes once more for addresses that are translated and for a data cache with a
+//! prefetcher: it takes the accesses that hit in the first-level TLB. A probe turns all off: the
+//! server's `tests/exactness.rs` and `tests/differential.rs` compare runs with and without one.
 
 use crate::blocks::{Decoded, NOWHERE, Quick};
 use crate::core::Core;
@@ -136,8 +136,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// The same when nobody observes the instructions in flight, and dispatch has not been held up.
-    /// `OBSERVED`: addresses may be translated, or the data cache have a prefetcher. `KNOWN`: all is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the
-    /// next cycle begins with each. Returns where a loop begins anew that repeats quietly.
+    /// `OBSERVED`: addresses may be translated, or the data cache have a prefetcher. `KNOWN`: all
+    /// is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the next cycle
+    /// begins with each. Returns where a loop begins anew that repeats quietly.
     #[inline(never)]
     fn dispatch_many<const KNOWN: bool, const SINGLE: bool, const OBSERVED: bool>(
         &mut self,
@@ -184,6 +185,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         start = found;
                     }
                     _ => break,
+                }
+                if OBSERVED && how.translates_fetches() {
+                    self.note_fetch();
                 }
                 start_tail = at.tail;
             }

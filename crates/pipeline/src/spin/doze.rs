@@ -247,6 +247,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             for fetched in &self.hart.fetched {
                 timing.extend([fetched.page, fetched.space, fetched.frame.number()]);
                 timing.push(relative(fetched.from));
+                timing.push(u64::from(fetched.has_missed));
             }
         }
         timing.extend(self.hart.ready.iter().map(|&ready| relative(ready)));

@@ -79,6 +79,8 @@ pub(crate) struct FetchedPage {
     #[state(cycle)]
     pub from: u64,
     pub frame: Frame,
+    /// The first-level TLB did not have it, and nothing has been fetched from it yet.
+    pub has_missed: bool,
 }
 
 impl FetchedPage {
@@ -87,5 +89,6 @@ impl FetchedPage {
         space: 0,
         from: 0,
         frame: Frame(0),
+        has_missed: false,
     };
 }

@@ -42,6 +42,12 @@ impl Translates {
         data: None,
         fetch: Fetches::Untranslated,
     };
+
+    /// Whether the addresses of instructions are translated.
+    #[inline(always)]
+    pub fn translates_fetches(&self) -> bool {
+        !matches!(self.fetch, Fetches::Untranslated)
+    }
 }
 
 impl Translation {

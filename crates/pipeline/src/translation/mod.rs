@@ -73,12 +73,20 @@ pub struct TranslationStatistics {
     /// Loads, stores and atomics that the first-level TLB did not have the page of. Those that
     /// joined a page walk under way are not among them.
     pub l1_data_tlb_misses: u64,
-    /// The same of instruction fetches.
+    /// Instruction fetches that the first-level TLB had the page of. A fetch is of what is decoded
+    /// at once: up to a jump or a branch, or to the end of a line.
+    pub l1_instruction_tlb_hits: u64,
+    /// Instruction fetches that the first-level TLB did not have the page of.
     pub l1_instruction_tlb_misses: u64,
     /// Misses of both first-level TLBs that the second-level TLB had the page of.
     pub l2_tlb_hits: u64,
     /// Misses of both first-level TLBs that the second-level TLB had not either: the page walks.
     pub l2_tlb_misses: u64,
+    /// Page walks that have begun below the first table, because the caches of the upper levels had
+    /// the entry that leads there.
+    pub structure_cache_hits: u64,
+    /// Entries that page walks have put into these caches.
+    pub structure_cache_fills: u64,
     /// Page-table entries that page walks have read.
     pub page_walk_loads: u64,
     /// Cycles of page walks, of each from its beginning to its end.
@@ -151,11 +159,17 @@ impl Translation {
         repeat(&mut now.l1_data_tlb_hits, before.l1_data_tlb_hits);
         repeat(&mut now.l1_data_tlb_misses, before.l1_data_tlb_misses);
         repeat(
+            &mut now.l1_instruction_tlb_hits,
+            before.l1_instruction_tlb_hits,
+        );
+        repeat(
             &mut now.l1_instruction_tlb_misses,
             before.l1_instruction_tlb_misses,
         );
         repeat(&mut now.l2_tlb_hits, before.l2_tlb_hits);
         repeat(&mut now.l2_tlb_misses, before.l2_tlb_misses);
+        repeat(&mut now.structure_cache_hits, before.structure_cache_hits);
+        repeat(&mut now.structure_cache_fills, before.structure_cache_fills);
         repeat(&mut now.page_walk_loads, before.page_walk_loads);
         repeat(&mut now.page_walk_cycles, before.page_walk_cycles);
         repeat(&mut now.page_faults, before.page_faults);
@@ -364,6 +378,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return known;
         }
         self.forget_fetch();
+        let tables = self.tables(Access::Fetch);
+        let has_missed = match (&self.shared.translation, tables) {
+            (Some(one), Some(tables)) => one.instructions.look(address, tables.space).is_none(),
+            _ => false,
+        };
         let found = self.look_for_page(Access::Fetch, address, (now, now), outbox);
         if found.is_none() {
             // It asks again whenever something has come.
@@ -376,11 +395,21 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             space,
             from,
             frame,
+            has_missed,
         };
         if found.is_some() {
             self.hart.fetched[which] = fetched;
         }
         fetched
+    }
+
+    /// The hart has fetched instructions from its page.
+    #[inline]
+    pub(crate) fn note_fetch(&mut self) {
+        let has_missed = std::mem::take(&mut self.hart.fetched[0].has_missed);
+        if !has_missed && let Some(one) = &mut self.shared.translation {
+            one.statistics.l1_instruction_tlb_hits += 1;
+        }
     }
 
     /// Forgets translations of this hart: those of its TLBs, and of walks that have begun.

@@ -139,6 +139,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         })
     }
 
+    /// Whether the addresses of the hart's instructions are translated.
+    pub(crate) fn translates_fetches(&self) -> bool {
+        self.tables(Access::Fetch).is_some()
+    }
+
     /// Whether the hart's access is translated by the tables that map each address to itself.
     pub(crate) fn is_identity(&self, access: Access) -> bool {
         let tables = self.tables(access);

@@ -57,26 +57,30 @@ impl StructureCaches {
         }
     }
 
-    /// Lets `walk`, which has not begun, skip the tables whose entries are here.
-    pub fn skip(&mut self, walk: &mut Walk, space: SpaceTag) {
+    /// Lets `walk`, which has not begun, skip the tables whose entries are here. Says whether any
+    /// are.
+    pub fn skip(&mut self, walk: &mut Walk, space: SpaceTag) -> bool {
         for (level, cache) in (0..walk.level()).zip(&mut self.levels) {
             let wanted = (space, prefix(walk.address(), level));
             let mut tables = cache.tables.iter();
             if let Some(place) = tables.position(|one| (one.space, one.prefix) == wanted) {
                 let table = cache.tables.remove(place);
                 cache.tables.push(table);
-                return walk.go_to(level, table.base);
+                walk.go_to(level, table.base);
+                return true;
             }
         }
+        false
     }
 
-    /// `walk` has just read an entry that leads to the table that it looks into next.
-    pub fn remember(&mut self, walk: &Walk, space: SpaceTag) {
+    /// `walk` has just read an entry that leads to the table that it looks into next. Says whether
+    /// that is put in.
+    pub fn remember(&mut self, walk: &Walk, space: SpaceTag) -> bool {
         let Some(cache) = self.levels.get_mut(walk.level() as usize) else {
-            return;
+            return false;
         };
         if cache.entries == 0 {
-            return;
+            return false;
         }
         let prefix = prefix(walk.address(), walk.level());
         let is_it = |one: &Table| (one.space, one.prefix) == (space, prefix);
@@ -89,6 +93,7 @@ impl StructureCaches {
             prefix,
             base: walk.table(),
         });
+        true
     }
 
     /// Forgets all of a hart.

@@ -277,7 +277,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             at,
             ..walk
         };
-        one.structure_caches.skip(&mut walk.walk, walk.space);
+        let skips = one.structure_caches.skip(&mut walk.walk, walk.space);
+        one.statistics.structure_cache_hits += u64::from(skips);
         one.walkers[number].walk = Some(walk);
         self.go_on(number, None, outbox)
     }
@@ -317,7 +318,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             walk.at += self.shared.spec.l1_data.hit_latency_cycles;
             walk.asked = false;
             match walk.walk.step(entry) {
-                Step::Next => one.structure_caches.remember(&walk.walk, space),
+                Step::Next => {
+                    let is_put_in = one.structure_caches.remember(&walk.walk, space);
+                    one.statistics.structure_cache_fills += u64::from(is_put_in);
+                }
                 Step::Page(page) => return self.end_walk(number, Ok(page)),
                 Step::Fault if space == SpaceTag::IDENTITY => {
                     let (address, is_fetch, done) = (walk.walk.address(), walk.is_fetch, walk.at);
@@ -499,6 +503,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             space: self.fetch_key(),
             from,
             frame,
+            has_missed: true,
         };
     }
 }
