@@ -1,6 +1,7 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test test-rust test-python lint bench same-results beside-gem5 docs site format lock clean
+.PHONY: help run build test test-all test-rust test-python lint bench same-results beside-gem5 docs \
+  site dist release format lock clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -24,14 +25,17 @@ help:
 	@echo 'make run    build, run the first figure, and write out/first-figure.html'
 	@echo 'make build  build the command .venv/bin/nanoplane'
 	@echo 'make test   run every test (SEED=1 with other random inputs)'
+	@echo 'make test-all also what takes many minutes: the wheel, built and installed'
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure the speed of the simulator'
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make docs   write what the simulator declares: parameters, results, the memory map'
 	@echo 'make site   make the documentation as a site: out/site/start.html'
+	@echo 'make dist   build the wheel and the source archive: out/dist'
+	@echo 'make release VERSION=0.2.0 test everything, build it, commit and tag it'
 	@echo 'make format put everything into its format'
-	@echo 'make lock   pin what the requirements in pyproject.toml require'
+	@echo 'make lock   pin what pyproject.toml requires'
 
 run: build
 	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --html out/first-figure.html \
@@ -62,6 +66,9 @@ test-rust: $(VENV)/tools
 
 test-python: build
 	$(BIN)/pytest --numprocesses auto --dist worksteal
+
+test-all: test
+	$(BIN)/pytest -m long
 
 lint: $(VENV)/tools
 	cargo fmt --check
@@ -99,6 +106,7 @@ docs: build
 	  docs/result-fields.md
 	$(BIN)/python -c 'from nanoplane import fields; print(fields.types(), end="")' > \
 	  python/nanoplane/results.py
+	$(BIN)/python -m nanoplane.manual > release/wheel/data/share/man/man1/nanoplane.1
 	cargo run --quiet --profile test --locked --package server --example memory_map
 
 # Nothing is fetched from elsewhere; search needs a web server, as Python has one.
@@ -106,7 +114,18 @@ site: $(VENV)/tools
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo 'written: out/site/start.html; to search, too: python3 -m http.server --directory out/site'
 
-# What pyproject.toml pins, for every supported Python and platform.
+# The same source gives the same files, wherever it is: neither times nor paths are in them.
+DIST := out/dist
+dist: $(VENV)/tools
+	rm -rf $(DIST)
+	RUSTFLAGS='--remap-path-prefix=$(CURDIR)=nanoplane --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=cargo' \
+	  $(BIN)/maturin build --release --strip --target-dir target/dist --out $(DIST)
+	$(BIN)/maturin sdist --out $(DIST)
+
+release: $(VENV)/tools
+	$(BIN)/python release/make_release.py $(VERSION)
+
+# What pyproject.toml requires, for every supported Python and platform.
 lock:
 	python3 -m venv out/lock
 	out/lock/bin/pip install --quiet uv==0.13.9

@@ -69,7 +69,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for name in SETTINGS.iter().chain(&OVERRIDES) {
         println!("cargo::rerun-if-env-changed={name}");
-        parts.add(name, env::var(name).unwrap_or_default().as_bytes());
+        let value = env::var(name).unwrap_or_default();
+        // Where the source was is no part of what is built: releases take these paths out.
+        let kept: Vec<&str> = value
+            .split('\u{1f}')
+            .filter(|part| !part.starts_with("--remap-path-prefix="))
+            .collect();
+        parts.add(name, kept.join("\u{1f}").as_bytes());
     }
     let compiler = Command::new(env::var("RUSTC")?).arg("-vV").output()?;
     parts.add("rustc", &compiler.stdout);

@@ -13,7 +13,15 @@ import sys
 from typing import TextIO
 
 from nanoplane import report
-from nanoplane.commands import explain, figures, programs, run, store, sweeps  # noqa: F401
+from nanoplane.commands import (  # noqa: F401
+    examples,
+    explain,
+    figures,
+    programs,
+    run,
+    store,
+    sweeps,
+)
 from nanoplane.commands.common import app
 from nanoplane.errors import Interrupted, NanoplaneError, Stopped
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from nanoplane import compiler
 
+EXAMPLES = Path(__file__).parent / "examples"
+"""The examples: in a checkout a link to examples/, in a wheel a copy of it."""
 DEEPEST = 32
 """So many tables and arrays may be in each other: more than any key takes."""
 TOO_DEEP = f"tables or arrays are more than {DEEPEST} deep in each other, and no key takes that"
@@ -54,6 +56,8 @@ def no_such_file(path: Path) -> str:
     if compiler.is_directory(path):
         return f"{path}: this is a directory, not a file"
     sentence = f"{path}: there is no such file"
+    if path.parts[:1] == ("examples",) and compiler.is_file(EXAMPLES.parent / path):
+        return f"{sentence}; `nanoplane examples` writes the examples into examples/"
     if compiler.is_directory(path.parent):
         near = difflib.get_close_matches(path.name, [one.name for one in path.parent.iterdir()], 1)
         if near:
