@@ -61,8 +61,8 @@ def test_the_manual_page_is_roff() -> None:
     )
     assert done.stderr == ""
     text = re.sub(r"\x1b\[\d+m|.\x08", "", done.stdout)
-    assert "nanoplane run [OPTIONS] FILE.toml" in text
-    assert "nanoplane store merge [OPTIONS] DIRECTORY..." in text
+    assert "nanoplane run [OPTIONS] {FILE.toml}" in text
+    assert "nanoplane store merge [OPTIONS] {DIRECTORY}..." in text
     assert "--max-instructions N" in text
 
 

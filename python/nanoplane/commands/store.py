@@ -53,7 +53,7 @@ def import_(
 @commands.command(epilog=example("nanoplane store merge stores/0 stores/1"))
 def merge(
     stores: Annotated[
-        list[Path], typer.Argument(metavar="DIRECTORY...", help="Stores, such as those of jobs.")
+        list[Path], typer.Argument(metavar="DIRECTORY", help="Stores, such as those of jobs.")
     ],
 ) -> None:
     """Put the results of other stores into this one; those that it has stay as they are."""
