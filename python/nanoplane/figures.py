@@ -10,6 +10,7 @@ its fields are what `--only` chooses by.
 
 import dataclasses
 import difflib
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,10 @@ class Row:
     """Requests behind `y`, warm-up excluded."""
     steady: bool
     """Whether the run had settled; if not, `y` may still change with time."""
+    command: str = ""
+    """The command that makes it."""
+    paper: str = ""
+    """What a paper says and where, if the paper states the point and nothing was measured."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,6 +92,10 @@ class Figure:
 
     by_precision: bool = False
     """Of its saturated runs only the throughput counts, and they end when that is precise."""
+    stated: Sequence[Row] = ()
+    """Points that the paper's text gives as numbers, with the labels of what they are beside."""
+    answer: Callable[[list[Row]], str] | None = None
+    """What the rows say, in a sentence with the numbers; an empty one if they say nothing."""
 
     def runs(self, quick: bool, precision: float | None = None) -> dict[Any, Run]:
         """Return each point and its run; `by_precision` it ends when it is so precise.
@@ -98,6 +107,37 @@ class Figure:
         if precision is None:
             precision = QUICK_PRECISION if quick else PRECISION
         return {point: run.precise(precision) for point, run in self.points(quick).items()}
+
+    def drawn(self, rows: list[Row]) -> "altair.TopLevelMixin":
+        """Draw the rows, and beside them what the paper states of the same."""
+        beside = [
+            one
+            for one in self.stated
+            if any(one.labels.items() <= row.labels.items() for row in rows)
+        ]
+        return self.chart([*rows, *beside])
+
+    def with_commands(self, rows: list[Row], quick: bool) -> list[Row]:
+        """Return the rows with the command that makes each: as few runs as labels can tell."""
+        known: dict[str, set[str]] = {}
+        for point in self.points(quick):
+            for name, value in labels(point).items():
+                known.setdefault(name, set()).add(value)
+        begin = ["nanoplane", "figure", self.name, *(["--quick"] if quick else [])]
+        return [
+            dataclasses.replace(row, command=shlex.join([*begin, *_choices(row, known)]))
+            for row in rows
+        ]
+
+
+def _choices(row: Row, known: Mapping[str, Collection[str]]) -> Iterable[str]:
+    """Return the options that choose a row's point, of labels that tell it from others."""
+    for name, value in row.labels.items():
+        # A comma separates values, and a row may need the runs of both sides of a yes or no.
+        if value in ("True", "False"):
+            continue
+        if value in known.get(name, ()) and len(known[name]) > 1 and "," not in value:
+            yield from ("--only", f"{name}={value}")
 
 
 def figures() -> dict[str, Figure]:
@@ -189,4 +229,7 @@ def _by_number(text: str) -> tuple[float, str]:
 
 def as_json(rows: list[Row]) -> list[dict[str, Any]]:
     """Return rows as the command line's JSON has them."""
-    return [dataclasses.asdict(row) for row in rows]
+    documents = [dataclasses.asdict(row) for row in rows]
+    for document in documents:
+        del document["paper"]
+    return documents

@@ -1,6 +1,7 @@
 """Reports: one HTML page that needs nothing else, and the same plots as a picture.
 
-The plots are drawn by Vega, whose code is put into the page once; nothing is fetched.
+The plots are drawn by Vega, whose code is put into the page once; nothing is fetched. The page is
+a template, nanoplane/page/page.html.
 """
 
 import collections
@@ -8,71 +9,50 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nanoplane import simulator
-from nanoplane.claims import VERDICTS, by_verdict
+from nanoplane.claims import NOT_YET_RUN, VERDICTS, by_verdict
 from nanoplane.errors import Failure
 from nanoplane.figures import Figure, Row
 
 if TYPE_CHECKING:
     import altair
+    import markupsafe
 
 _GREY = "#808080"
-# Legible on white and on black, so that the page can be either.
-_CONFIG = {
+_BLACK = "#000000"
+# Text is black; a page gives it the colour of its own text, so that it can be dark.
+_CONFIG: dict[str, Any] = {
     "background": None,
     "view": {"stroke": None},
     "font": "sans-serif",
-    "title": {"color": _GREY, "fontSize": 14},
+    "title": {"color": _BLACK, "fontSize": 14},
     "axis": {
-        "labelColor": _GREY,
-        "titleColor": _GREY,
+        "labelColor": _BLACK,
+        "titleColor": _BLACK,
         "titleFontWeight": "normal",
-        "titleFontSize": 12,
-        "labelFontSize": 11,
+        "titleFontSize": 13,
+        "labelFontSize": 12,
         "gridColor": _GREY,
         "gridOpacity": 0.25,
         "domainColor": _GREY,
         "tickColor": _GREY,
     },
     "legend": {
-        "labelColor": _GREY,
-        "titleColor": _GREY,
+        "orient": "top",
+        "labelColor": _BLACK,
+        "titleColor": _BLACK,
         "symbolStrokeColor": _GREY,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
+        "symbolSize": 90,
+        "symbolStrokeWidth": 2,
+        "labelFontSize": 13,
+        "titleFontSize": 13,
         "labelLimit": 400,
     },
 }
-_EMBED_OPTIONS = {
-    "renderer": "svg",
-    "actions": {"export": True, "source": False, "compiled": False, "editor": False},
-}
-
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --soft: #808080; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; }
-h1, h2 { line-height: 1.2; }
-.plot { overflow-x: auto; margin: 1rem 0; position: relative; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 0.85rem; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.25rem 0.7rem; text-align: left; border-bottom: 1px solid var(--line);
-  vertical-align: top; }
-td.number, th.number { text-align: right; white-space: nowrap; }
-.claims td:first-child { min-width: 24rem; } .claims td:last-child { min-width: 12rem; }
-.soft, small, footer { color: var(--soft); font-size: 0.85rem; }
-footer { margin-top: 2rem; }
-.reproduced, .differs, .undecided, .by-construction, .not-yet-run { white-space: nowrap; }
-.reproduced { color: #0a8f5b; } .differs { color: #c4500a; } .undecided { color: #8a7a00; }
-.by-construction, .not-yet-run { color: var(--soft); }
-.plot svg text { fill: CanvasText; }
-nav ul { columns: 22rem; padding-left: 1.2rem; }
-summary { cursor: pointer; margin: 0.7rem 0; }
-"""
 
 
 def printable(text: str) -> str:
@@ -120,6 +100,7 @@ def picture(charts: "Sequence[altair.TopLevelMixin]") -> bytes:
     )
     spec = _specification(column)
     spec["background"] = "white"
+    spec["config"] = {**_CONFIG, "legend": {**_CONFIG["legend"], "orient": "right"}}
     png: bytes = vl_convert.vegalite_to_png(spec, scale=2)
     return png
 
@@ -130,37 +111,112 @@ def page(
     parts: Sequence[tuple[Figure, list[Row]]],
     claims: Sequence[dict[str, Any]],
 ) -> str:
-    """Make the page: each figure's plot, claims and numbers, and then all other claims."""
+    """Make the page: what the figures say, each figure with its claims, and then all other claims.
+
+    What has been run comes first.
+    """
+    import jinja2
     import vl_convert
 
-    body = [f"<h1>{html.escape(title)}</h1>", f"<p>{html.escape(introduction)}</p>"]
-    if claims:
-        body.append(f"<p>{_verdicts(claims)}</p>")
-    if len(parts) > 1:
-        body.append(_contents(parts))
-    script = []
-    for index, (figure, rows) in enumerate(parts):
-        of_figure = [claim for claim in claims if claim["figure"] == figure.name]
-        body.append(_figure(figure, rows, of_figure, index))
-        if rows:
-            spec = _script_json(_specification(figure.chart(rows)))
-            options = _script_json(_EMBED_OPTIONS)
-            script.append(f'vegaEmbed("#plot-{index}", {spec}, {options});')
+    parts = sorted(parts, key=lambda part: not part[1])
+    counts = collections.Counter(claim["verdict"] for claim in claims)
     shown = [figure.name for figure, _ in parts]
-    if others := [claim for claim in claims if claim["figure"] not in shown]:
-        body.append("<h2>What else the paper claims</h2>" + _claims(others))
-    body.append(f"<footer>nanoplane {html.escape(simulator.version())}</footer>")
+    answers = [figure.answer(rows) for figure, rows in parts if figure.answer and rows]
     # The end of the element must not stand in a text of the code; `\x3C` there is `<`.
     bundle: str = cast("Any", vl_convert).javascript_bundle()
-    code = re.sub("<(?=/script|!--)", r"\\x3C", bundle, flags=re.IGNORECASE)
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n"
-        f"<script>{code}</script>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + f"\n<script>\n{chr(10).join(script)}\n</script>\n</body>\n</html>\n"
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("nanoplane", "page"),
+        autoescape=True,
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
     )
+    environment.filters |= {
+        "number": number,
+        "interval": interval,
+        "claimed": claimed,
+        "code": _code,
+    }
+    files = Path(__file__).parent / "page"
+    return environment.get_template("page.html").render(
+        title=title,
+        introduction=introduction,
+        answers=[answer for answer in answers if answer][:_ANSWERS],
+        claims_count=len(claims),
+        verdicts=[(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]],
+        parts=[_part(index, figure, rows, claims) for index, (figure, rows) in enumerate(parts)],
+        contents=[{"figure": figure, "rows": rows} for figure, rows in parts]
+        if len(parts) > 1
+        else [],
+        others=_kinds([claim for claim in claims if claim["figure"] not in shown]),
+        version=simulator.version(),
+        style=(files / "style.css").read_text(encoding="utf-8"),
+        script=(files / "script.js").read_text(encoding="utf-8"),
+        vega=re.sub("<(?=/script|!--)", r"\\x3C", bundle, flags=re.IGNORECASE),
+        plots=_script_json(
+            {
+                index: interactive(_specification(figure.drawn(rows)))
+                for index, (figure, rows) in enumerate(parts)
+                if rows
+            }
+        ),
+    )
+
+
+_ANSWERS = 3
+"""So many sentences begin a page, and leave room for the first plot."""
+
+
+def interactive(spec: dict[str, Any]) -> dict[str, Any]:
+    """Let the legend's names be clicked, and each panel be moved and magnified.
+
+    The wheel alone scrolls the page.
+    """
+    views = list(_views(spec))
+    picked, params = [], []
+    for index, view in enumerate(views):
+        layers = view.get("layer", [view])
+        layers[0]["name"] = name = f"view-{index}"
+        coloured = [one for one in layers if _colour(one) is not None]
+        for layer in coloured:
+            layer["encoding"].setdefault(
+                "opacity", {"condition": {"param": "pick", "value": 1}, "value": 0.07}
+            )
+        if layers[0] in coloured:
+            picked.append(name)
+        axes = {**view.get("encoding", {}), **layers[0].get("encoding", {})}
+        if axes.get("x", {}).get("type") == "quantitative":
+            params.append(
+                {
+                    "name": f"zoom_{index}",
+                    "select": {"type": "interval", "zoom": "wheel![event.ctrlKey]"},
+                    "bind": "scales",
+                    "views": [name],
+                }
+            )
+    if picked:
+        select = {"type": "point", "fields": [_COLOUR_FIELD], "toggle": "true"}
+        params.append({"name": "pick", "select": select, "bind": "legend", "views": picked})
+    return {**spec, "params": params} if params else spec
+
+
+_COLOUR_FIELD = "colour"
+"""What `plots` calls the series of a point in a plot's data."""
+
+
+def _colour(layer: dict[str, Any]) -> str | None:
+    """Return the field that colours a layer by series."""
+    field = layer.get("encoding", {}).get("color", {}).get("field")
+    return field if field == _COLOUR_FIELD else None
+
+
+def _views(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return the panels of a plot."""
+    parts = spec.get("concat") or spec.get("hconcat") or spec.get("vconcat")
+    if parts is None:
+        yield spec
+    else:
+        for part in parts:
+            yield from _views(part)
 
 
 def check_writable(path: Path) -> None:
@@ -195,29 +251,22 @@ def _script_json(data: object) -> str:
     return json.dumps(data).replace("<", "\\u003c")
 
 
-def _figure(figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]], index: int) -> str:
-    parts = [
-        f'<h2 id="{figure.name}">{html.escape(figure.title)} '
-        f"<span class=soft>{figure.name}</span></h2>",
-        f"<p>{html.escape(figure.caption)}</p>",
-    ]
-    if rows:
-        parts.append(f'<div class="plot" id="plot-{index}"></div>')
-        if not all(row.steady for row in rows):
-            parts.append(
-                "<p class=soft>Hollow points: the run had not settled when it ended, or did not "
-                "keep up with its load; more requests may change the value.</p>"
-            )
-    else:
-        parts.append(
-            "<p class=soft>Nothing of it has been run yet: "
-            f"<code>nanoplane figure {figure.name}</code> does it.</p>"
-        )
-    if claims:
-        parts.append(_claims(claims))
-    if rows:
-        header = ["what", "series", rows[0].x_unit, "value", "95 % confidence", "unit", "requests"]
-        cells = [
+def _part(
+    index: int, figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what the page shows of a figure."""
+    return {
+        "index": index,
+        "figure": figure,
+        "rows": rows,
+        "unsteady": not all(row.steady for row in rows),
+        "stated": bool(figure.stated),
+        "claims": _kinds([claim for claim in claims if claim["figure"] == figure.name]),
+        "header": [
+            *("what", "series", rows[0].x_unit if rows else ""),
+            *("value", "95 % confidence", "unit", "requests"),
+        ],
+        "numbers": [
             [
                 row.statistic,
                 row.series,
@@ -228,42 +277,21 @@ def _figure(figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]], i
                 f"{row.samples:,}" + ("" if row.steady else " (not settled)"),
             ]
             for row in rows
-        ]
-        table = _table(header, [list(map(html.escape, row)) for row in cells], numbers={2, 3, 4, 6})
-        parts.append(f"<details><summary>The numbers</summary>{table}</details>")
-    return "\n".join(parts)
+        ],
+    }
 
 
-def _verdicts(claims: Sequence[dict[str, Any]]) -> str:
-    """Say in a sentence how the paper's claims did."""
-    counts = collections.Counter(claim["verdict"] for claim in claims)
-    listed = (
-        f'<span class="{verdict.replace(" ", "-")}">{counts[verdict]} {verdict}</span>'
-        for verdict in VERDICTS
-        if counts[verdict]
-    )
-    return f"Of {len(claims)} claims: {', '.join(listed)}."
-
-
-def _contents(parts: Sequence[tuple[Figure, list[Row]]]) -> str:
-    """Make a list of the figures; what has not been run is said."""
-    entries = (
-        f'<li><a href="#{figure.name}">{html.escape(figure.title)}</a>'
-        + ("" if rows else " <span class=soft>not run</span>")
-        + "</li>"
-        for figure, rows in parts
-    )
-    return f"<nav><ul>{''.join(entries)}</ul></nav>"
-
-
-def _claims(claims: Sequence[dict[str, Any]]) -> str:
-    """Make a table of the claims that have been judged; the others are folded to one line."""
+def _kinds(claims: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort claims by their verdicts; those that have not been run are the last line."""
     run, not_run = by_verdict(list(claims))
-    parts = [_claim_table(run)] if run else []
+    kinds = []
+    for verdict in VERDICTS:
+        if of := [claim for claim in run if claim["verdict"] == verdict]:
+            kinds.append({"verdict": verdict, "line": f"{len(of)} {verdict}", "claims": of})
     if not_run:
-        summary = not_run_line(not_run)
-        parts.append(f"<details><summary>{summary}</summary>{_claim_table(not_run)}</details>")
-    return "\n".join(parts)
+        line = not_run_line(not_run)
+        kinds.append({"verdict": NOT_YET_RUN, "line": line, "claims": not_run})
+    return kinds
 
 
 def not_run_line(rows: Sequence[dict[str, Any]]) -> str:
@@ -271,53 +299,18 @@ def not_run_line(rows: Sequence[dict[str, Any]]) -> str:
     return f"{len(rows)} claim{'s' if len(rows) > 1 else ''} not yet run"
 
 
-def _claim_table(claims: Sequence[dict[str, Any]]) -> str:
-    header = ["what the paper claims", "paper", "here", "unit", "verdict", "why"]
-    cells = []
-    for claim in claims:
-        where, quote, how, rule, unit, why = (
-            html.escape(claim[name]) for name in ("where", "quote", "how", "rule", "unit", "why")
-        )
-        verdict, within = claim["verdict"], interval(claim["measured_ci95"])
-        measured_how = (
-            ""
-            if claim["figure"] is None
-            else f"<br><small>{'; '.join(filter(None, (how, rule)))}</small>"
-        )
-        cells.append(
-            [
-                f"“{quote}” <small>{where}</small>{measured_how}",
-                html.escape(claimed(claim["paper_value"])),
-                number(claim["measured"]) + (f"<br><small>{within}</small>" if within else ""),
-                unit,
-                f'<span class="{verdict.replace(" ", "-")}">{verdict}</span>',
-                re.sub("`(.+?)`", r"<code>\1</code>", why),
-            ]
-        )
-    return _table(header, cells, numbers={1, 2}, name="claims")
+def _code(text: str) -> "markupsafe.Markup":
+    """Set as code what stands between backquotes."""
+    import markupsafe
+
+    return markupsafe.Markup(re.sub("`(.+?)`", r"<code>\1</code>", html.escape(text)))
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
     """Make a table of cells that are HTML."""
-    return _table(list(map(html.escape, header)), rows, numbers=set())
-
-
-def _table(
-    header: list[str], rows: list[list[str]], numbers: set[int], name: str = "values"
-) -> str:
-    """Make a table of cells that are HTML; the columns in `numbers` are aligned to the right."""
 
     def line(tag: str, cells: list[str]) -> str:
-        return (
-            "<tr>"
-            + "".join(
-                f'<{tag} class="number">{cell}</{tag}>'
-                if index in numbers
-                else f"<{tag}>{cell}</{tag}>"
-                for index, cell in enumerate(cells)
-            )
-            + "</tr>"
-        )
+        return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"
 
-    lines = [line("th", header), *(line("td", row) for row in rows)]
-    return f'<div class="wide"><table class="{name}">' + "\n".join(lines) + "</table></div>"
+    lines = [line("th", list(map(html.escape, header))), *(line("td", row) for row in rows)]
+    return "<table>" + "\n".join(lines) + "</table>"

@@ -221,12 +221,28 @@ def test_claims_only_read_the_store(command: Command) -> None:
 
 
 def test_report(command: Command) -> None:
-    assert command("report", "-o", "report.html") == (0, "written: report.html\n", "")
-    assert "has been run yet" in Path("report.html").read_text()
     document = json.loads(command("report", "-o", "report.html", "--json")[1])
     assert document["page"] == "report.html"
     assert document["figures"] == ["hyperplane.conflicts"]  # It needs no run.
     assert len(document["claims"]) > 20
+    assert "has been run yet" in Path("report.html").read_text()
+
+
+def test_a_report_runs_what_is_missing_and_shows_quick_runs_where_there_are_no_others(
+    command: Command,
+) -> None:
+    chosen = ["--only", "task=packet-encapsulation", "--only", "notify=spin,hyperplane"]
+    arguments = ["report", "hyperplane.8", "-o", "report.html"]
+    document = json.loads(command(*arguments, "--run", "--quick", *chosen, "--json")[1])
+    assert document["figures"] == ["hyperplane.8"]
+    assert {claim["figure"] for claim in document["claims"]} == {"hyperplane.8"}
+    assert command(*arguments) == (0, "written: report.html\n", "")
+    # Two systems, four shapes of traffic, five numbers of queues.
+    assert "40 of 40 runs are those of --quick" in " ".join(Path("report.html").read_text().split())
+    only = ["--only", "shape=single-queue", "--only", "queues=1000"]
+    assert command(*arguments, *only)[0] == 0
+    assert ">1000<" in Path("report.html").read_text()
+    assert ">400<" not in Path("report.html").read_text()
 
 
 def test_every_command_has_help_with_an_example(command: Command) -> None:

@@ -842,9 +842,9 @@ def test_a_page_needs_nothing_else() -> None:
     assert page.fetched == []
     assert page.leads_to == list(figures()), "the contents"
     assert page.ids >= set(page.leads_to)
-    counted = re.search(rf"Of {len(claims())} claims: (.*)\.</p>", text)
+    counted = re.search(rf"Of {len(claims())} claims of the papers:(.*?)\.</p>", text, re.DOTALL)
     assert counted is not None
-    numbers = map(int, re.findall(r">(\d+) ", counted[1]))
+    numbers = map(int, re.findall(r">(\d+)\s", counted[1]))
     assert sum(numbers) == len(claims()), "each claim has a verdict"
     assert not re.search(r"@import|url\(", text.split("<script>")[0])
     assert text.count("vegaEmbed(") >= 2

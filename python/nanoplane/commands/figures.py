@@ -31,6 +31,14 @@ from nanoplane.outcomes import Outcome
 from nanoplane.progress import Progress
 from nanoplane.sweep import Run, look_up, sweep
 
+Only = Annotated[
+    list[str],
+    typer.Option(
+        metavar="LABEL=VALUE,…",
+        help="Run and show these points alone, as in task=crypto-forwarding.",
+    ),
+]
+
 
 def _points(listed: Iterable[Figure], quick: bool, precision: float | None) -> dict[Any, Run]:
     """Return all points of figures."""
@@ -39,33 +47,43 @@ def _points(listed: Iterable[Figure], quick: bool, precision: float | None) -> d
 
 
 def _stored(
-    listed: Iterable[Figure],
+    listed: list[Figure],
     judged: list[paper_claims.Claim],
     quick: bool,
     precision: float | None = None,
-) -> Measured:
+    or_quick: bool = False,
+) -> tuple[Measured, set[Any]]:
     """Return what the store has of figures, and of longer runs for undecided claims.
 
     Several figures may have a point, and run it for as long as each needs: any of these will do.
+    With `or_quick` a quick run takes the place of a full one that is missing; the set has these
+    points.
     """
-    runs: dict[Any, list[Run]] = {}
-    for figure in listed:
-        for point, run in figure.runs(quick, precision).items():
-            if run not in (of := runs.setdefault(point, [])):
-                of.append(run)
-    wanted = [(point, run) for point, of in runs.items() for run in of]
-    found = {point: of[0] for point, of in runs.items()}
     outcomes: dict[Any, Outcome] = {}
-    for (point, run), outcome in zip(wanted, look_up(run for _, run in wanted), strict=True):
-        if outcome is not None and point not in outcomes:
-            outcomes[point], found[point] = outcome, run
+    found: dict[Any, Run] = {}
+    rough: set[Any] = set()
+    for roughly in (False, True) if or_quick and not quick else (quick,):
+        runs: dict[Any, list[Run]] = {}
+        for figure in listed:
+            for point, run in figure.runs(roughly, precision).items():
+                if point not in outcomes and run not in (of := runs.setdefault(point, [])):
+                    of.append(run)
+        wanted = [(point, run) for point, of in runs.items() for run in of]
+        for point, of in runs.items():
+            found.setdefault(point, of[0])
+        for (point, run), outcome in zip(wanted, look_up(run for _, run in wanted), strict=True):
+            if outcome is not None and point not in outcomes:
+                outcomes[point], found[point] = outcome, run
+                if roughly and not quick:
+                    rough.add(point)
 
     def stored(longer: dict[Any, Run]) -> dict[Any, Outcome]:
         found = zip(longer, look_up(longer.values()), strict=True)
         return {point: outcome for point, outcome in found if outcome is not None}
 
     measured = Measured(outcomes, found)
-    return paper_claims.decide(judged, measured, found, paper_claims.MAX_EFFORT, stored)
+    decided = paper_claims.decide(judged, measured, found, paper_claims.MAX_EFFORT, stored)
+    return decided, rough
 
 
 def _run_figures(
@@ -105,13 +123,7 @@ def figure(
         list[str], typer.Argument(metavar="PAPER.N", help="Figures; `nanoplane list` names them.")
     ],
     quick: Quick = False,
-    only: Annotated[
-        list[str],
-        typer.Option(
-            metavar="LABEL=VALUE,…",
-            help="Run and show these points alone, as in task=crypto-forwarding.",
-        ),
-    ] = [],  # noqa: B006
+    only: Only = [],  # noqa: B006
     as_document: Json = False,
     precision: Precision = None,
     effort: Effort = 4,
@@ -135,7 +147,7 @@ def figure(
     results = _run_figures(
         listed, judged, quick, only, precision, fresh, effort, workers, scheduler
     )
-    parts = [(one, one.rows(results)) for one in listed]
+    parts = [(one, one.with_commands(one.rows(results), quick)) for one in listed]
     all_claims = [claim.row(results) for claim in judged]
     if html is not None:
         introduction = (
@@ -144,7 +156,7 @@ def figure(
         )
         report.write(html, report.page("nanoplane figures", introduction, parts, all_claims))
     if png is not None:
-        report.write(png, report.picture([one.chart(rows) for one, rows in parts]))
+        report.write(png, report.picture([one.drawn(rows) for one, rows in parts]))
     if as_document:
         documents = [
             {
@@ -246,7 +258,7 @@ def claims(
             needed, listed, quick, [], precision, False, effort, workers, scheduler
         )
     else:
-        results = _stored(needed, listed, quick, precision)
+        results, _ = _stored(needed, listed, quick, precision)
     rows = [claim.row(results) for claim in listed]
     if as_document:
         print_json(rows)
@@ -301,26 +313,64 @@ def _print_claim_table(rows: list[dict[str, Any]]) -> None:
     show(table)
 
 
-@app.command("report", epilog=example("nanoplane report --output out/report.html"))
+@app.command(
+    "report",
+    epilog=example(
+        "nanoplane report --output out/report.html",
+        "nanoplane report hyperplane.8 --run --quick --only task=raid-protection",
+    ),
+)
 def write_report(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PAPER.N", help="Figures; default: all figures and claims."),
+    ] = None,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="FILE", help="Where the page goes.")
     ] = Path("out/report.html"),
+    missing: Annotated[bool, typer.Option("--run", help="Run first what is missing.")] = False,
     quick: Quick = False,
+    only: Only = [],  # noqa: B006
+    precision: Precision = None,
+    effort: Effort = 4,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
     as_document: Json = False,
 ) -> None:
-    """Write one self-contained page of everything in the store.
+    """Write one self-contained page of what is in the store.
 
-    Its figures and numbers stand beside the papers'; nothing is run.
+    Its figures and numbers stand beside the papers'; without --run nothing is run.
     """
-    judged = paper_claims.claims()
-    results = _stored(figures().values(), judged, quick)
-    parts = [(one, one.rows(results)) for one in figures().values()]
+    every = list(figures().values())
+    listed = [find_figure(name) for name in dict.fromkeys(names)] if names else every
+    shown = [one.name for one in listed]
+    judged = [claim for claim in paper_claims.claims() if listed == every or claim.figure in shown]
+    check_outputs(output)
+    rough: set[Any] = set()
+    if missing:
+        results = _run_figures(
+            listed, judged, quick, only, precision, False, effort, workers, scheduler
+        )
+    else:
+        results, rough = _stored(listed, judged, quick, precision, or_quick=True)
+        if only:
+            wanted = chosen(listed, quick, only, precision)
+            results = Measured(
+                {point: outcome for point, outcome in results.items() if point in wanted},
+                _points(listed, quick, precision),
+            )
+    parts = [(one, one.with_commands(one.rows(results), quick)) for one in listed]
     rows = [claim.row(results) for claim in judged]
-    introduction = f"All figures that have been run, and every claim of the papers{_rough(quick)}."
+    introduction = f"What has been run, and every claim of the papers about it{_rough(quick)}."
+    if rough:
+        introduction += (
+            f" {len(rough)} of {len(results)} runs are those of --quick, since there are no "
+            "others: rough numbers."
+        )
     report.write(output, report.page("nanoplane report", introduction, parts, rows))
     if as_document:
         written = [one.name for one, of in parts if of]
         print_json({"page": str(output), "quick": quick, "figures": written, "claims": rows})
         return
     print(f"written: {output}")
+    check_kept(results.values())

@@ -13,8 +13,45 @@ from nanoplane.figures import Row
 if TYPE_CHECKING:
     import altair
 
-COLOURS = ("#D55E00", "#0A7FC2", "#009E73", "#CC79A7", "#B8860B", "#7570B3")
-"""Colours that everybody can tell apart, on white and on black."""
+COLOURS = (
+    *("#D55E00", "#0A7FC2", "#009E73", "#CC79A7", "#B8860B", "#7570B3"),
+    *("#8C564B", "#7F7F7F", "#17A2A2"),
+)
+"""Colours that everybody can tell apart, on white and on black; the first ones best."""
+_SHAPES = (
+    *("circle", "square", "diamond", "triangle-up", "cross", "triangle-down"),
+    *("triangle-right", "triangle-left", "M0,-1L0.3,-0.3L1,0L0.3,0.3L0,1L-0.3,0.3L-1,0L-0.3,-0.3Z"),
+)
+"""The points' shapes: each colour has its own, for those to whom two colours look alike."""
+_PAPER_CROSS = "M-1,-0.8L-0.8,-1L0,-0.2L0.8,-1L1,-0.8L0.2,0L1,0.8L0.8,1L0,0.2L-0.8,1L-1,0.8L-0.2,0Z"
+_POLLING, _QWAIT, _RPCVALET, _INTERRUPTS, _POLL_MODE, _NANOPU, _DRIVER, _THEORY, _OTHER = COLOURS
+SYSTEMS = {
+    "spin": _POLLING,
+    "rings": _POLLING,
+    "traditional": _POLLING,
+    "queue-per-core": _POLLING,
+    "spin-poll-mode": _POLL_MODE,
+    "first-level": _POLL_MODE,
+    "queue-per-backend": _POLL_MODE,
+    "spin-mlx5": _DRIVER,
+    "hyperplane": _QWAIT,
+    "qwait": _QWAIT,
+    "software-ready-set": _INTERRUPTS,
+    "software-bitmap": _OTHER,
+    "rpcvalet": _RPCVALET,
+    "one-queue": _RPCVALET,
+    "user-interrupt": _INTERRUPTS,
+    "interrupts": _INTERRUPTS,
+    "software": _INTERRUPTS,
+    "nanopu": _NANOPU,
+    "fast-path": _NANOPU,
+    "optimal": _NANOPU,
+    "naive": _OTHER,
+    "software-by-turns": _OTHER,
+    "wrs": _OTHER,
+    "theory": _THEORY,
+}
+"""The colour of each system, the same in every figure, by its name in labels."""
 DASHES = ([1, 0], [6, 4], [2, 2], [8, 3, 2, 3])
 SYSTEM_DASHES = ([5, 3], [2, 2], [1, 0])
 """For baselines first and the proposal last: the proposal is the solid line."""
@@ -38,10 +75,28 @@ class Series:
         """Make a series of a label of the rows; `texts` has its values and what is shown."""
         return cls(title, lambda row: texts[row.labels[name]], list(texts.values()), styles)
 
+    @classmethod
+    def systems(cls, title: str, name: str, texts: Mapping[str, str]) -> Any:
+        """Make a series of systems, in the colours that these have in every figure.
+
+        `rings-on-chip` has the colour of `rings`. What the table does not know gets a colour that
+        is left.
+        """
+        known = {one: SYSTEMS.get(one, SYSTEMS.get(one.split("-")[0])) for one in texts}
+        left = iter([colour for colour in COLOURS if colour not in known.values()] or COLOURS)
+        styles = [known[one] or next(left) for one in texts]
+        return cls.label(title, name, texts, styles)
+
     def scale(self, shown: Sequence[str]) -> dict[str, Any]:
         """Return the scale of the values that are shown, each with its own style."""
         kept = [pair for pair in zip(self.values, self.styles, strict=False) if pair[0] in shown]
         return {"domain": [value for value, _ in kept], "range": [style for _, style in kept]}
+
+    def shapes(self, shown: Sequence[str]) -> dict[str, Any]:
+        """Return the scale of the points' shapes, where the styles are colours."""
+        scale = self.scale(shown)
+        shapes = dict(zip(COLOURS, _SHAPES, strict=True))
+        return {"domain": scale["domain"], "range": [shapes[one] for one in scale["range"]]}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +110,8 @@ class Axis:
 
 def queues(values: Sequence[int]) -> Axis:
     """Return the axis of the number of queues."""
-    scale = {"type": "log", "domain": [min(values), max(values)]}
+    # Wide enough for the first and the last point.
+    scale = {"type": "log", "domain": [0.85 * min(values), 1.18 * max(values)], "nice": False}
     return Axis("number of queues", scale, {"values": list(values), "format": "d"})
 
 
@@ -122,23 +178,31 @@ def _panel(
             "settled": row.steady,
             "colour": colour.of(row),
             "dash": dash.of(row),
+            "command": row.command,
         }
         for row in rows
+        if not row.paper
         for low, high in [_drawn_interval(row, y)]
     ]
-    colours = colour.scale([colour.of(row) for row in all_rows])
-    dashes = dash.scale([dash.of(row) for row in all_rows])
+    measured = [row for row in all_rows if not row.paper]
+    colours = colour.scale([colour.of(row) for row in measured])
+    shapes = colour.shapes([colour.of(row) for row in measured])
+    dashes = dash.scale([dash.of(row) for row in measured])
     base = altair.Chart(altair.InlineData(values=values)).encode(
         x=altair.X("x:Q", title=x.title, scale=x.scale, axis=x.axis),
         color=altair.Color("colour:N", title=colour.title, scale=colours),
     )
     vertical = altair.Y("y:Q", title=y.title, scale=y.scale, axis=y.axis)
     lines = base.mark_line().encode(
-        y=vertical, strokeDash=altair.StrokeDash("dash:N", title=dash.title, scale=dashes)
+        y=vertical,
+        strokeDash=altair.StrokeDash(
+            "dash:N", title=dash.title, scale=dashes, legend=altair.Legend(symbolSize=900)
+        ),
     )
-    points = base.mark_point(size=45, opacity=1).encode(
+    points = base.mark_point(size=45).encode(
         y=vertical,
         fill=altair.Fill("colour:N", title=colour.title, scale=colours),
+        shape=altair.Shape("colour:N", title=colour.title, scale=shapes),
         fillOpacity=altair.condition("datum.settled", altair.value(1), altair.value(0)),
         tooltip=[
             altair.Tooltip("colour:N", title=colour.title),
@@ -148,12 +212,45 @@ def _panel(
             altair.Tooltip("interval:N", title="95 % confidence"),
             altair.Tooltip("samples:Q", format=","),
             altair.Tooltip("settled:N"),
+            *_command(rows),
         ],
     )
     intervals = base.mark_rule(strokeWidth=1.5).encode(
         y=altair.Y("low:Q", title=y.title, scale=y.scale, axis=y.axis), y2="high:Q"
     )
-    return altair.layer(lines, intervals, points)
+    layers: list[Any] = [lines, intervals, points]
+    if stated := [row for row in rows if row.paper]:
+        layers.append(_stated(stated, x, y, vertical))
+    return altair.layer(*layers)
+
+
+def _stated(rows: Sequence[Row], x: Axis, y: Axis, vertical: Any) -> Any:
+    """Draw what the paper states, which is no series: a large cross in the colour of text."""
+    import altair
+
+    values = [{"x": row.x, "y": row.y, "series": row.series, "paper": row.paper} for row in rows]
+    return (
+        altair.Chart(altair.InlineData(values=values))
+        .mark_point(size=220, shape=_PAPER_CROSS, strokeWidth=1.5, filled=True, color="#808080")
+        .encode(
+            x=altair.X("x:Q", title=x.title, scale=x.scale, axis=x.axis),
+            y=vertical,
+            tooltip=[
+                altair.Tooltip("series:N", title="the paper"),
+                altair.Tooltip("x:Q", title=x.title),
+                altair.Tooltip("y:Q", title=y.title, format=".4~g"),
+                altair.Tooltip("paper:N", title="says"),
+            ],
+        )
+    )
+
+
+def _command(rows: Sequence[Row]) -> "list[altair.Tooltip]":
+    """Return the tooltip's line with the command that made a point, where it is known."""
+    import altair
+
+    known = any(row.command for row in rows)
+    return [altair.Tooltip("command:N", title="made by")] if known else []
 
 
 def bars(
@@ -173,7 +270,13 @@ def bars(
     drawn: list[Any] = []
     for one in titles:
         values = [
-            {"group": group(row), "y": row.y, "colour": colour.of(row), "samples": row.samples}
+            {
+                "group": group(row),
+                "y": row.y,
+                "colour": colour.of(row),
+                "samples": row.samples,
+                "command": row.command,
+            }
             for row in rows
             if title(row) == one
         ]
@@ -194,6 +297,7 @@ def bars(
                     altair.Tooltip("colour:N", title=colour.title),
                     altair.Tooltip("y:Q", title=y.title, format=".4~g"),
                     altair.Tooltip("samples:Q", format=","),
+                    *_command(rows),
                 ],
             ).properties(width=370, height=240, title=one)
         )

@@ -327,7 +327,6 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-_COLOURS = (*plots.COLOURS, "#8C564B", "#7F7F7F")
 _DASHES = ([6, 4], [6, 4], [2, 2], [2, 2], [8, 3, 2, 3], [1, 0], [4, 2], [4, 2])
 
 
@@ -343,7 +342,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
             lambda row: row.statistic,
             x=plots.linear(MRPS),
             y=plots.logarithmic(title),
-            colour=plots.Series.label("interface", "system", names, _COLOURS),
+            colour=plots.Series.systems("interface", "system", names),
             dash=plots.Series.label("interface", "system", names, _DASHES),
         )
 

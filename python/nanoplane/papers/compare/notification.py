@@ -185,7 +185,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda _: "the store in the manner of HERD",
         x=plots.linear("million requests a second"),
         y=plots.logarithmic("p99 latency, microseconds"),
-        colour=plots.Series.label("how cores learn of requests", "system", names, plots.COLOURS),
+        colour=plots.Series.systems("how cores learn of requests", "system", names),
         dash=plots.Series.label(
             "how cores learn of requests",
             "system",

@@ -57,6 +57,10 @@ MODES = {
     ("user-interrupt", REGULAR): SYSTEMS["user-interrupt"],
 }
 """A data plane and its mode, and how it is called."""
+MODE_COLOURS = [
+    plots.SYSTEMS[notify] if power == REGULAR else plots.SYSTEMS["nanopu"]
+    for notify, power in MODES
+]
 
 POLLS = (
     "a poll of an empty queue takes 10 ns with 1000 queues here, with a driver of rings in memory, "

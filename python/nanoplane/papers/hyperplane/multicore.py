@@ -15,7 +15,6 @@ from nanoplane.papers.hyperplane.cases import (
     OPTIONAL,
     POLLS,
     SHAPES,
-    SYSTEM_DASHES,
     SYSTEMS,
     Case,
     organisation,
@@ -174,10 +173,10 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda row: SHAPES[row.labels["shape"]],
         x=plots.linear("load, % of HyperPlane's scale-out peak"),
         y=plots.logarithmic("p99 latency, microseconds"),
-        colour=plots.Series(
-            "organisation", lambda row: row.labels["organisation"], organisations, plots.COLOURS
+        colour=plots.Series.systems("data plane", "notify", SYSTEMS),
+        dash=plots.Series(
+            "organisation", lambda row: row.labels["organisation"], organisations, plots.DASHES
         ),
-        dash=plots.Series.label("data plane", "notify", SYSTEMS, SYSTEM_DASHES),
         columns=2,
     )
 

@@ -93,7 +93,7 @@ def chart(shown: list[Row]) -> "altair.TopLevelMixin":
 
     ratios = [10 ** (exponent / 10) for exponent in range(-30, 1)]
     curve = values([{"x": ratio, "y": predicted(ratio)} for ratio in ratios])
-    notify = plots.Series.label("data plane", "notify", PEAK_SYSTEMS, (*plots.COLOURS, "#666666"))
+    notify = plots.Series.systems("data plane", "notify", PEAK_SYSTEMS)
     here = values(
         [
             {

@@ -69,7 +69,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda row: SHAPES[row.labels["shape"]],
         group=lambda row: TASKS[row.labels["task"]],
         y=plots.linear("part of the hardware's throughput"),
-        colour=plots.Series.label("ready set", "notify", SOFTWARE, plots.COLOURS),
+        colour=plots.Series.systems("ready set", "notify", SOFTWARE),
     )
 
 

@@ -143,7 +143,7 @@ def _rows(results: Results) -> list[Row]:
 
 
 def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
-    system = plots.Series.label("data plane", "system", SYSTEMS, plots.COLOURS)
+    system = plots.Series.systems("data plane", "system", SYSTEMS)
     return plots.panels(
         sorted(rows, key=lambda row: float(row.labels["imbalance"])),
         lambda row: _TITLES[float(row.labels["imbalance"])],

@@ -12,6 +12,7 @@ from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane import multicore
 from nanoplane.papers.hyperplane.cases import (
+    MODE_COLOURS,
     MODES,
     OPTIONAL,
     POWER_OPTIMISED,
@@ -179,7 +180,7 @@ def _ipc_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda _: "The co-runner on the other hardware thread",
         x=plots.linear("load, % of the peak beside the co-runner"),
         y=plots.linear("instructions a cycle"),
-        colour=plots.Series.label("data plane", "notify", SYSTEMS, plots.COLOURS),
+        colour=plots.Series.systems("data plane", "notify", SYSTEMS),
         dash=plots.Series.label("data plane", "notify", SYSTEMS, SYSTEM_DASHES),
     )
     chart: altair.VConcatChart = altair.vconcat(own, co_runner).resolve_scale(
@@ -191,10 +192,10 @@ def _ipc_chart(rows: list[Row]) -> "altair.TopLevelMixin":
 def _own_ipc_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return plots.panels(
         rows,
-        lambda row: f"{SYSTEMS[row.labels['notify']]}, {row.labels['queues']} queues",
+        lambda row: f"{row.labels['queues']} queues",
         x=plots.linear("load, % of the peak"),
         y=plots.linear("instructions a cycle"),
-        colour=plots.Series.label("data plane", "notify", SYSTEMS, plots.COLOURS),
+        colour=plots.Series.systems("data plane", "notify", SYSTEMS),
         dash=plots.Series(
             "instructions",
             lambda row: row.statistic.split()[0],
@@ -301,7 +302,7 @@ def _power_rows(results: Results) -> list[Row]:
 def _power_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     import altair
 
-    mode = plots.Series("data plane", _mode, list(MODES.values()), plots.COLOURS)
+    mode = plots.Series("data plane", _mode, list(MODES.values()), MODE_COLOURS)
     dashes = plots.Series("data plane", _mode, list(MODES.values()), _MODE_DASHES)
     charts: list[Any] = []
     if watts := [row for row in rows if row.y_unit == "watts"]:

@@ -273,7 +273,7 @@ def _mica_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda row: {"read": "READ", "write": "WRITE"}[row.labels["kind"]],
         x=plots.linear("million requests a second"),
         y=plots.logarithmic("p99 in us"),
-        colour=plots.Series.label("system", "system", MICA, plots.COLOURS),
+        colour=plots.Series.systems("system", "system", MICA),
         dash=plots.Series.label("system", "system", MICA, plots.SYSTEM_DASHES),
         columns=2,
     )
@@ -308,7 +308,7 @@ def _set_algebra_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda _: "set intersection",
         x=plots.linear("million requests a second"),
         y=plots.logarithmic("p99 in us"),
-        colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
+        colour=plots.Series.systems("system", "system", SYSTEMS),
         dash=plots.Series.label("cores", "cores", cores, plots.DASHES),
     )
 

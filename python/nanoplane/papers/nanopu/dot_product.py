@@ -153,7 +153,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda _: "one core",
         x=plots.logarithmic("bytes of a message"),
         y=plots.linear("times the traditional throughput"),
-        colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
+        colour=plots.Series.systems("system", "system", SYSTEMS),
         dash=plots.Series.label("system", "system", SYSTEMS, plots.DASHES),
     )
 

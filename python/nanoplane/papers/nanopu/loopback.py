@@ -199,7 +199,7 @@ def _part_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda _: f"a message of {SHORTEST} bytes",
         group=lambda row: row.series,
         y=plots.linear("ns"),
-        colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
+        colour=plots.Series.systems("system", "system", SYSTEMS),
     )
 
 
@@ -252,7 +252,7 @@ def _chart(title: str) -> Any:
             lambda _: "one core",
             x=plots.logarithmic("bytes of a message"),
             y=plots.linear(title),
-            colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
+            colour=plots.Series.systems("system", "system", SYSTEMS),
             dash=plots.Series.label("system", "system", SYSTEMS, plots.DASHES),
         )
 

@@ -397,7 +397,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda row: NAMES[row.labels["distribution"]],
         x=plots.linear("million requests a second"),
         y=plots.logarithmic(f"p99 latency, {units}"),
-        colour=plots.Series.label("dispatch", "mode", modes, plots.COLOURS),
+        colour=plots.Series.systems("dispatch", "mode", modes),
         dash=plots.Series.label("dispatch", "mode", modes, [*plots.DASHES, [10, 2], [4, 2]]),
         columns=2,
     )

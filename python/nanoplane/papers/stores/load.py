@@ -178,7 +178,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         lambda row: f"{STORES[row.labels['store']]}, {row.labels['cores']} cores",
         x=plots.linear("Mrps offered"),
         y=plots.logarithmic("latency, ns"),
-        colour=plots.Series.label("harts learn of work by", "notify", NOTIFY, plots.COLOURS),
+        colour=plots.Series.systems("harts learn of work by", "notify", NOTIFY),
         dash=plots.Series(
             "latency",
             lambda row: statistics[row.statistic],
