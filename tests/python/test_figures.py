@@ -1,6 +1,5 @@
 import dataclasses
 import functools
-import html
 import itertools
 import json
 import math
@@ -10,6 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import markupsafe
 import pytest
 import vl_convert
 
@@ -847,13 +847,12 @@ def test_a_page_needs_nothing_else() -> None:
     numbers = map(int, re.findall(r">(\d+)\s", counted[1]))
     assert sum(numbers) == len(claims()), "each claim has a verdict"
     assert not re.search(r"@import|url\(", text.split("<script>")[0])
-    assert text.count("vegaEmbed(") >= 2
     assert text.count("</script>") == 2
     # Vega's code is as it came: escaping must not change its regular expressions.
     bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]
     assert bundle in text
     for claim in claims():
-        assert text.count(html.escape(claim.quote)) >= 1
+        assert str(markupsafe.escape(claim.quote)) in text
 
 
 def test_a_page_of_nothing_says_how_to_make_it() -> None:
