@@ -1,5 +1,6 @@
 """Static Linux programs on a simulated server, compiled with the C library that Zig carries."""
 
+import fcntl
 import json
 import os
 import re
@@ -9,10 +10,11 @@ import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -692,14 +694,23 @@ def start(path: Path) -> subprocess.Popen[bytes]:
     )
 
 
+def unread(pipe: IO[bytes]) -> int:
+    """Return how many bytes in a pipe nobody has read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 def test_ctrl_c_while_the_program_waits_for_input(program: Program) -> None:
     with start(program("arguments")) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(b"x" * 99)
         process.stdin.flush()
-        # The program waits for more of the line: Ctrl-C finds it in a call of the host.
-        time.sleep(3)
+        # Once it has taken these, the program waits for more of the line: Ctrl-C finds it in a call
+        # of the host.
+        end = time.monotonic() + 60
+        while unread(process.stdin) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not unread(process.stdin)
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
         assert process.returncode == 130
