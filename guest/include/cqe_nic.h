@@ -31,6 +31,7 @@
 #define CQE_NIC_QUEUE_COMPLETIONS_RECORD 0x20
 #define CQE_NIC_QUEUE_COMPLETION_ENTRIES 0x28
 #define CQE_NIC_QUEUE_ENTRIES 0x30
+#define CQE_NIC_QUEUE_COMPRESSION 0x38 /* of a receive queue, before it begins */
 
 enum {
   CQE_NIC_INDIRECTION_ENTRIES = 512,
@@ -39,6 +40,7 @@ enum {
   CQE_RECEIVED = 0x2,      /**< of a frame that has come, */
   CQE_SEND_ERROR = 0xd,    /**< of a work request that failed, */
   CQE_RECEIVE_ERROR = 0xe, /**< or of a buffer that could not be used. */
+  CQE_COMPRESSED = 0x0c,   /**< In a completion's owner byte: it is the title of several. */
   WQE_SEND = 0x0a,         /**< A work request for one frame, */
   WQE_SEND_PACKETS = 0x29, /**< or for one with each segment. */
   WQE_COMPLETES = 0x08,    /**< It is to be completed. */
@@ -83,6 +85,12 @@ struct cqe {
   uint16_t counter; /**< Which work request. */
   uint8_t signature;
   uint8_t owner; /**< What it is, times 16; bit 0 is the parity of the passes over the queue. */
+};
+
+/** One of the completions that a title stands for; eight are behind it. */
+struct mini_cqe {
+  uint32_t hash;
+  uint32_t byte_count;
 };
 
 _Static_assert(sizeof(struct wqe_header) == 32 && sizeof(struct wqe_block) == WQE_BLOCK_BYTES, "");

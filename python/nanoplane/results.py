@@ -1321,6 +1321,8 @@ class CqeNicStatistics(TypedDict):
     """Reads of work requests to receive."""
     completions: int
     """Completions written."""
+    compressed_completions: int
+    """Completions that a title stands for, among those."""
     doorbells: int
     """Doorbells of send queues."""
     dropped_overrun: int

@@ -391,6 +391,13 @@ impl Express {
         behind: (u64, Vec<u8>),
         doorbell: u64,
     ) {
+        let group = self.begin_group();
+        self.add_to_group(context, group, (address, content));
+        self.end_group(context, group, token, behind, doorbell);
+    }
+
+    /// Begins a group of writes that something is to be behind: its number.
+    pub fn begin_group(&mut self) -> u64 {
         let free = self.groups.iter().position(|group| !group.is_used);
         let group = free.unwrap_or(self.groups.len());
         if group == self.groups.len() {
@@ -399,13 +406,20 @@ impl Express {
         self.groups[group] = Group {
             is_used: true,
             number: self.begun,
-            missing: content.len() as u64,
-            behind: None,
-            doorbell,
-            token,
+            ..Group::default()
         };
         self.begun += 1;
-        let group = group as u64;
+        group as u64
+    }
+
+    /// Writes `content` at `address`, as a part of a group.
+    pub fn add_to_group(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        group: u64,
+        (address, content): (u64, &[u8]),
+    ) {
+        self.groups[group as usize].missing += content.len() as u64;
         for piece in self.parts(address, content.len()) {
             let write = Up::Write {
                 group,
@@ -414,7 +428,19 @@ impl Express {
             };
             self.send_up(context, write);
         }
-        let (address, data) = behind;
+    }
+
+    /// Ends a group: what [`Express::write`] writes behind it, and its token.
+    pub fn end_group(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        group: u64,
+        token: u64,
+        (address, data): (u64, Vec<u8>),
+        doorbell: u64,
+    ) {
+        self.groups[group as usize].doorbell = doorbell;
+        self.groups[group as usize].token = token;
         let behind = Up::Behind {
             group,
             address,

@@ -65,7 +65,8 @@ struct rx_queue {
   uint8_t memory_regions[240 - 38];
   struct wqe_segment *wqes; /**< At 240. */
   volatile struct cqe *cqes;
-  uint64_t compressed[2];
+  uint64_t compressed_taken; /**< Packets of the title's that were taken, if some are left. */
+  uint64_t compressed;
   struct mbuf **elts; /**< At 272: the buffer of each work request, and four times `fake`. */
   struct mempool *pool;
   uint64_t packets, errors, no_mbuf; /**< Counted. */
@@ -117,9 +118,11 @@ static struct eth_dev eth_devices[MAX_ETHPORTS];
 
 /** Device arguments, set before queues are. `rx_vec_en` chooses the receive function that takes
  * four completions at a time, as the argument of this name does in DPDK, where it is 1 by default.
- */
+ * With `rxq_cqe_comp_en`, another one of DPDK's, the interface compresses completions, and that
+ * function takes these, too. */
 static struct eth_devargs {
   int rx_vec_en;
+  int rxq_cqe_comp_en;
 } eth_devargs;
 
 static inline uint32_t log_of(uint32_t entries) { return (uint32_t)__builtin_ctz(entries); }
@@ -202,6 +205,7 @@ static uint16_t rx_burst(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t n
   return count;
 }
 
+#include <poll_mode/rx_comp.h>
 #include <poll_mode/rx_vec.h>
 
 /** A receive queue of `nb_desc` buffers, a power of two of RX_REARM_THRESH or more. Returns 0, or
@@ -236,7 +240,8 @@ static inline int eth_rx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_
   }
   *rxq->rq_db = be32(rxq->rq_ci);
   eth_devices[port].rx_queues[queue] = rxq;
-  eth_devices[port].rx_pkt_burst = eth_devargs.rx_vec_en ? rx_burst_vec : rx_burst;
+  rx_pkt_burst_t vector = eth_devargs.rxq_cqe_comp_en ? rx_burst_comp : rx_burst_vec;
+  eth_devices[port].rx_pkt_burst = eth_devargs.rx_vec_en ? vector : rx_burst;
   return 0;
 }
 
@@ -294,6 +299,9 @@ static inline void eth_dev_start(uint16_t port) {
   }
   for (uint32_t queue = 0; queue < dev->nb_rx_queues; queue++) {
     struct rx_queue *rxq = dev->rx_queues[queue];
+    if (eth_devargs.rx_vec_en && eth_devargs.rxq_cqe_comp_en)
+      reg_write64(CQE_NIC_PAGE(port * pairs + queue) + CQE_NIC_RECEIVE + CQE_NIC_QUEUE_COMPRESSION,
+                  1);
     queue_start(CQE_NIC_PAGE(port * pairs + queue) + CQE_NIC_RECEIVE, rxq->wqes, rxq->rq_db,
                 rxq->cqes, rxq->cq_db, rxq->mask + 1);
   }

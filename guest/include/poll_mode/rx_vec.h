@@ -4,7 +4,8 @@
  *
  * It works on four packets at a time. An empty poll, too, reads the four next completions and the
  * four next buffers' pointers and fills in the four buffers; only then it looks which of the
- * completions are valid. Compressed completions, flow marks and timestamps are left out.
+ * completions are valid. Compressed completions end a burst (rx_comp.h takes them); flow
+ * marks and timestamps are left out.
  */
 #ifndef POLL_MODE_RX_VEC_H
 #define POLL_MODE_RX_VEC_H

@@ -4,9 +4,10 @@
  * queue of its own.
  *
  * Parameters: `queues` (receive queues, 1), `cores` (1), `burst` (32), `descriptors` (of each
- * queue, 512), `rx_vec_en` (1: receive by four completions at a time, 0), `polls` (exit after so
- * many polls of each core and print how long they took; 0: never), and those of windows
- * (poll_mode/window.h), which the first core measures.
+ * queue, 512), `rx_vec_en` (1: receive by four completions at a time, 0), `rxq_cqe_comp_en` (1: and
+ * have completions compressed, 0), `polls` (exit after so many polls of each core and print how
+ * long they took; 0: never), and those of windows (poll_mode/window.h), which the first core
+ * measures.
  */
 #include <io.h>
 #include <poll_mode/port.h>
@@ -26,6 +27,7 @@ void prepare(void) {
   cores = (unsigned)io_parameter("cores", 1);
   burst = (unsigned)io_parameter("burst", 32);
   eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
+  eth_devargs.rxq_cqe_comp_en = io_parameter("rxq_cqe_comp_en", 0) != 0;
   polls = (uint64_t)io_parameter("polls", 0);
   is_measured = window_prepare(&window);
   uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);

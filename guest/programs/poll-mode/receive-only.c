@@ -3,7 +3,8 @@
  * of the text of spin-polling data planes in its Figure 11.
  *
  * Parameters: `packets` (how many are measured, 20000), `warmup` (how many come before, 2000),
- * `burst` (32), `descriptors` (512).
+ * `burst` (32), `descriptors` (512), `rx_vec_en` (1: receive by four completions at a time, 0),
+ * `rxq_cqe_comp_en` (1: and have completions compressed, 0).
  */
 #include <io.h>
 #include <poll_mode/port.h>
@@ -20,6 +21,7 @@ void prepare(void) {
   warmup = (uint64_t)io_parameter("warmup", 2000);
   burst = (unsigned)io_parameter("burst", 32);
   eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
+  eth_devargs.rxq_cqe_comp_en = io_parameter("rxq_cqe_comp_en", 0) != 0;
   uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);
   if (burst < 1 || burst > MAX_BURST)
     fail("burst must be 1 to %d.", MAX_BURST);

@@ -25,6 +25,11 @@ pub mod completion {
     pub const RECEIVE_ERROR: u8 = 0xe;
 }
 
+/// Bits 2 and 3 of a completion's last byte, its format: a title of compressed completions.
+const COMPRESSED: u8 = 0x0c;
+/// Bytes of one of the completions that a title stands for.
+pub const MINI_BYTES: usize = 8;
+
 /// Why a work request failed: the syndrome of its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
@@ -42,6 +47,8 @@ const INLINE: u32 = 1 << 31;
 const COMPLETES: u8 = 0x08;
 /// Where the Ethernet segment has the length of the headers behind it.
 const INLINE_HEADER_AT: usize = SEGMENT_BYTES + 12;
+/// Where a completion has its byte count.
+const BYTE_COUNT_AT: usize = 44;
 /// Bytes of these headers that are inside the Ethernet segment.
 const HEADER_INSIDE: usize = 2;
 
@@ -209,7 +216,7 @@ impl Completion {
         let mut bytes = vec![0; BLOCK_BYTES];
         bytes[2..4].copy_from_slice(&self.buffer.to_be_bytes());
         bytes[12..16].copy_from_slice(&self.hash.to_be_bytes());
-        bytes[44..48].copy_from_slice(&self.byte_count.to_be_bytes());
+        bytes[BYTE_COUNT_AT..BYTE_COUNT_AT + 4].copy_from_slice(&self.byte_count.to_be_bytes());
         match self.syndrome {
             None => bytes[48..56].copy_from_slice(&self.timestamp.to_be_bytes()),
             Some(syndrome) => bytes[55] = syndrome as u8,
@@ -219,6 +226,18 @@ impl Completion {
         bytes[63] = self.kind << 4;
         bytes
     }
+}
+
+/// Makes a completion the title of so many.
+pub fn compressed(title: &mut [u8], minis: u32) {
+    title[BYTE_COUNT_AT..BYTE_COUNT_AT + 4].copy_from_slice(&minis.to_be_bytes());
+    title[BLOCK_BYTES - 1] |= COMPRESSED;
+}
+
+/// What an array has of a completion: hash and byte count.
+pub fn mini(completion: &Completion) -> impl Iterator<Item = u8> + use<> {
+    let words = [completion.hash, completion.byte_count];
+    words.into_iter().flat_map(u32::to_be_bytes)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 //! | page + 0x18, 0x58 | `COMPLETIONS` | write: where the completion queue is, a multiple of 64 |
 //! | page + 0x20, 0x60 | `COMPLETIONS_RECORD` | write: where its doorbell record is, a multiple of 4 |
 //! | page + 0x28, 0x68 | `COMPLETION_ENTRIES` | write: its completions, a power of two from 4 to 32768 |
+//! | page + 0x38 | `COMPRESSION` | write: whether the completions of the receive queue are compressed, 0 or 1; not with `STRIDES` |
 //! | page + 0x30, 0x70 | `ENTRIES` | write: buffers of the receive queue, blocks of the send queue, a power of two from 4 to 32768; the queue begins |
 //! | page + 0x800 | `DOORBELL` | write: the first eight bytes of the last work request to send |
 //! | page + 0x900 to 0x9ff | `BLUE_FLAME` | write: the last work request to send, whole blocks in order; stores to a block are combined into one write |
@@ -29,7 +30,9 @@
 //! - `receive.rs`: from the port to memory.
 //! - `send.rs`: from memory to the port.
 //! - `queue.rs`: completions.
+//! - `compression.rs`: compressed ones.
 
+mod compression;
 mod format;
 mod queue;
 mod receive;
@@ -101,7 +104,7 @@ mod purpose {
     pub const FRAME: u64 = 4 << 56;
     /// The doorbell record of completions has been read: twice the queue, and 1 if it sends.
     pub const COMPLETIONS_RECORD: u64 = 5 << 56;
-    /// A frame is in memory, and its completion.
+    /// A frame is in memory, and its completion: so many, or 0 for one.
     pub const DELIVERED: u64 = 6 << 56;
     /// Another completion is in memory.
     pub const COMPLETED: u64 = 7 << 56;
@@ -109,6 +112,8 @@ mod purpose {
     pub const LEFT: u64 = 8 << 56;
     /// The oldest frame in the receive pipeline has passed it.
     pub const PROCESSED: u64 = 9 << 56;
+    /// A session of compressed completions has waited for long enough.
+    pub const SESSION: u64 = 10 << 56;
     pub const INDEX: u64 = !(0xff << 56);
 }
 
@@ -123,6 +128,9 @@ pub struct CqeNicStatistics {
     /// Completions written.
     #[state(count)]
     pub completions: u64,
+    /// Completions that a title stands for, among those.
+    #[state(count)]
+    pub compressed_completions: u64,
     /// Doorbells of send queues.
     #[state(count)]
     pub doorbells: u64,
@@ -293,7 +301,7 @@ impl CqeNic {
             return self.ring(context, queue, value.to_le_bytes());
         }
         let is_send = place >= register::SEND;
-        if place > register::SEND + queue_register::ENTRIES {
+        if place > register::SEND + queue_register::COMPRESSION {
             return Err(none());
         }
         let half = place % register::SEND;
@@ -311,6 +319,7 @@ impl CqeNic {
         match half {
             queue_register::RING => setup.ring = value,
             queue_register::STRIDES if !is_send => setup.strides = value,
+            queue_register::COMPRESSION if !is_send => setup.compresses = value != 0,
             queue_register::RECORD => setup.record = value,
             queue_register::COMPLETIONS => setup.completions = value,
             queue_register::COMPLETIONS_RECORD => setup.completions_record = value,
@@ -555,6 +564,12 @@ fn check(context: &AgentContext<'_>, setup: &Setup, is_send: bool) -> Result<(),
             ));
         }
     }
+    if setup.strides != 0 && setup.compresses {
+        return Err(
+            "was to have compressed completions of buffers with strides, which are not modelled"
+                .to_string(),
+        );
+    }
     let (strides, stride_bytes) = (setup.strides & 0xff, setup.strides >> 8);
     if setup.strides != 0 && (!(1..=16).contains(&strides) || !(6..=13).contains(&stride_bytes)) {
         return Err(format!(
@@ -596,8 +611,11 @@ impl Agent for CqeNic {
         access: MemoryAccess,
         data: LineData,
     ) {
-        if let Some(purpose::DELIVERED) = self.express.access_done(context, token, access, &data) {
-            self.statistics.frames.frames_delivered += 1;
+        let Some(done) = self.express.access_done(context, token, access, &data) else {
+            return;
+        };
+        if done & !purpose::INDEX == purpose::DELIVERED {
+            self.statistics.frames.frames_delivered += (done & purpose::INDEX).max(1);
         }
     }
 
@@ -632,6 +650,7 @@ impl Agent for CqeNic {
                 self.read_frames(context);
             }
             purpose::PROCESSED => self.frame_processed(context),
+            purpose::SESSION => self.session_timeout(context, index),
             _ => {}
         }
     }

@@ -14,6 +14,7 @@ pub mod register {
         COMPLETIONS_RECORD = 0x20;
         COMPLETION_ENTRIES = 0x28;
         ENTRIES = 0x30;
+        COMPRESSION = 0x38;
     }
 }
 
@@ -30,6 +31,8 @@ pub struct Setup {
     /// The doorbell record of the completions' consumer.
     pub completions_record: u64,
     pub completion_entries: u32,
+    /// Of a receive queue: whether its completions are compressed.
+    pub compresses: bool,
     /// 0: the queue has not begun.
     pub entries: u32,
 }

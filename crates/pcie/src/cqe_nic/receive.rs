@@ -7,6 +7,7 @@
 //! ahead. When that the real one does is not published. Frames that wait when a record says that
 //! there is no buffer are dropped.
 
+use super::compression::Session;
 use super::format::{Completion, SEGMENT_BYTES, Segment, Syndrome, completion};
 use super::queue::{Completing, Completions, Setup};
 use super::{CQE_NIC_INDIRECTION_ENTRIES, CqeNic, purpose, queue};
@@ -35,6 +36,7 @@ pub(super) struct ReceiveQueue {
     is_reading_record: bool,
     /// Strides of the first buffer that are used.
     strides_used: u32,
+    pub session: Session,
     /// Frames that wait for a buffer, with their hashes.
     pub input: VecDeque<(u32, Vec<u8>)>,
 }
@@ -236,6 +238,11 @@ impl CqeNic {
                 });
             }
             completing.completion = completion.to_bytes();
+            if self.receive[number].setup.compresses && syndrome.is_none() {
+                self.compress(context, number, completing, completion);
+                continue;
+            }
+            self.end_session(context, number);
             self.complete(context, 2 * number, completing);
         }
         self.read_buffers(context, number);
