@@ -599,6 +599,19 @@ def branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [schema]
 
 
+def _over_default(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a table over what the table around it has as its default.
+
+    That can differ from the defaults of its own fields: PCI Express has eight lanes, and that of
+    `cqe_nic` 16.
+    """
+    default = schema.get("default")
+    is_one_table = len(branches(schema)) == 1 and "properties" in branches(schema)[0]
+    if not (is_one_table and isinstance(value, dict) and isinstance(default, dict)):
+        return value
+    return default | value
+
+
 def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return `value` with every default of the schema put in and numbers as the schema has them."""
     ones = branches(schema)
@@ -625,7 +638,7 @@ def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
         filled = {}
         for name, of in branch["properties"].items():
             if name in value:
-                filled[name] = _with_defaults(value[name], of)
+                filled[name] = _with_defaults(_over_default(value[name], of), of)
             elif "default" in of:
                 filled[name] = _with_defaults(copy.deepcopy(of["default"]), of)
             elif "properties" in of:

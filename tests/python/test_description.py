@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from nanoplane import simulator
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError
+from nanoplane.papers.spin_to_win import machine
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -518,3 +519,12 @@ def test_a_table_that_can_be_one_of_several() -> None:
 def test_a_path_that_is_too_long_names_no_file(key: str) -> None:
     with pytest.raises(DescriptionError, match="there is no such file"):
         example().set(key, "9" * 300 + ".c").check()
+
+
+def test_a_table_keeps_the_defaults_of_the_one_around_it() -> None:
+    # PCI Express has eight lanes by itself, 57.88 Gb/s, and 16 as a part of `cqe_nic`.
+    planned = machine.idle("test", "io-forward", {})
+    key = "rack.servers.0.server.cqe_nic.express.posted_bytes"
+    resolved = planned.description.set(key, 0).resolve()
+    found = resolved.data["rack"]["servers"][0]["server"]["cqe_nic"]["express"]
+    assert (found["posted_bytes"], found["rate_gbit_per_s"], found["reads"]) == (0, 115.76, 256)
