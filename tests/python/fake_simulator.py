@@ -325,7 +325,8 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
         "energy_nj": energy,
     }
     if served["interface"] == "cqe-nic":
-        server["interface"] = {"frames": {"frames_sent": 20_000, "frames_delivered": 1000}}
+        delivered = 1000 + description["measure"]["requests"]
+        server["interface"] = {"frames": {"frames_sent": 20_000, "frames_delivered": delivered}}
     fields = {
         "servers": [server] * len(spec["servers"]),
         "clients": clients,

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from nanoplane.claims import Claim, above, at_most, between, within
+from nanoplane.claims import Claim, above, at_most, below, between, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.intervals import Estimate
 from nanoplane.outcomes import Outcome, settled
@@ -31,6 +31,7 @@ MOST = QUEUES[-1]
 ROUNDS = 20
 """That each queue is polled in an idle window at least, where there are many."""
 LIGHT_PACKETS, QUICK_LIGHT_PACKETS = 600, 150
+STEADY_QUEUES = 8
 BURSTS, QUICK_BURSTS = 60, 16
 """Of 32 packets, that a run with one flow measures."""
 
@@ -84,6 +85,31 @@ class Polling:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Steady:
+    """The same core with one flow, for one of two lengths of a run.
+
+    What the longer one has more is without the cold start of the caches.
+    """
+
+    bursts: int
+
+    def run(self, quick: bool) -> Run:
+        """Return the run; both lengths are those of `quick`."""
+        return machine.loaded(
+            f"full, single flow, {STEADY_QUEUES} queues, {self.bursts} bursts",
+            "io-forward",
+            {"queues": STEADY_QUEUES, "rx_vec_en": True},
+            machine.OVERLOAD_MRPS,
+            measured=32 * self.bursts,
+            warmup=96,
+            flows=1,
+        )
+
+
+STEADY = (Steady(400), Steady(600))
+
+
 def _cases(load: str, queues: tuple[int, ...]) -> list[Polling]:
     flows = (MULTI,) if load == IDLE else (SINGLE, MULTI)
     drivers = (VECTOR, SCALAR) if load == IDLE else (VECTOR,)
@@ -93,7 +119,10 @@ def _cases(load: str, queues: tuple[int, ...]) -> list[Polling]:
 def _points(load: str, quick: bool) -> dict[Any, Run]:
     idle, loaded = (QUICK_QUEUES, QUICK_LOADED_QUEUES) if quick else (QUEUES, LOADED_QUEUES)
     queues: tuple[int, ...] = idle if load == IDLE else loaded
-    return {case: case.run(quick) for case in _cases(load, queues)}
+    points: list[Polling | Steady] = [*_cases(load, queues)]
+    if load == FULL:
+        points += STEADY
+    return {point: point.run(quick) for point in points}
 
 
 def l2_misses_a_poll(outcome: Outcome) -> Estimate:
@@ -277,6 +306,15 @@ def _full(results: Results, flows: str, queues: int) -> float:
     return throughput_mrps(results[Polling(FULL, VECTOR, flows, queues)])
 
 
+def _steady_memory(results: Results) -> float:
+    """Return the lines that each packet of the longer run more reads from memory."""
+    short, long = (results[point].result["servers"][-1] for point in STEADY)
+    reads = long["fabric"]["memory_reads"] - short["fabric"]["memory_reads"]
+    delivered = "frames_delivered"
+    packets = long["interface"]["frames"][delivered] - short["interface"]["frames"][delivered]
+    return float(reads / packets)
+
+
 def _memory(results: Results, flows: str) -> float:
     return memory_reads_a_packet(results[Polling(FULL, VECTOR, flows, MOST)])
 
@@ -431,16 +469,47 @@ CLAIMS = (
         "spin-to-win.10",
         lambda r: _full(r, SINGLE, 64) / _full(r, SINGLE, 8),
     ),
+    *(
+        Claim(
+            f"spin-to-win.10.{name}",
+            f"Section 5, Figure 10({panel})",
+            text,
+            "below 1",
+            "times",
+            f"{who}: throughput with {many} queues by {few}",
+            below(1, why),
+            "spin-to-win.10",
+            lambda r, flows=flows, many=many, few=few: _full(r, flows, many) / _full(r, flows, few),  # type: ignore[misc]
+        )
+        for name, panel, flows, who, many, few, text, why in (
+            (
+                *("single-few", "a", SINGLE, "one flow", 8, 1),
+                "the forwarding throughput decreases from one queue to 8 queues",
+                "eight polls take no longer than the rest of a round",
+            ),
+            (
+                *("single-many", "a", SINGLE, "one flow", MOST, 64),
+                "It then gradually decreases from 64 queues to 512 queues",
+                "a round over more queues is no longer",
+            ),
+            (
+                *("multi-few", "b", MULTI, "many flows", 64, 1),
+                "throughput gradually decreases from one queue to 64 queues",
+                "packets of more queues cost no more",
+            ),
+        )
+    ),
     Claim(
         "spin-to-win.10.single-memory",
         "Section 5, Figure 10(a)",
         "There are no LLC load misses",
         0,
         "lines a packet",
-        "the last-level cache counts whole runs, and runs are too short for its cold start not to "
-        "count",
-        None,
-        why="misses of the last-level cache are not counted by hart or window yet",
+        f"one flow, {STEADY_QUEUES} queues: lines read from memory for each packet that a run of "
+        f"{32 * STEADY[1].bursts} has more than one of {32 * STEADY[0].bursts}",
+        at_most(0.05, "buffers of the active queue do not stay in the last-level cache"),
+        "spin-to-win.10",
+        _steady_memory,
     ),
     Claim(
         "spin-to-win.10.multi-memory",

@@ -273,6 +273,19 @@ def _kept_up(results: Results, organisation: str, hiccups: bool) -> float:
     return kept
 
 
+def _step(results: Results, organisation: str) -> float:
+    """Return how many times a round trip is longer at the next load, at most."""
+    found = []
+    for load in LOADS_MRPS:
+        try:
+            found.append(_latency(results, organisation, load))
+        except LeftOutError:
+            continue
+    if len(found) < 2:
+        raise KeyError
+    return max(high / low for low, high in itertools.pairwise(found))
+
+
 _BURST_NOT_SAID = (
     "how many packets a ring operation takes decides it: with 32 at a time the interface is full "
     "before the ring is, with one the ring is full with one core; the paper does not say"
@@ -381,6 +394,18 @@ CLAIMS = (
         above(1.5, _RING),
         "spin-to-win.17",
         lambda r: _latency(r, UP, 20.0) / _latency(r, OUT, 20.0),
+    ),
+    Claim(
+        "spin-to-win.17.knee",
+        "Section 7, Figure 17(a)",
+        "the knee of the latency graph for the scale-up organization is much steeper",
+        "above 1",
+        "times",
+        "how many times longer the mean round trip is at most from one load to the next, scale-up "
+        "by scale-out",
+        above(1, "scale-out saturates as suddenly, when the interface is full"),
+        "spin-to-win.17",
+        lambda r: _step(r, UP) / _step(r, OUT),
     ),
     Claim(
         "spin-to-win.17.hiccups-unloaded",
