@@ -401,7 +401,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         });
                         self.hart.loads.committed += u64::from(KNOWN);
                         self.hart.statistics.data_hits += 1;
-                        if OBSERVED {
+                        if OBSERVED && self.shared.data_prefetching.is_some() {
                             self.tell_prefetcher((decoded.tags.pc, address), issue, outbox);
                             stop = stop.min(self.next_stop());
                             if SINGLE {
