@@ -5,6 +5,10 @@
  * (65536) of it, from the beginning again behind the end; with `written_fraction` = 1 it writes
  * them, and with a number between 0 and 1 it writes that fraction of the lines, spread evenly, and
  * reads the others. One instruction accesses each line, as a vector of 64 bytes would.
+ *
+ * Queues begin at different lines. If all began at the first, arrays whose size is a multiple of
+ * the banks' would go through the banks of DRAM in step, which a real machine's scattered pages do
+ * not.
  */
 #include <data_plane.h>
 
@@ -53,7 +57,7 @@ int main(void) {
   for (uint64_t queue = 0; queue < queues; queue++)
     streams[queue] = (struct stream){
         .words = aligned_alloc(LINE_BYTES, lines * LINE_BYTES),
-        .next = 0,
+        .next = queue * 0x9e3779b97f4a7c15 % lines,
     };
   return data_plane();
 }

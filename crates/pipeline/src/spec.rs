@@ -1,6 +1,6 @@
 //! Descriptions of cores.
 
-use crate::translation::TranslationSpec;
+use crate::translation::{PageSize, StructureCachesSpec, TranslationSpec};
 use fabric::{
     CacheSpec, DataPrefetcherKind, PrefetcherKind, Replacement, SecondLevelSpec, StrideSpec,
 };
@@ -387,6 +387,10 @@ impl CoreSpec {
     /// as [`CoreSpec::hyperplane_table1`]'s; the table of the prefetcher by program counter, which
     /// fetches one stride ahead; 4 cycles and 8 outstanding misses of the instruction cache.
     ///
+    /// Addresses are translated by Skylake's TLBs ([`TranslationSpec`]), with caches of the upper
+    /// levels of page tables, in pages of 2 MB: DPDK's "Getting Started Guide for Linux" requires
+    /// huge pages for packets and rings. A description can have 4 KB or 1 GB instead.
+    ///
     /// Its instructions are RISC-V's, one for each micro-operation here.
     pub fn skylake_sp() -> CoreSpec {
         CoreSpec {
@@ -431,7 +435,11 @@ impl CoreSpec {
                 prefetcher: PrefetcherKind::Streamer,
                 ..SecondLevelSpec::default()
             }),
-            translation: None,
+            translation: Some(TranslationSpec {
+                page: PageSize::Large,
+                structure_caches: Some(StructureCachesSpec::default()),
+                ..TranslationSpec::default()
+            }),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::registry::ServerSpec;
 use fabric::{
-    DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemoryCacheSpec, MemorySpec, MeshSpec,
-    SocketLinkSpec,
+    DirectorySpec, DramSpec, FabricSpec, Inclusion, LastLevelSpec, MemoryCacheSpec, MemorySpec,
+    MeshSpec, SocketLinkSpec,
 };
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
@@ -219,16 +219,23 @@ fn nanopu_prototype() -> Preset {
 /// directory is that of Yan et al. ([`DirectorySpec`]), and I/O fills two ways
 /// ([`LastLevelSpec::io_ways`]).
 ///
-/// Intel publishes neither the latency of a bank nor that of a hop. Published are sums: from load
-/// to use, 54 to 56 cycles for 4 to 8 MB and 25 to 27 ns for 16 to 32 MB, and 89 to 91 ns from
-/// memory, of a Xeon Platinum 8176 (De Gelas and Cutress, "Sizing Up Servers: Intel's Skylake-SP
-/// Xeon versus AMD's EPYC 7000", AnandTech, 2017). Chosen here: 6 x 4 tiles, one cycle a hop with
-/// links of 32 bytes, which is the mesh's width, and the latencies of a bank and of a memory
-/// controller with which the sums come to 55 cycles and to 90 ns. `nanoplane figure
-/// substrate.latency` shows them.
+/// A channel has two ranks of DDR4-2666 ([`DramSpec`]): "6x16GB" in the study of spinning is one
+/// module of 16 GB a channel, which has two ranks of chips of 8 Gb.
+///
+/// Intel publishes neither the latency of a bank nor that of a hop or of a memory controller.
+/// Published are sums. From load to use, the last level takes 54 to 56 cycles where each load
+/// misses the first-level TLB, which is 9 cycles ("Random load latency" of LMBench for 4 to 8 MB,
+/// of a Xeon Platinum 8176: De Gelas and Cutress, "Sizing Up Servers: Intel's Skylake-SP Xeon
+/// versus AMD's EPYC 7000", AnandTech, 2017), and 46 where TLBs are accounted for (Xeon Platinum
+/// 8280 at 2.7 GHz: De Gelas, "AMD Rome Second Generation EPYC Review", AnandTech, 2019). Memory
+/// takes 89 to 91 ns in the first, and 80.8 ns by Intel's Memory Latency Checker, with huge pages.
+/// Chosen here: 6 x 4 tiles, one cycle a hop with links of 32 bytes, which is the mesh's width; 22
+/// cycles for a bank, with which both sums of the last level come out; and 14 ns for a memory
+/// controller, with which both of memory do. `nanoplane figure substrate.latency` shows them.
 ///
 /// Not modelled: clean evictions of the second level, which fill the last level of the real
-/// machine; the mesh's own clock; the queues' partitions between threads; vector instructions.
+/// machine; the mesh's own clock; the queues' partitions between threads; vector instructions. Of
+/// the prefetchers, those of the adjacent line and of the next line are left out.
 fn skylake_sp() -> Preset {
     let core = CoreSpec::skylake_sp();
     Preset {
@@ -255,7 +262,7 @@ fn skylake_sp() -> Preset {
                     last_level: LastLevelSpec {
                         size_bytes_per_bank: 11 * 128 * 1024,
                         ways: 11,
-                        latency_cycles: 31,
+                        latency_cycles: 22,
                         inclusion: Inclusion::NonInclusive,
                         directory: Some(DirectorySpec::default()),
                         io_ways: Some(2),
@@ -270,9 +277,13 @@ fn skylake_sp() -> Preset {
                     },
                     memory: MemorySpec {
                         controllers: 6,
-                        latency_ns: 56.0,
+                        latency_ns: 50.0,
                         bandwidth_gb_per_s: 21.3,
-                        dram: None,
+                        dram: Some(DramSpec {
+                            ranks: 2,
+                            controller_latency_ns: 14.0,
+                            ..DramSpec::default()
+                        }),
                         cache: None,
                     },
                 },

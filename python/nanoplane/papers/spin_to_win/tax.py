@@ -179,7 +179,7 @@ def _falls_percent(results: Results, queues: int) -> Estimate:
 
 _NO_EMPTY_POLL = (
     "a core that gets more than it routes finds packets in every poll: what is left is the loop "
-    "and the reading of the counter; with 5 Mpps it is 38 % with one queue and 20 % with eight"
+    "and the reading of the counter; with 5 Mpps it is 43 % with one queue and 24 % with eight"
 )
 _EXPANDED = (
     "the driver's vectors of 16 bytes are pairs of words here, independent instructions of one "

@@ -8,7 +8,20 @@ from nanoplane.claims import Claim, between
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.outcomes import settled
 from nanoplane.papers import plots
-from nanoplane.papers.substrate.machines import ANANDTECH, PRESETS, SKYLAKE, interval, run
+from nanoplane.papers.substrate.machines import (
+    ANANDTECH,
+    LARGE,
+    LATENCY_CHECKER,
+    NO_PAGES,
+    PAGE_SIZES,
+    PAGES,
+    PRESETS,
+    ROME,
+    SKYLAKE,
+    SMALL,
+    interval,
+    run,
+)
 from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
@@ -35,6 +48,7 @@ class Chase:
     preset: str
     order: str
     bytes: int
+    page: str = NO_PAGES
 
     def run(self) -> Run:
         """Return its run."""
@@ -50,13 +64,18 @@ class Chase:
             requests=REQUESTS,
             warmup=4 + lines_before // LOADS,
             memory_mib=64 + 2 * self.bytes // MIB,
+            page=self.page,
         )
 
 
 def _points(quick: bool) -> dict[Any, Run]:
     sizes = QUICK_WORKING_SETS if quick else WORKING_SETS
-    points = itertools.starmap(Chase, itertools.product(PRESETS, ORDERS, sizes))
-    return {point: point.run() for point in points}
+    return {
+        point: point.run()
+        for preset, order, size in itertools.product(PRESETS, ORDERS, sizes)
+        for page in PAGE_SIZES.get(preset, (NO_PAGES,))
+        for point in (Chase(preset, order, size, page),)
+    }
 
 
 def _load_ns(results: Results, point: Chase) -> float:
@@ -70,7 +89,7 @@ def _rows(results: Results) -> list[Row]:
         result = results[point].result
         rows.append(
             Row(
-                series=f"{PRESETS[point.preset]}, {ORDERS[point.order]}",
+                series=", ".join((PRESETS[point.preset], PAGES[point.page], ORDERS[point.order])),
                 x=point.bytes,
                 x_unit="bytes of the working set",
                 y=_load_ns(results, point),
@@ -97,7 +116,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=sizes,
         y=plots.logarithmic("ns a load"),
         colour=plots.Series.label("machine", "preset", PRESETS, plots.COLOURS),
-        dash=plots.Series.label("order", "order", ORDERS, plots.DASHES),
+        dash=plots.Series.label("translation", "page", PAGES, plots.DASHES),
     )
 
 
@@ -108,7 +127,7 @@ FIGURES = (
         caption=(
             "A chase of pointers through all lines of a working set, on one core of each preset: "
             f"the time of requests of {LOADS} loads, divided by these. Each line of the caches has "
-            "been used before."
+            "been used before. Presets that translate addresses do so with pages of each size."
         ),
         points=_points,
         rows=_rows,
@@ -122,9 +141,9 @@ FIGURES = (
 CLOCK_GHZ = 2.8
 """Of the preset."""
 _CHOSEN = "the description has the latencies whose sum this is"
-_PAGES = (
-    "the preset translates no addresses; with server.core.translation and pages of 4 KB it takes "
-    "28 ns"
+_WALKS = (
+    "unexplained: 16 MB are more pages than the second-level TLB has, so each load waits for a "
+    "page walk, of which Intel publishes neither the length nor the caches of upper levels"
 )
 
 
@@ -135,20 +154,22 @@ def _claim(
     unit: str,
     size_bytes: int,
     *,
+    source: str = ANANDTECH,
+    page: str = SMALL,
     scale: float = 1.0,
     by_construction: bool = True,
 ) -> Claim:
     low, high = ends
     return Claim(
         f"substrate.latency.{name}",
-        ANANDTECH,
+        source,
         quote,
         low if low == high else f"{low:g} to {high:g}",
         unit,
-        f"random chase through {size_bytes // KIB:,} KB, preset {SKYLAKE}",
-        between(low, high, _PAGES),
+        f"random chase through {size_bytes // KIB:,} KB, preset {SKYLAKE}, {PAGES[page]}",
+        between(low, high, _WALKS),
         "substrate.latency",
-        lambda results: scale * _load_ns(results, Chase(SKYLAKE, RANDOM, size_bytes)),
+        lambda results: scale * _load_ns(results, Chase(SKYLAKE, RANDOM, size_bytes, page)),
         why=_CHOSEN if by_construction else "",
         by_construction=by_construction,
     )
@@ -161,6 +182,16 @@ CLAIMS = (
         "l3", "L3 cache, 4 to 8 MB: 54 to 56 cycles", (54, 56), "cycles", 4 * MIB, scale=CLOCK_GHZ
     ),
     _claim(
+        "l3-structural",
+        "L3 cache, misses of TLBs accounted for: ~46 cycles",
+        (46, 46),
+        "cycles",
+        4 * MIB,
+        source=ROME,
+        page=LARGE,
+        scale=CLOCK_GHZ,
+    ),
+    _claim(
         "l3-large",
         "L3 cache, 16 to 32 MB: 25 to 27 ns",
         (25, 27),
@@ -169,4 +200,13 @@ CLAIMS = (
         by_construction=False,
     ),
     _claim("memory", "memory, 384 to 512 MB: 89 to 91 ns", (89, 91), "ns", 64 * MIB),
+    _claim(
+        "memory-large-pages",
+        "idle latency, huge pages: 80.8 ns",
+        (80.8, 80.8),
+        "ns",
+        64 * MIB,
+        source=LATENCY_CHECKER,
+        page=LARGE,
+    ),
 )

@@ -9,15 +9,32 @@ from nanoplane.sweep import Run
 SKYLAKE = "skylake-sp"
 PRESETS = {
     SKYLAKE: "Skylake-SP",
+    "spin-to-win-table1": "the study of spinning, Table 1",
     "hyperplane-table1": "HyperPlane, Table I",
     "rpcvalet-table1": "RPCValet, Table 1",
     "nanopu-prototype": "nanoPU's prototype",
+    "cargo-table5": "CARGO, Table 5",
 }
+NO_PAGES, SMALL, LARGE, HUGE = "", "4KB", "2MB", "1GB"
+PAGES = {
+    NO_PAGES: "no translation",
+    SMALL: "pages of 4 KB",
+    LARGE: "pages of 2 MB",
+    HUGE: "pages of 1 GB",
+}
+"""How a preset maps memory: not at all, or in pages of one size."""
+PAGE_SIZES = {SKYLAKE: (SMALL, LARGE, HUGE), "spin-to-win-table1": (LARGE,)}
+"""Of the presets that translate addresses. Both have the same cores, caches and memory."""
 ANANDTECH = (
     "De Gelas and Cutress, \"Sizing Up Servers: Intel's Skylake-SP Xeon versus AMD's EPYC 7000\", "
     "AnandTech, July 2017"
 )
 """A Xeon Platinum 8176: 28 cores of the same kind, 38.5 MB of last-level cache."""
+ROME = (
+    'De Gelas, "AMD Rome Second Generation EPYC Review", AnandTech, August 2019: a Xeon Platinum '
+    "8280, of the next generation with the same caches"
+)
+LATENCY_CHECKER = "Intel's Memory Latency Checker on Skylake-SP: https://github.com/gjbex/Code-optimization/pull/13"
 
 
 def run(
@@ -29,12 +46,24 @@ def run(
     warmup: int,
     cores: int = 1,
     memory_mib: int,
+    page: str = NO_PAGES,
 ) -> Run:
-    """Return the run of a calibration program that always has requests, one queue to a core."""
+    """Return the run of a calibration program that always has requests, one queue to a core.
+
+    Memory is mapped in pages of size `page`; without it, as the preset does.
+    """
+    server: dict[str, Any] = {
+        "preset": preset,
+        "data_plane_cores": cores,
+        "data_plane_threads": 1,
+        "memory_mib": memory_mib,
+    }
+    if page:
+        server["core"] = {"translation": {"page": page}}
     return Run(
         Description.from_dict(
             {
-                "server": {"preset": preset, "data_plane_cores": cores, "memory_mib": memory_mib},
+                "server": server,
                 "data_plane": {
                     "program": program,
                     "notify": "spin",
