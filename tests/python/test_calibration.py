@@ -8,7 +8,7 @@ import pytest
 
 from nanoplane import Run, Store, simulator, sweep
 from nanoplane.papers.compare import key_value
-from nanoplane.papers.substrate import bandwidth, latency
+from nanoplane.papers.substrate import bandwidth, latency, leaky_dma
 from nanoplane.papers.substrate.machines import LARGE, NO_PAGES, PRESETS, SKYLAKE, SMALL
 
 pytestmark = pytest.mark.simulator
@@ -138,3 +138,22 @@ def test_buffers_leak_out_of_too_few_ways(measure: Measure) -> None:
     }
     assert written[4] == 0
     assert written[1] > 10_000
+
+
+@pytest.mark.parametrize(("descriptors", "packets_written"), [(128, 0), (1024, 1)])
+def test_rings_leak_out_of_the_ways_for_io(
+    measure: Measure, descriptors: int, packets_written: int
+) -> None:
+    # Banks of 176 KB instead of 1.375 MB, to be fast: two of eleven ways are 24 times 32 KB, 12288
+    # lines, and packets of 1500 bytes have 24 of these each. 512 packets fit: of a ring of 128,
+    # each write finds its line in the cache. With 1024, each line has been evicted since the lap
+    # before, newer than memory, so that a lap writes all lines of 1024 packets to memory.
+    written = [
+        measure(
+            Run(leaky_dma.Ring(2, descriptors, laps).description()),
+            {"rack.servers.1.server.fabric.last_level.size_bytes_per_bank": 11 * (16 << 10)},
+        )["servers"][1]["fabric"]["memory_writes"]
+        for laps in leaky_dma.LAPS
+    ]
+    lines = descriptors * leaky_dma.LINES_A_PACKET
+    assert written[1] - written[0] == pytest.approx(packets_written * lines, rel=0.01)

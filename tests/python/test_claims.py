@@ -275,7 +275,7 @@ def test_runs_that_a_claim_depends_on_get_longer_until_it_is_decided() -> None:
 
 
 def test_every_run_can_be_longer_but_those_of_programs() -> None:
-    programs = {"nanopu.incast", "nanopu.table1", "nanopu.table2"}
+    programs = {"nanopu.incast", "nanopu.table1", "nanopu.table2", "substrate.leaky-dma"}
     for figure in figures().values():
         for point, run in list(figure.points(True).items())[::7]:
             longer = run.longer(4)
