@@ -276,6 +276,14 @@ RUNS: dict[str, Callable[[], Result]] = {
         "traffic.load=0.5",
         "measure.precision=0.2",
     ),
+    "user-interrupt, tracked": _server(
+        "data_plane.notify=user-interrupt", "data_plane.queues=200", _SCALE_UP
+    ),
+    "user-interrupt, flushing": _server(
+        "data_plane.notify=user-interrupt",
+        "server.user_interrupts.delivery=flushing",
+        "server.user_interrupts.forwarding=false",
+    ),
     "core power-optimised": _server("server.hyperplane.power_optimised=true"),
     "core with two threads": _server(
         "server.core.threads=2", "data_plane.co_runner=matrix-multiplication", requests=100

@@ -687,8 +687,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             "an instruction is undone that has committed"
         );
         if X::IS_ACTIVE {
-            self.undo_delivery(position);
-            self.abandon_delivery(now);
+            self.undo_departures(position, now);
         }
         let squashed = self.hart.window.tail - position;
         self.shared.spin.disturb();

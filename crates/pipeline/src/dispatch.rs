@@ -197,10 +197,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             ..
         } = *self.shared.blocks.instruction(self.hart.cursor);
         if route >= Route::Serializing {
-            return if route == Route::End {
-                Err(Stop::Block)
-            } else {
-                self.alone(i)
+            return match route {
+                Route::End => Err(Stop::Block),
+                _ if X::IS_ACTIVE && !K::IN_ORDER && X::returns(&i) => {
+                    if !self.has_room() {
+                        self.wait_for_room()?;
+                    }
+                    self.dispatch_return(&i, need);
+                    // An interrupt comes before the next instruction.
+                    Err(Stop::Time)
+                }
+                _ => self.alone(i),
             };
         }
         if float {

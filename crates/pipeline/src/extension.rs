@@ -117,6 +117,10 @@ pub enum Delivery {
     AtSafepoint,
 }
 
+/// Words of an extension from before a delivery or a return, which the core keeps until that can no
+/// longer be undone.
+pub type Before = [u64; 3];
+
 /// Instructions in RISC-V's custom opcode spaces; CSRs, interrupts, and wires to and from an agent;
 /// and two registers that are the ends of queues.
 ///
@@ -136,8 +140,10 @@ pub enum Delivery {
 /// [`Extension::wants_delivery`] says how, the hart calls [`Extension::deliver`] at the next
 /// boundary between instructions, which saves the program counter and says where to go on. Accesses
 /// to memory come in between, as those of microcode do. The extension wants no other delivery
-/// before one of its instructions has ended this one: that begins when the delivery can no longer
-/// be undone. A trap comes first.
+/// before one of its instructions has ended this one. A trap comes first.
+///
+/// An instruction that [returns](Extension::returns) from a handler waits for nothing on an
+/// out-of-order core, and is undone with what it follows.
 ///
 /// # The register port
 ///
@@ -231,8 +237,26 @@ pub trait Extension {
         Action::Illegal
     }
 
+    /// What a delivery and a return change, asked for before they do: whatever undoes them.
+    fn before(&self) -> Before {
+        Before::default()
+    }
+
     /// The last delivery was on a wrong path, and has never been.
-    fn undo_delivery(&mut self) {}
+    fn undo_delivery(&mut self, _before: Before) {}
+
+    /// Whether this instruction returns from a handler.
+    fn returns(_instruction: &Instruction) -> bool {
+        false
+    }
+
+    /// Carries out an instruction that returns from a handler; where the hart goes on.
+    fn end_handler(&mut self) -> u64 {
+        0
+    }
+
+    /// The last return was on a wrong path, and has never been.
+    fn undo_return(&mut self, _before: Before) {}
 
     /// What it has to tell, oldest first.
     fn take_sent(&mut self) -> Option<Sent> {

@@ -2,6 +2,7 @@
 
 use crate::blocks::NOWHERE;
 use crate::core::{MissingLoad, NEVER, PostedStore, REGISTERS, WaitingLoad};
+use crate::departures::Departure;
 use crate::extension::Extension;
 use crate::port::AtPort;
 use crate::predictor::BranchContext;
@@ -28,8 +29,8 @@ state::declare! {
         pub extension: X => own = extension,
         /// An instruction at the extension's port that is not done.
         pub at_port: Option<AtPort> => exact = None,
-        /// The position from which on it is in the handler of the last tracked delivery.
-        pub handler_from: u64 => exact = 0,
+        /// Tracked deliveries, and returns from handlers, that may have to be undone; oldest first.
+        pub departures: VecDeque<Departure> => exact = VecDeque::new(),
         /// A delivery waits for a safepoint; looked at before each dispatch.
         pub awaits_safepoint: bool => fixed = false,
         /// The region of memory that was used last.

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod core;
+mod departures;
 mod dispatch;
 mod events;
 mod extension;
@@ -37,7 +38,9 @@ mod window;
 pub use crate::core::{Core, Crash, NEVER, Why};
 pub use crate::spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
 pub use events::EVENTS;
-pub use extension::{Action, CsrAccess, Delivery, Extension, Invocation, NoExtension, Sent, Word};
+pub use extension::{
+    Action, Before, CsrAccess, Delivery, Extension, Invocation, NoExtension, Sent, Word,
+};
 pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};
 pub use spin::{ClosedLoop, Periodic};

@@ -105,14 +105,16 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// Undoes at `now` what has not committed, but for what cannot be undone: an atomic that has
-    /// been performed. A delivery follows.
+    /// been performed. Up to the last return from a handler no interrupt is taken. A delivery
+    /// follows.
     fn flush(&mut self, now: u64) {
+        let returned = self.last_return();
         let window = &self.hart.window;
         let mut position = window.tail;
         for at in window.recent().rev() {
             let slot = window.slot(at);
             let performed = at < window.commit_known && slot.tags.kind == SlotKind::Atomic;
-            if window.commit(at) <= now || performed {
+            if window.commit(at) <= now || performed || at < returned {
                 break;
             }
             position = at;
@@ -124,15 +126,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         };
         self.squash(position, now, pc, now);
         self.blame(now, Stall::Serializing);
-    }
-
-    /// What is at or behind `position` is undone, or what follows the branch there: the last
-    /// delivery, too, if the program left for it there.
-    pub(crate) fn undo_delivery(&mut self, position: u64) {
-        if self.hart.handler_from > position {
-            self.hart.handler_from = 0;
-            self.hart.extension.undo_delivery();
-        }
     }
 
     /// The extension may have taken over its registers, or given them back.

@@ -231,7 +231,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let (returns, cycles) = (prediction.returns, prediction.cycles);
             if X::IS_ACTIVE {
                 // What follows the branch at once is no handler's either.
-                self.undo_delivery(position);
+                self.undo_departures(position, now);
             }
             self.squash(position + 1, now, next, done + self.front_end());
             self.blame_all_since(cycles, Stall::Branch);

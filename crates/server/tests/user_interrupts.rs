@@ -291,6 +291,51 @@ fn a_delivery_on_a_wrong_path_comes_again() {
     assert!((right_path..end).contains(&left_at), "{left_at:#x}");
 }
 
+/// A branch that waits for a load which misses is predicted wrongly. Until that is known the timer
+/// expires again and again, and the program leaves for the handler and returns: all of that is
+/// undone, the youngest first. Afterwards the handler has run as often as interrupts were delivered,
+/// and the program has lost none of its instructions.
+#[test]
+fn deliveries_and_returns_on_a_wrong_path_are_undone() {
+    const PERIOD: u64 = 29;
+    let core = CoreSpec::hyperplane_table1();
+    let mut asm = Assembler::new();
+    // No CSR, which would wait for the load.
+    handler(&mut asm, |asm| asm.add_immediate(T3, T3, 1));
+    asm.load_immediate(S2, COLD);
+    plain(&mut asm, Operation::Set);
+    // The handler comes into the instruction cache.
+    set_timer(&mut asm, PERIOD, 0);
+    delay(&mut asm, 1000);
+    asm.align(64);
+    set_timer(&mut asm, PERIOD, PERIODIC);
+    asm.load_double(S3, S2, 0);
+    // The load gives 0: taken, and nothing has told the predictor of it.
+    let right = asm.label();
+    asm.branch(When::Equal, S3, ZERO, right);
+    let wrong = asm.label_here();
+    asm.add_immediate(T4, T4, 1);
+    asm.jump(wrong);
+    asm.bind(right);
+    for _ in 0..100 {
+        asm.add_immediate(T5, T5, 1);
+    }
+    plain(&mut asm, Operation::Clear);
+    set_timer(&mut asm, 0, 0);
+    asm.load_immediate(S4, RESULTS);
+    for (place, register) in [T3, T4, T5].into_iter().enumerate() {
+        asm.store_double(register, S4, 8 * place as i64);
+    }
+    asm.halt();
+    let spec = servers::server(1, &core);
+    let mut machine = halted(&spec, DeliveryKind::Tracked, asm.finish(&[]));
+    let results = [0, 8, 16].map(|offset| read(&machine, RESULTS + offset));
+    let statistics = statistics(&mut machine);
+    assert_eq!(results, [statistics.delivered, 0, 100]);
+    // A miss takes longer than three periods.
+    assert!(statistics.redelivered >= 3, "{statistics:?}");
+}
+
 /// From when the timer is set to when the safepoint behind a loop is dispatched, or, if the timer
 /// expires in the loop, to when the handler's first instruction is. The second time, with
 /// everything in the caches.

@@ -6,7 +6,7 @@ use crate::descriptor::{
 use crate::instruction::{self, Operation};
 use crate::spec::UserInterruptSpec;
 use fabric::{AgentId, Time, Transit, Update};
-use pipeline::{Action, CsrAccess, Delivery, Extension, Invocation, NEVER, Sent};
+use pipeline::{Action, Before, CsrAccess, Delivery, Extension, Invocation, NEVER, Sent};
 use riscv::{Instruction, Names, csr_update};
 use serde::Serialize;
 use state::{State, Walker};
@@ -123,13 +123,6 @@ pub(crate) struct Counts {
 /// One for all harts and the controller.
 pub(crate) type SharedCounts = Rc<RefCell<Counts>>;
 
-/// What a hart was in before a delivery.
-#[derive(Clone, Copy, Debug, Default, state::State)]
-struct Before {
-    pc: u64,
-    vector: u64,
-}
-
 /// What user-level interrupts add to a hart.
 #[derive(Clone, state::State)]
 pub struct UserInterrupts {
@@ -158,7 +151,6 @@ pub struct UserInterrupts {
     is_notified: bool,
     /// A delivery takes over what is in it, or did when it was undone.
     is_taking_over: bool,
-    before: Before,
     /// The timer's next cycle; its period, or 0; its vector.
     #[state(cycle)]
     timer: u64,
@@ -195,7 +187,6 @@ impl UserInterrupts {
             safepoints: 0,
             is_notified: false,
             is_taking_over: false,
-            before: Before::default(),
             timer: NEVER,
             period: 0,
             timer_vector: 0,
@@ -233,10 +224,6 @@ impl UserInterrupts {
         }
         // The highest goes first, as in Intel's processors.
         let vector = 63 - self.requests.leading_zeros();
-        self.before = Before {
-            pc: self.pc,
-            vector: self.vector,
-        };
         self.requests &= !(1 << vector);
         self.is_enabled = false;
         self.pc = pc;
@@ -444,14 +431,32 @@ impl Extension for UserInterrupts {
         }
     }
 
-    fn undo_delivery(&mut self) {
+    fn before(&self) -> Before {
+        [self.pc, self.vector, self.is_enabled.into()]
+    }
+
+    fn undo_delivery(&mut self, [pc, vector, _]: Before) {
         self.requests |= 1 << self.vector;
         self.is_enabled = true;
-        self.pc = self.before.pc;
-        self.vector = self.before.vector;
+        self.pc = pc;
+        self.vector = vector;
         let told = &mut self.counts.borrow_mut().told;
         told.delivered -= 1;
         told.redelivered += 1;
+    }
+
+    fn returns(instruction: &Instruction) -> bool {
+        Operation::of(instruction) == Some(Operation::Return)
+    }
+
+    fn end_handler(&mut self) -> u64 {
+        self.count_write();
+        self.is_enabled = true;
+        self.pc
+    }
+
+    fn undo_return(&mut self, [_, _, is_enabled]: Before) {
+        self.is_enabled = is_enabled != 0;
     }
 
     fn take_sent(&mut self) -> Option<Sent> {
@@ -475,11 +480,7 @@ impl Extension for UserInterrupts {
             return Action::Illegal;
         };
         match operation {
-            Operation::Return => {
-                self.count_write();
-                self.is_enabled = true;
-                return Action::Jump(self.pc);
-            }
+            Operation::Return => return Action::Jump(self.end_handler()),
             Operation::Send => return self.send(invocation, value),
             Operation::Route => return self.route(invocation, value),
             Operation::Test => return Action::Done(self.is_enabled.into()),

@@ -2,6 +2,7 @@
 
 use super::{Kind, Serializing, State};
 use crate::core::Core;
+use crate::departures::DepartureKind;
 use crate::extension::{Action, CsrAccess, Delivery, Extension, Invocation};
 use crate::kind::CoreKind;
 use fabric::{LineAddress, Outbox, RequestKind, Slot, Update};
@@ -116,16 +117,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// What a delivery's last access has read, and perhaps changed, is told to the extension
-    /// although the delivery is undone.
+    /// although the delivery is undone. Nothing that is executed alone is under way afterwards.
     pub(crate) fn abandon_delivery(&mut self, now: u64) {
-        let Some(serial) = self.hart.serial else {
+        let Some(serial) = self.hart.serial.take() else {
             return;
         };
         if let (Kind::Delivery { .. }, State::Paused { value, .. }) = (serial.kind, serial.state) {
             let pc = serial.pc;
+            let before = self.hart.extension.before();
             match self.hart.extension.deliver(now, pc, serial.step + 1, value) {
                 Action::Done(next) | Action::Jump(next) if next != pc => {
-                    self.hart.extension.undo_delivery();
+                    self.hart.extension.undo_delivery(before);
                 }
                 _ => {}
             }
@@ -144,6 +146,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return;
         };
         let pc = serial.pc;
+        let before = self.hart.extension.before();
         let next = match self.hart.extension.deliver(now, pc, serial.step, value) {
             Action::Done(next) | Action::Jump(next) => next,
             Action::Illegal => pc,
@@ -154,7 +157,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let from = if tracked { serial.since } else { now };
         self.redirect(next, (from + self.front_end()).max(now + 1));
         if tracked && next != pc {
-            self.hart.handler_from = self.hart.window.tail;
+            self.note_departure(DepartureKind::Delivery, before);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::assembler::*;
 use fabric::{CoreId, Update};
-use pipeline::{Action, CsrAccess, Delivery, Extension, Invocation, NEVER};
+use pipeline::{Action, Before, CsrAccess, Delivery, Extension, Invocation, NEVER};
 use riscv::{Instruction, csr_update};
 use state::{State, Walker};
 
@@ -127,17 +127,34 @@ impl Extension for Interrupter {
         Action::Done(self.handler)
     }
 
-    fn undo_delivery(&mut self) {
+    fn before(&self) -> Before {
+        [self.saved, self.is_in_handler.into(), 0]
+    }
+
+    fn undo_delivery(&mut self, [saved, ..]: Before) {
         self.is_pending = true;
         self.is_in_handler = false;
+        self.saved = saved;
+    }
+
+    fn returns(instruction: &Instruction) -> bool {
+        instruction.bits == RETURN
+    }
+
+    fn end_handler(&mut self) -> u64 {
+        self.is_in_handler = false;
+        self.saved
+    }
+
+    fn undo_return(&mut self, [_, is_in_handler, _]: Before) {
+        self.is_in_handler = is_in_handler != 0;
     }
 
     fn begin(&mut self, invocation: &Invocation) -> Action {
         if invocation.instruction.bits != RETURN || !self.is_in_handler {
             return Action::Illegal;
         }
-        self.is_in_handler = false;
-        Action::Jump(self.saved)
+        Action::Jump(self.end_handler())
     }
 
     fn resume(&mut self, _invocation: &Invocation, _value: u64) -> Action {

@@ -1,0 +1,77 @@
+//! Where a hart has left its program for a handler of its extension, and come back, as long as that
+//! can be undone: a branch that is older may prove to be predicted wrongly.
+
+use crate::core::Core;
+use crate::extension::{Before, Extension};
+use crate::kind::CoreKind;
+use crate::ports::{Need, Unit};
+use crate::window::SlotKind;
+use riscv::Instruction;
+
+/// A tracked delivery, or a return from a handler.
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
+pub(crate) struct Departure {
+    /// The position of the first instruction behind it.
+    next: u64,
+    kind: DepartureKind,
+    before: Before,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
+pub(crate) enum DepartureKind {
+    Delivery,
+    Return,
+}
+
+impl<X: Extension, K: CoreKind> Core<X, K> {
+    /// The hart has left for a handler, or returned from one: what is dispatched next is there.
+    pub(crate) fn note_departure(&mut self, kind: DepartureKind, before: Before) {
+        let hart = &mut *self.hart;
+        let settled = hart.window.settled();
+        while hart
+            .departures
+            .front()
+            .is_some_and(|one| one.next <= settled)
+        {
+            hart.departures.pop_front();
+        }
+        let next = hart.window.tail;
+        hart.departures.push_back(Departure { next, kind, before });
+    }
+
+    /// What is at or behind `position` is undone, or what follows the branch there: so are the
+    /// deliveries and returns there, and a delivery under way.
+    pub(crate) fn undo_departures(&mut self, position: u64, now: u64) {
+        // That is the youngest of all.
+        self.abandon_delivery(now);
+        let hart = &mut *self.hart;
+        while let Some(last) = hart.departures.pop_back_if(|one| one.next > position) {
+            match last.kind {
+                DepartureKind::Delivery => hart.extension.undo_delivery(last.before),
+                DepartureKind::Return => hart.extension.undo_return(last.before),
+            }
+        }
+    }
+
+    /// The position behind the last return from a handler.
+    pub(crate) fn last_return(&self) -> u64 {
+        let returned = |one: &&Departure| one.kind == DepartureKind::Return;
+        let last = self.hart.departures.iter().rev().find(returned);
+        last.map_or(0, |one| one.next)
+    }
+
+    /// Dispatches an instruction that returns from a handler. It is an indirect jump whose target
+    /// the front end does not predict.
+    pub(crate) fn dispatch_return(&mut self, i: &Instruction, need: Need) {
+        let before = self.hart.extension.before();
+        let issue = self.issue(Unit::Integer, need, 0);
+        let done = issue + u64::from(need.latency);
+        self.push(i, SlotKind::Plain, Unit::Integer, issue, 0, done, 0);
+        self.step(i);
+        let target = self.hart.extension.end_handler();
+        self.note_departure(DepartureKind::Return, before);
+        self.set_interrupt_line();
+        self.shared.spin.disturb();
+        self.redirect(target, done + self.front_end());
+    }
+}
