@@ -123,9 +123,14 @@ fn conditions(field: &Field) -> impl Iterator<Item = &Attribute> {
 }
 
 fn how(field: &Field) -> Result<Option<How>, Error> {
-    let Some(attribute) = field.attrs.iter().find(|one| one.path().is_ident("state")) else {
+    let is_state = |one: &&Attribute| one.path().is_ident("state");
+    let mut attributes = field.attrs.iter().filter(is_state);
+    let Some(attribute) = attributes.next() else {
         return Ok(None);
     };
+    if let Some(second) = attributes.next() {
+        return Err(Error::new_spanned(second, "a field has one such attribute"));
+    }
     let words =
         attribute.parse_args_with(Punctuated::<Ident, Token![,]>::parse_separated_nonempty)?;
     let words: Vec<Ident> = words.into_iter().collect();

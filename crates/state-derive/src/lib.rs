@@ -41,6 +41,10 @@ fn state(input: &DeriveInput) -> Result<Code, Error> {
                 #(#walks)*
             }
         }
+        Data::Enum(_) if component.all.is_some() => {
+            let sentence = "`all(…)` is for a struct: say it of the fields of each variant";
+            return Err(Error::new_spanned(name, sentence));
+        }
         Data::Enum(data) => variants(name, data)?,
         Data::Union(_) => return Err(Error::new_spanned(name, "a union cannot be walked")),
     };
@@ -72,6 +76,14 @@ fn variants(name: &Ident, data: &DataEnum) -> Result<Code, Error> {
     for (number, variant) in data.variants.iter().enumerate() {
         let number = number as u64;
         let ident = &variant.ident;
+        if let Some(attribute) = variant
+            .attrs
+            .iter()
+            .find(|one| one.path().is_ident("state"))
+        {
+            let sentence = "a variant has no attribute of its own: say it of its fields";
+            return Err(Error::new_spanned(attribute, sentence));
+        }
         let Walked { pattern, walks } = walked(&variant.fields, None)?;
         numbers.push(quote! { #name::#ident { .. } => #number });
         let blank = plain_fields(&variant.fields);

@@ -108,7 +108,30 @@ impl Counted for u64 {
 /// parameters must be.
 ///
 /// An enumeration is walked as the number of its variant and the fields of that; it must be
-/// [`Plain`].
+/// [`Plain`]. It takes no `all`, its variants take no attribute, and no field takes two:
+///
+/// ```compile_fail
+/// #[derive(state::State, state::Plain)]
+/// #[state(all(count))]
+/// enum Counted {
+///     Once(u64),
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(state::State, state::Plain)]
+/// enum Fixed {
+///     #[state(fixed)]
+///     Once(u64),
+/// }
+/// ```
+/// ```compile_fail
+/// #[derive(state::State)]
+/// struct Twice {
+///     #[state(exact)]
+///     #[state(cycle)]
+///     rings_at: u64,
+/// }
+/// ```
 ///
 /// ```
 /// #[derive(state::State)]
