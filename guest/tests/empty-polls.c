@@ -9,7 +9,7 @@
 #undef NOTIFY_MECHANISM
 #include <notify/more/spin-ixgbe-vector.h>
 
-enum { MOST_QUEUES = 1000, SLOTS = 16, POLLS = 8000 };
+enum { MAX_QUEUES = 1000, SLOTS = 16, POLLS = 8000 };
 
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
   (void)queue;
@@ -19,7 +19,7 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
 
 /* What a mechanism's set_up() is told by the device. */
 static struct io_registers registers;
-static struct io_descriptor table[MOST_QUEUES];
+static struct io_descriptor table[MAX_QUEUES];
 static uint64_t queues;
 
 static __attribute__((noinline)) void rounds_of_spin(uint64_t rounds) {
@@ -75,16 +75,16 @@ static void measure(const char *name, void (*run)(uint64_t rounds)) {
 int main(void) {
   counter_select(3, COUNTER_L1_DATA_MISSES);
   registers.consumers =
-      (uint64_t)aligned_alloc(LINE_BYTES, MOST_QUEUES * sizeof(struct io_consumer));
-  data_plane_state.queue_count = MOST_QUEUES;
+      (uint64_t)aligned_alloc(LINE_BYTES, MAX_QUEUES * sizeof(struct io_consumer));
+  data_plane_state.queue_count = MAX_QUEUES;
   data_plane_state.ring_slots = SLOTS;
   data_plane_state.cores = data_plane_state.cluster_cores = data_plane_state.clusters = 1;
   data_plane_state.batch = 32;
   data_plane_state.doorbells =
-      aligned_alloc(LINE_BYTES, MOST_QUEUES * sizeof *data_plane_state.doorbells);
+      aligned_alloc(LINE_BYTES, MAX_QUEUES * sizeof *data_plane_state.doorbells);
   data_plane_state.queues =
-      aligned_alloc(LINE_BYTES, MOST_QUEUES * sizeof *data_plane_state.queues);
-  for (uint64_t number = 0; number < MOST_QUEUES; number++)
+      aligned_alloc(LINE_BYTES, MAX_QUEUES * sizeof *data_plane_state.queues);
+  for (uint64_t number = 0; number < MAX_QUEUES; number++)
     data_plane_state.queues[number].doorbell = &data_plane_state.doorbells[number];
   static const uint64_t counts[] = {1, 2, 8, 64, 384, 512, 1000};
   static const struct {

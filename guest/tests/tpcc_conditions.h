@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <tpcc.h>
 
-enum { MOST_WAREHOUSES = 4, MOST_CUSTOMERS = 100, PLACES = MOST_WAREHOUSES * TPCC_DISTRICTS };
+enum { MAX_WAREHOUSES = 4, MAX_CUSTOMERS = 100, PLACES = MAX_WAREHOUSES * TPCC_DISTRICTS };
 
 /* Calls `visit` for each record of a layer and those below, in order. */
 static void walk_layer(struct masstree_node *root,
@@ -50,12 +50,12 @@ static const void *find(const struct masstree *map, struct masstree_key key) {
 
 static struct sums {
   const struct tpcc *tpcc;
-  int64_t warehouse_ytd[MOST_WAREHOUSES], district_ytd[PLACES], paid[PLACES];
+  int64_t warehouse_ytd[MAX_WAREHOUSES], district_ytd[PLACES], paid[PLACES];
   uint64_t next_order[PLACES], last_order[PLACES], lines[PLACES], promised[PLACES];
   uint64_t first_new[PLACES], last_new[PLACES], new_orders[PLACES], orders;
   struct {
     int64_t balance, ytd_payment, paid, delivered;
-  } customers[PLACES][MOST_CUSTOMERS];
+  } customers[PLACES][MAX_CUSTOMERS];
 } sums;
 
 /* Which district a record belongs to. */

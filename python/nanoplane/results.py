@@ -489,7 +489,7 @@ class FabricStatistics(TypedDict):
     bank_line_writes: int
     """Lines, or parts of lines, that the banks were brought and took up."""
     bank_queueing_fs: int
-    """Time that messages waited for their turn at a bank, in femtoseconds."""
+    """Time that messages queued at a bank, in femtoseconds."""
     dram: NotRequired[DramStatistics]
     """The commands of all channels, with `server.fabric.memory.dram`."""
     events: int

@@ -180,7 +180,7 @@ def sweep(
 ) -> Outcomes:
     """Run what the store does not have yet, the longest first; return an outcome for each run.
 
-    `workers` is the number of runs at once on this host (all its cores), `scheduler` the address
+    `workers` is the number of concurrent runs on this host (all its cores), `scheduler` the address
     of a Dask scheduler to use instead. `fresh` runs everything again. `limits` is how much of the
     host each run may take, as `Limits.options()` has it. Ctrl-C raises Interrupted.
     """

@@ -25,7 +25,7 @@ pub(crate) static INCLUSIVE_HOME: &Table = &Table {
         ("WriteAtHome, part of a line", IN_TAGS),
         ("WriteAtHome, to memory", IN_TAGS),
         ("Put from the owner", &["owner", "busy"]),
-        // The other cells are for its turn, after it has waited: `reached!` is in them.
+        // The other cells are for when it is served, after it has waited: `reached!` is in them.
         ("Put from another", &["busy"]),
         ("InvalidateAck", &["busy"]),
         ("ForwardAck", &["busy"]),

@@ -365,7 +365,7 @@ impl World {
         for line in self.lines() {
             self.memory[line.0 as usize] = ram.read_line(line);
         }
-        // A write at home comes before the messages of the same turn that tell of its data.
+        // A write at home comes before the messages of the same step that tell of its data.
         for action in &actions {
             if let HomeAction::Written(_, line, data) = action {
                 assert!(

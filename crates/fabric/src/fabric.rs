@@ -56,7 +56,7 @@ pub(crate) enum Stage {
     Leaving,
     /// It arrives at the bank.
     Arriving,
-    /// It has its turn there.
+    /// The bank accepts it.
     Admitted,
 }
 
@@ -75,7 +75,7 @@ pub(crate) enum Event {
     },
     /// Another message leaves a core.
     Departure { core: CoreId, kind: OutgoingKind },
-    /// Something else arrives at a bank; `admitted` when it has its turn.
+    /// Something else arrives at a bank; `admitted` when the bank accepts it.
     Home {
         bank: u32,
         admitted: bool,
@@ -386,7 +386,7 @@ impl Fabric {
         (cycle, cycle + u64::from(self.clock.time(cycle) < now))
     }
 
-    /// A message of a private cache leaves it, arrives at its line's home, or has its turn there.
+    /// A message of a private cache leaves it, arrives at its line's home, or is accepted there.
     #[inline]
     fn go_on_to_home(&mut self, now: Time, place: u32, inboxes: &mut [Inbox]) {
         let (cycle, ready) = self.cycles(now);
@@ -416,15 +416,16 @@ impl Fabric {
                 return;
             }
             Stage::Arriving => {
-                let turn = now.max(home.port_free);
-                home.port_free = turn + self.clock.time(1);
-                if turn > now {
-                    self.statistics.bank_queueing_fs += (turn - now).as_fs();
+                let start = now.max(home.port_free);
+                home.port_free = start + self.clock.time(1);
+                if start > now {
+                    self.statistics.bank_queueing_fs += (start - now).as_fs();
                     *stage = Stage::Admitted;
                     let order = INTERNAL | self.internal_count;
                     self.internal_count += 1;
                     // What arrives does so at the beginning of a cycle.
-                    self.queue.put_back(place, self.clock.cycle_of(turn), order);
+                    self.queue
+                        .put_back(place, self.clock.cycle_of(start), order);
                     return;
                 }
             }
@@ -474,13 +475,13 @@ impl Fabric {
             } => {
                 if !admitted {
                     let free = &mut self.banks[bank as usize].port_free;
-                    let turn = now.max(*free);
-                    *free = turn + self.clock.time(1);
-                    if turn > now {
-                        self.statistics.bank_queueing_fs += (turn - now).as_fs();
+                    let start = now.max(*free);
+                    *free = start + self.clock.time(1);
+                    if start > now {
+                        self.statistics.bank_queueing_fs += (start - now).as_fs();
                         let admitted = true;
                         self.push(
-                            turn,
+                            start,
                             Event::Home {
                                 bank,
                                 admitted,

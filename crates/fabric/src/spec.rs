@@ -205,8 +205,8 @@ pub struct LastLevelSpec {
     pub ways: u32,
     /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
     pub replacement: Replacement,
-    /// Cycles from a message's turn at the bank to the answer's departure. The bank is pipelined:
-    /// a turn comes every cycle.
+    /// Cycles from when the bank accepts a message to the answer's departure. The bank is
+    /// pipelined: it accepts a message every cycle.
     #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub latency_cycles: u64,
     /// `inclusive`: it has every line that private caches hold; or `non-inclusive`.
@@ -310,7 +310,7 @@ pub struct MemorySpec {
     /// How many, spread evenly over the tiles at the mesh's edge; lines are interleaved over them.
     #[schemars(range(min = 1, max = MAXIMUM_TILES))]
     pub controllers: usize,
-    /// Nanoseconds from a read's turn at the controller to the departure of its answer. `dram`
+    /// Nanoseconds from when the controller serves a read to the departure of its answer. `dram`
     /// replaces it.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub latency_ns: f64,

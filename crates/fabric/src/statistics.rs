@@ -94,7 +94,7 @@ pub struct FabricStatistics {
     /// Time that messages waited for the link between two sockets, in femtoseconds.
     #[state(count)]
     pub socket_link_queueing_fs: u64,
-    /// Time that messages waited for their turn at a bank, in femtoseconds.
+    /// Time that messages queued at a bank, in femtoseconds.
     #[state(count)]
     pub bank_queueing_fs: u64,
     /// Time that reads and writes waited for a memory channel, in femtoseconds; with

@@ -30,7 +30,7 @@ const THREAD_BITS: u32 = 16;
 /// Marks the tokens of reads of lines that are to be copied.
 const COPY: u64 = 1 << 32;
 /// Accesses that the agent has under way for one thread.
-const ACCESSES_AT_ONCE: usize = 16;
+const MAX_OUTSTANDING_ACCESSES: usize = 16;
 
 /// The Linux personality of a server.
 pub struct Linux {
@@ -43,7 +43,7 @@ pub struct Linux {
     /// Threads whose calls change address spaces: how many.
     changing: usize,
     /// Threads whose handlers wait for them, in the order in which they came.
-    parked: Vec<usize>,
+    waiting: Vec<usize>,
     /// Threads whose calls wait, in the order in which they began to.
     blocked: Vec<usize>,
     waits: u64,
@@ -62,7 +62,7 @@ impl Linux {
             schedule: Schedule::new(harts),
             slice_ends: false,
             changing: 0,
-            parked: Vec::new(),
+            waiting: Vec::new(),
             blocked: Vec::new(),
             waits: 0,
         }
@@ -76,7 +76,7 @@ impl Linux {
                 size_bytes: 4096,
                 ways: 4,
                 hit_latency_cycles: 4,
-                mshrs: ACCESSES_AT_ONCE as u32,
+                mshrs: MAX_OUTSTANDING_ACCESSES as u32,
                 ..CacheSpec::default()
             }),
             ..Attachment::default()
@@ -117,13 +117,13 @@ impl Linux {
     /// Then others go on that have waited for that.
     fn go_on(&mut self, context: &mut AgentContext<'_>, thread: usize) {
         self.access(context, thread);
-        let mut parked = self.parked.iter();
-        while let Some(place) = parked.position(|&one| !self.waits_for_change(one)) {
-            let thread = self.parked.remove(place);
-            if let Activity::Parked(job) = self.tasks[thread].activity {
+        let mut waiting = self.waiting.iter();
+        while let Some(place) = waiting.position(|&one| !self.waits_for_change(one)) {
+            let thread = self.waiting.remove(place);
+            if let Activity::Waiting(job) = self.tasks[thread].activity {
                 self.handle(context, thread, job);
             }
-            parked = self.parked.iter();
+            waiting = self.waiting.iter();
         }
         if self.changing > 0 {
             for thread in 0..self.tasks.len() {
@@ -170,7 +170,7 @@ impl Linux {
             return;
         }
         let task = &mut self.tasks[thread];
-        while task.under_way < ACCESSES_AT_ONCE
+        while task.under_way < MAX_OUTSTANDING_ACCESSES
             && let Some((access, mark)) = task.next_access()
         {
             task.under_way += 1;
@@ -189,7 +189,7 @@ impl Linux {
         match task.activity {
             Activity::Away
             | Activity::Blocked
-            | Activity::Parked(_)
+            | Activity::Waiting(_)
             | Activity::Saving(_)
             | Activity::Fencing(_) => {}
             Activity::Arguments => {
@@ -262,8 +262,8 @@ impl Linux {
             return self.go_on(context, thread);
         }
         if self.waits_for_change(thread) {
-            self.tasks[thread].activity = Activity::Parked(job);
-            return self.parked.push(thread);
+            self.tasks[thread].activity = Activity::Waiting(job);
+            return self.waiting.push(thread);
         }
         let mut call = std::mem::take(&mut self.tasks[thread].call);
         let outcome = match job {

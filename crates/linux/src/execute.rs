@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A script's interpreter may be a script, but not for ever: Linux's `BINPRM_MAX_RECURSION`.
-const MOST_INTERPRETERS: usize = 4;
+const MAX_INTERPRETERS: usize = 4;
 /// The longest first line of a script: Linux's `BINPRM_BUF_SIZE`.
 pub(crate) const SCRIPT_LINE_BYTES: usize = 256;
 /// What a program's file begins with.
@@ -33,11 +33,11 @@ impl Kernel {
         let environment = strings(call, environment, &mut room)?;
         let mut file = self.open_program(directory, &path, flags)?;
         let mut name = path;
-        for turn in 0.. {
+        for depth in 0.. {
             let Some(line) = file.bytes.strip_prefix(b"#!") else {
                 break;
             };
-            if turn == MOST_INTERPRETERS {
+            if depth == MAX_INTERPRETERS {
                 return Err(Errno::LOOP.into());
             }
             let (interpreter, option) = interpreter(line).ok_or(Errno::NOEXEC)?;

@@ -26,7 +26,7 @@ pub(crate) use view::Seen;
 use view::View;
 pub use view::{Access, FilesError, Reach};
 
-/// Most files that can be open at once.
+/// Maximum number of open files.
 pub(crate) const MAXIMUM_FILES: usize = 1024;
 
 pub(crate) const O_WRONLY: u64 = 1;

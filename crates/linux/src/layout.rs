@@ -44,7 +44,7 @@ pub const STACK_BYTES: u64 = 8 * 1024 * 1024;
 pub(crate) const STUB: u64 = MACHINE.start;
 /// What it saves, one area for each thread.
 pub(crate) const SAVE_AREAS: u64 = STUB + PAGE_BYTES;
-/// Threads that there can be at once, in all processes. More than a server can have harts.
+/// Maximum number of threads in all processes. More than a server can have harts.
 pub(crate) const MAXIMUM_THREADS: usize = 512;
 /// The agent's addresses.
 pub(crate) const DEVICE: u64 = DEVICE_RANGE.start;

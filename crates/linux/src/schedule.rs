@@ -29,7 +29,7 @@ pub(crate) struct Schedule {
     harts: Vec<Hart>,
     queue: VecDeque<usize>,
     /// The first of the harts that are next to give up their threads.
-    turn: usize,
+    next_hart: usize,
 }
 
 impl Schedule {
@@ -42,7 +42,7 @@ impl Schedule {
         Schedule {
             harts,
             queue: VecDeque::new(),
-            turn: 0,
+            next_hart: 0,
         }
     }
 
@@ -100,7 +100,7 @@ impl Schedule {
         let mut wanted = self.queue.len().saturating_sub(leaving);
         let mut told = Vec::new();
         let harts = self.harts.len();
-        for hart in (0..harts).map(|step| (self.turn + step) % harts) {
+        for hart in (0..harts).map(|step| (self.next_hart + step) % harts) {
             let one = &mut self.harts[hart];
             if wanted > 0
                 && !one.leaves
@@ -113,7 +113,7 @@ impl Schedule {
             }
         }
         if let Some(last) = told.last() {
-            self.turn = (last + 1) % harts;
+            self.next_hart = (last + 1) % harts;
         }
         told
     }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(schedule.thread_of(0), Some(2));
         schedule.loaded(0, (1, 0));
         assert_eq!(schedule.add(0, nobody), None);
-        assert_eq!(schedule.slice_ends(|_| true), [1], "the other one's turn");
+        assert_eq!(schedule.slice_ends(|_| true), [1], "the other one is next");
     }
 
     #[test]

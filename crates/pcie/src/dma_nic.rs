@@ -173,7 +173,7 @@ pub struct DmaNic {
     output_bytes: u32,
     leaving: VecDeque<u32>,
     /// The queue whose frames are read next.
-    turn: usize,
+    next_queue: usize,
     statistics: NicStatistics,
     fault: Option<String>,
 }
@@ -200,7 +200,7 @@ impl DmaNic {
             first_sending: 0,
             output_bytes: 0,
             leaving: VecDeque::new(),
-            turn: 0,
+            next_queue: 0,
             statistics: NicStatistics::default(),
             fault: None,
         })
@@ -501,12 +501,12 @@ impl DmaNic {
         let queues = self.spec.queues as usize;
         let mut empty = 0;
         while empty < queues {
-            let number = 2 * self.turn + 1;
+            let number = 2 * self.next_queue + 1;
             let Some(ring) = self.rings.get_mut(number) else {
                 return;
             };
             let Some(&descriptor) = ring.ahead.front() else {
-                self.turn = (self.turn + 1) % queues;
+                self.next_queue = (self.next_queue + 1) % queues;
                 empty += 1;
                 continue;
             };
@@ -523,7 +523,7 @@ impl DmaNic {
             empty = 0;
             ring.ahead.pop_front();
             ring.used = ring.used.wrapping_add(1);
-            self.turn = (self.turn + 1) % queues;
+            self.next_queue = (self.next_queue + 1) % queues;
             self.output_bytes += content.len() as u32;
             let frame = self.first_sending + self.sending.len() as u64;
             for piece in self.express.parts(descriptor.address, content.len()) {

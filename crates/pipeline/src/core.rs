@@ -132,7 +132,7 @@ state::declare! {
         /// Of several harts: a cycle, and how much of its width is left.
         pub shared_cycle: u64 => exact cycle = NEVER,
         pub shared_left: u8 => exact = 0,
-        /// The width that a hart has in the first cycle of its turn.
+        /// The width that a hart has in the first cycle that it dispatches in.
         pub cycle_width: u8 => fixed = spec.width,
         /// A store may mean something to another hart of the core.
         pub others_watch: bool => fixed = false,
@@ -198,7 +198,7 @@ state::declare! {
 /// wait. See [`crate::threads`].
 pub struct Core<X: Extension, K: CoreKind> {
     pub(crate) shared: Shared,
-    /// The hart whose turn it is.
+    /// The current hart.
     pub(crate) hart: K::Place<HartState<X>>,
     /// If there are several, the others by their hardware threads, with a gap for that one.
     pub(crate) others: Vec<Option<K::Place<HartState<X>>>>,
@@ -421,7 +421,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.store_event.min(self.other_event())
     }
 
-    /// The same without the store queue of the hart whose turn it is.
+    /// The same without the store queue of the current hart.
     pub(crate) fn other_event(&self) -> u64 {
         let others = self.others().map(|other| other.own_event());
         self.hart

@@ -8,7 +8,7 @@ pub trait CoreKind: 'static {
     const IN_ORDER: bool;
     /// Whether it has several harts.
     const MULTITHREADED: bool;
-    /// Where the state of the hart is whose turn it is.
+    /// Where the state of the current hart is.
     type Place<T>: Place<T>;
 }
 
@@ -70,7 +70,7 @@ impl<T> DerefMut for Inside<T> {
     }
 }
 
-/// With others in turn: a pointer is exchanged.
+/// With several harts: a pointer is exchanged.
 impl<T> Place<T> for Box<T> {
     fn of(value: T) -> Box<T> {
         Box::new(value)

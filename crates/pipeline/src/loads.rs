@@ -199,7 +199,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// Lets waiting loads try again whose wait has ended.
-    pub(crate) fn unpark(&mut self, now: u64, outbox: &mut Outbox) {
+    pub(crate) fn retry_waiting_loads(&mut self, now: u64, outbox: &mut Outbox) {
         let mut place = 0;
         while let Some(&load) = self.hart.waiting_loads.get(place) {
             let goes = match load.until {

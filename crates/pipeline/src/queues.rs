@@ -158,7 +158,7 @@ impl LoadQueue {
     }
 }
 
-/// What an entry of the store queue does when its turn comes.
+/// What an entry of the store queue does when it is the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum StoreKind {
     Store,

@@ -810,7 +810,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The dispatch cycle has come to `cycle`: performs stores whose turn that is, as far as this
+    /// The dispatch cycle has come to `cycle`: performs stores that are due then, as far as this
     /// is all that has to be done. Returns which cycle it may not reach now.
     #[inline(never)]
     fn perform_until(&mut self, cycle: u64) -> u64 {

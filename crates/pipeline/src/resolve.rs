@@ -110,7 +110,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             if self.hart.waiting_loads.is_empty() {
                 break;
             }
-            self.unpark(now, outbox);
+            self.retry_waiting_loads(now, outbox);
             if self.hart.woken.is_empty() {
                 break;
             }
@@ -419,7 +419,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// The oldest instruction that is not known is an atomic: everything before it is done, so it
-    /// may be performed when its operands are there and its turn in the store queue has come.
+    /// may be performed when its operands are there and it is the oldest in the store queue.
     #[inline(never)]
     fn arm_atomic(&mut self) {
         let hart = &mut *self.hart;

@@ -166,9 +166,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let (kind, address, data) = (head.kind, head.address, head.data);
         let bytes = usize::from(head.bytes);
         let instruction = head.instruction;
-        let turn = (head.commit + 1).max(self.hart.stores.last_performed + 1);
-        if turn > now {
-            self.hart.store_event = self.hart.store_event.min(turn);
+        let start = (head.commit + 1).max(self.hart.stores.last_performed + 1);
+        if start > now {
+            self.hart.store_event = self.hart.store_event.min(start);
             return;
         }
         let line = LineAddress::of(address);

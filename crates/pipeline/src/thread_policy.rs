@@ -32,7 +32,7 @@ impl ThreadPolicy {
     /// Puts the harts that can dispatch in this cycle, of a core with so many, into the order in
     /// which they do.
     pub fn order(&self, candidates: &mut [Candidate], threads: u8) {
-        candidates.sort_unstable_by_key(|one| (one.waiting, self.turn(one.thread, threads)));
+        candidates.sort_unstable_by_key(|one| (one.waiting, self.rank(one.thread, threads)));
     }
 
     /// The harts in `dispatched`, a bit for each, have dispatched in a cycle in which the
@@ -42,17 +42,17 @@ impl ThreadPolicy {
         let Some(first) = candidates.iter().find(has_dispatched) else {
             return;
         };
-        // Of two harts it is the other one's turn when both have dispatched, which is how the
+        // Of two harts the other one goes first next time if both have dispatched, which is how the
         // results of Figure 11(b) of HyperPlane were made. Where a queue is full and one takes each
-        // entry that becomes free, the turn does not pass then, and it may get a fifth more than
-        // the other. Of more harts it passes.
+        // entry that becomes free, the order stays then, and it may get a fifth more than
+        // the other. Of more harts the order changes.
         if threads > 2 || dispatched.count_ones() > 1 {
             self.went_first = first.thread;
         }
     }
 
-    /// After how many others it is a hart's turn.
-    fn turn(&self, thread: u8, threads: u8) -> u8 {
+    /// How many others go before a hart.
+    fn rank(&self, thread: u8, threads: u8) -> u8 {
         (thread + threads - self.went_first - 1) % threads
     }
 }

@@ -39,13 +39,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         K::MULTITHREADED
     }
 
-    /// The harts whose turn it is not, in the order of their numbers.
+    /// The harts but the current one, in the order of their numbers.
     #[inline(always)]
     pub(crate) fn others(&self) -> impl Iterator<Item = &HartState<X>> {
         self.others.iter().flatten().map(|hart| &**hart)
     }
 
-    /// All harts, that whose turn it is first.
+    /// All harts, the current one first.
     pub(crate) fn harts(&self) -> impl Iterator<Item = &HartState<X>> {
         std::iter::once(&*self.hart).chain(self.others())
     }
@@ -59,7 +59,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// It is the turn of the hart on this hardware thread.
+    /// Makes the hart on this hardware thread the current one.
     #[inline(always)]
     pub(crate) fn switch_to(&mut self, thread: u8) {
         if K::MULTITHREADED && self.hart.thread != thread {
@@ -234,7 +234,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// A miss register has become free: that hart goes first whose load was refused first, and of
-    /// equals that whose turn it is, then those behind it.
+    /// equals the current one, then those behind it.
     pub(crate) fn share_miss_register(&mut self, now: u64, outbox: &mut Outbox) {
         let (first, threads) = (self.hart.thread, self.shared.spec.threads);
         self.for_each_by(
@@ -278,7 +278,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             dispatched |= u8::from(instructions > 0) << one.thread;
             if count > 1 {
                 // What a hart dispatches changes nothing of the others: stores that may are
-                // performed between the turns.
+                // performed in between.
                 taken[usize::from(one.thread)] = Taken::by(&mut self.hart, now);
             }
         }
@@ -343,7 +343,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         dispatched
     }
 
-    /// The hart whose turn it is has written these bytes, at `now`: the others' reservations of
+    /// The current hart has written these bytes, at `now`: the others' reservations of
     /// their line are gone, and their loads must not have read them too early.
     #[inline]
     pub(crate) fn tell_other_harts(&mut self, now: u64, address: u64, bytes: u8) {

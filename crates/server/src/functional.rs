@@ -24,8 +24,8 @@ use riscv::paged::{PageTable, Paged, PagedMemory};
 use riscv::threaded::Threaded;
 use riscv::{Cause, Class, Counters, Hart, Instruction, Names, Operation, Trap};
 
-/// Instructions of each hart in a round. A hart that spins does so to the end of its turn, so long
-/// rounds delay all that wait for others; short ones take more turns.
+/// Instructions of each hart in a round. A hart that spins does so to the end of its round, so long
+/// rounds delay all that wait for others; short ones switch more often.
 const ROUND_CYCLES: u64 = 1000;
 /// The same where only one hart has something to do. Between rounds the user can stop the run.
 const LONE_ROUND_CYCLES: u64 = 100_000;
@@ -44,7 +44,7 @@ impl UntimedMemory for SharedMemory {
     }
 }
 
-/// What a hart sees beyond its registers. The hart whose turn it is has it.
+/// What a hart sees beyond its registers. The current hart has it.
 #[derive(Default)]
 struct Bus {
     memory: SharedMemory,
@@ -53,8 +53,8 @@ struct Bus {
     /// The cycle of the instruction that is executed alone, and its time.
     cycle: u64,
     now: Time,
-    /// The hart has asked an agent in this turn, or has used up its memory.
-    ends_turn: bool,
+    /// The hart has asked an agent in this round, or has used up its memory.
+    ends_round: bool,
     /// An agent has not answered a hart, and never will.
     unanswered: bool,
     /// Pages that the guest may touch.
@@ -95,7 +95,7 @@ impl Bus {
         if !address.is_multiple_of(u64::from(bytes)) {
             return Some(None);
         }
-        self.ends_turn = true;
+        self.ends_round = true;
         let core = CoreId(self.hart as u16);
         let memory = &mut self.memory;
         let answer = self.agents.request(self.now, core, agent, kind, memory);
@@ -110,7 +110,7 @@ impl Memory for Bus {
             Some(answer) => answer,
             None => {
                 let read = self.memory.0.read(address, bytes);
-                self.ends_turn |= self.memory.0.is_beyond(self.page_limit);
+                self.ends_round |= self.memory.0.is_beyond(self.page_limit);
                 read
             }
         }
@@ -126,7 +126,7 @@ impl Memory for Bus {
             Some(answer) => answer.is_some(),
             None => {
                 let written = self.memory.0.write(address, bytes, value);
-                self.ends_turn |= self.memory.0.is_beyond(self.page_limit);
+                self.ends_round |= self.memory.0.is_beyond(self.page_limit);
                 written
             }
         }
@@ -163,7 +163,7 @@ impl Paged for Bus {
 /// A server without times, with a program in its memory.
 pub(crate) struct FunctionalMachine {
     harts: Vec<Machine<Bus>>,
-    /// Between turns.
+    /// Between rounds.
     bus: Bus,
     code: Threaded<Bus>,
     clock: Clock,
@@ -397,11 +397,11 @@ impl FunctionalMachine {
         let hart = &mut self.harts[number];
         std::mem::swap(&mut hart.memory, &mut self.bus);
         hart.memory.hart = number;
-        hart.memory.ends_turn = false;
+        hart.memory.ends_round = false;
         let mut used = 0;
         let mut crash = None;
         let mut in_vain_at = None;
-        while used < cycles && !hart.memory.ends_turn {
+        while used < cycles && !hart.memory.ends_round {
             if !hart.waiting && hart.hart.pending_interrupt().is_none() {
                 used += self.code.run(hart, cycles - used);
                 if used == cycles {
@@ -439,7 +439,7 @@ impl FunctionalMachine {
         }
         std::mem::swap(&mut hart.memory, &mut self.bus);
         if self.harts.len() > 1 {
-            // Others may write before the next turn. A loop that retries gets through in a turn.
+            // Others may write before the next round. A loop that retries gets through in a round.
             self.harts[number].reservation = None;
         }
         if let Some(pc) = in_vain_at {

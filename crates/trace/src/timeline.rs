@@ -137,7 +137,7 @@ pub struct Shown<'a> {
     pub name: &'a str,
     /// When it begins.
     pub from: Time,
-    /// When it ends; if that is the same, it is a moment.
+    /// When it ends; if that is the same, it is an instant.
     pub until: Time,
     /// The flow that it is a part of.
     pub flow: Option<u64>,

@@ -149,7 +149,7 @@ Scheduler = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, metavar="N", help="Runs at once on this host; default: all cores."),
+    typer.Option(min=1, metavar="N", help="Concurrent runs on this host; default: all cores."),
 ]
 
 

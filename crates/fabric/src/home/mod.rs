@@ -17,7 +17,7 @@
 //! | WriteAtHome | whole line: allocate, write; part: fetch from memory | write | Invalidate; busy | ForwardGetM for the home; busy | wait |
 //! | WriteAtHome, to memory | write memory | write memory, drop | Invalidate; busy | ForwardGetM for the home; busy | wait |
 //! | Put from the owner | | | | take the data, PutAck | it has been sent a forward: PutAck, drop the data |
-//! | Put from another | never | its turn: PutAck | its turn: PutAck | its turn: PutAck | it is about to become owner: wait |
+//! | Put from another | never | when it is served: PutAck | when it is served: PutAck | when it is served: PutAck | it is about to become owner: wait |
 //! | InvalidateAck | error | error | error | error | the last one completes |
 //! | ForwardAck | error | error | error | error | completes |
 //!
@@ -26,8 +26,8 @@
 //!   PutAck is ordered behind the forward.
 //! - *Put from another while busy.* The cache has got the line by a Transfer whose ForwardAck is
 //!   still on its way here. Its Put keeps its place in the queue. If a request before it in the
-//!   queue takes the ownership away, the cache answers from its buffer as above, and when the
-//!   Put's turn comes it is from another than the owner: only acknowledged. It never arrives from
+//!   queue takes the ownership away, the cache answers from its buffer as above, and when
+//!   the Put is served, its sender is no longer the owner: it is only acknowledged. It never arrives from
 //!   another while the line is not busy: what takes ownership away is a ForwardAck, which comes
 //!   after the Put.
 //! - *WriteAtHome* is performed when nobody holds the line any more. Snoopers of ownership are told

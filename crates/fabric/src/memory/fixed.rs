@@ -1,5 +1,5 @@
-//! Every read takes the same time from its turn, and turns are given in the order of arrival, as
-//! far apart as the bandwidth says. So all is known when a request comes.
+//! Every read takes the same time once it is served. Requests are served in the order of arrival,
+//! as far apart as the bandwidth says. So all is known when a request comes.
 
 use super::{Controller, Decisions, MemoryRequest};
 use crate::{LINE_BYTES, MemorySpec, Time};

@@ -50,7 +50,7 @@ pub(crate) struct Decisions {
     pub(crate) answers: Vec<(Time, LineAddress, Ticket)>,
     /// The controller is to be woken then.
     pub(crate) wake: Option<Time>,
-    /// How long the requests have waited that have had their turn.
+    /// How long the requests that have been served had to wait.
     queueing: Time,
 }
 

@@ -36,8 +36,8 @@ pub struct MemoryCacheSpec {
     pub block_bytes: u64,
     /// `lru`, `tree-plru`, `srrip` or `random`: which block of a full set makes room for another.
     pub replacement: Replacement,
-    /// Cycles of the fabric's clock of a look-up: from a read's turn to the departure of its answer
-    /// if it hits, and in addition to the controller's time if it misses.
+    /// Cycles of the fabric's clock of a look-up: from when a read is served to the departure of
+    /// its answer if it hits, and in addition to the controller's time if it misses.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub latency_cycles: u64,
     /// Gigabytes (1e9 bytes) a second that its port carries of what hits.
@@ -165,8 +165,8 @@ pub(super) struct SideCache {
     pub(super) statistics: MemoryCacheStatistics,
 }
 
-/// Two moments have the same future if no request has come between them, and what came before is
-/// done: as that of a channel of DRAM.
+/// The states at two times have the same future if no request has come in between and what came
+/// before is done: as those of a channel of DRAM.
 impl State for SideCache {
     fn walk(&mut self, walker: &mut dyn Walker) {
         match walker.purpose() {
@@ -237,13 +237,13 @@ impl SideCache {
             self.policy
                 .touch(&mut self.order[set..set + self.ways], way);
             self.is_dirty[set + way] |= request.read.is_none();
-            let turn = self.free.max(now);
-            self.free = turn + self.occupancy;
-            decisions.queueing += turn - now;
+            let start = self.free.max(now);
+            self.free = start + self.occupancy;
+            decisions.queueing += start - now;
             if let Some(ticket) = request.read {
                 self.answer(
                     block,
-                    (turn + self.latency, request.line, ticket),
+                    (start + self.latency, request.line, ticket),
                     decisions,
                 );
             }

@@ -16,7 +16,7 @@ pub(super) enum Activity {
     /// Its arguments are being read.
     Arguments,
     /// A handler waits until the call of another thread has changed their address space.
-    Parked(Job),
+    Waiting(Job),
     /// A handler waits for bytes.
     Reading(Job),
     /// A handler waits for the floating-point registers.

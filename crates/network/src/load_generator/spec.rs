@@ -28,9 +28,9 @@ pub enum Offer {
         #[schemars(range(min = 1.0, max = 1e6))]
         burst_length: f64,
     },
-    /// Several at once, and again after a while: with many load generators, an incast.
+    /// Several together, and again after a while: with many load generators, an incast.
     Simultaneous {
-        /// How many at once.
+        /// How many together.
         #[serde(default = "one_request")]
         #[schemars(range(min = 1, max = 1000000))]
         requests_at_once: u32,

@@ -73,11 +73,11 @@ pub struct TransportSpec {
     /// round trip. 2 in the prototype's experiments.
     #[schemars(range(min = 1, max = 65535))]
     pub rtt_packets: u32,
-    /// Messages that can be under way from the host at once: the prototype has 64 buffers of one
+    /// Messages that can be outstanding from the host: the prototype has 64 buffers of one
     /// packet and 64 of two, so 128 for messages of one packet.
     #[schemars(range(min = 1, max = MAX_BUFFERS))]
     pub send_buffers: u32,
-    /// Messages that can be put together, or wait to be taken, at once: as many in the prototype.
+    /// Messages that can be in reassembly or wait to be taken: as many in the prototype.
     #[schemars(range(min = 1, max = MAX_BUFFERS))]
     pub receive_buffers: u32,
     /// Nanoseconds without a word of the other side until what is missing is sent, or asked for,
@@ -112,7 +112,7 @@ pub struct HomaSpec {
     /// have 0. Homa's receivers choose them by the sizes that they see; here they are given.
     #[schemars(inner(range(min = 1, max = MAX_MESSAGE_BYTES)))]
     pub unscheduled_up_to_bytes: Vec<u32>,
-    /// How many messages a receiver grants bytes to at once: 3 in the prototype; in Homa's paper as
+    /// How many messages a receiver grants bytes to concurrently: 3 in the prototype; in Homa's paper as
     /// many as there are scheduled priorities.
     #[schemars(range(min = 1, max = 65000))]
     pub overcommitment: u32,

@@ -8,16 +8,16 @@ use super::Load;
 /// Greedy dispatch.
 #[derive(Clone, Debug, Default, state::State)]
 pub struct Greedy {
-    /// The core whose turn it is.
-    turn: usize,
+    /// The core that is asked first.
+    first: usize,
 }
 
 impl Greedy {
     /// The core that gets the next message.
     pub fn choose(&mut self, load: &Load) -> Option<usize> {
-        let idle = load.next(self.turn, |core| load.outstanding[core] == 0);
-        let core = idle.or_else(|| load.next(self.turn, |core| load.is_available(core)))?;
-        self.turn = core + 1;
+        let idle = load.next(self.first, |core| load.outstanding[core] == 0);
+        let core = idle.or_else(|| load.next(self.first, |core| load.is_available(core)))?;
+        self.first = core + 1;
         Some(core)
     }
 }

@@ -7,16 +7,16 @@ use super::Load;
 #[derive(Clone, Debug, Default, state::State)]
 pub struct Jbsq {
     /// The core that is first among equals.
-    turn: usize,
+    first: usize,
 }
 
 impl Jbsq {
     /// The core that gets the next message.
     pub fn choose(&mut self, load: &Load) -> Option<usize> {
         let shortest = load.outstanding.iter().copied().min()?;
-        let core = load.next(self.turn, |core| load.outstanding[core] == shortest)?;
+        let core = load.next(self.first, |core| load.outstanding[core] == shortest)?;
         load.is_available(core).then(|| {
-            self.turn = core + 1;
+            self.first = core + 1;
             core
         })
     }

@@ -20,8 +20,8 @@ pub struct TypeAware {
     #[state(fixed)]
     short_cores: usize,
     any: Greedy,
-    /// The core, of those for long requests, whose turn it is.
-    turn: usize,
+    /// The core, of those for long requests, that is asked first.
+    first: usize,
 }
 
 impl TypeAware {
@@ -32,7 +32,7 @@ impl TypeAware {
             long_from: spec.long_from,
             short_cores: spec.short_cores as usize,
             any: Greedy::default(),
-            turn: 0,
+            first: 0,
         }
     }
 
@@ -54,8 +54,8 @@ impl TypeAware {
         }
         let first = self.short_cores;
         let is_idle = |core: usize| core >= first && load.outstanding[core] == 0;
-        let core = load.next(self.turn, is_idle)?;
-        self.turn = core + 1;
+        let core = load.next(self.first, is_idle)?;
+        self.first = core + 1;
         Some(core)
     }
 }

@@ -159,8 +159,8 @@ impl Way<'_> {
                 }
             }
             _ => {
-                for (server, moment) in [(here, given), (there, sent)] {
-                    if let (Some(server), Some((core, at))) = (server, moment) {
+                for (server, event) in [(here, given), (there, sent)] {
+                    if let (Some(server), Some((core, at))) = (server, event) {
                         self.show(name_of(server), &track_of(core), (at, at), "");
                     }
                 }

@@ -18,7 +18,7 @@ OUT, UP = "scale-out", "scale-up"
 ORGANISATIONS = {OUT: "a queue for each core", UP: "one that all share"}
 PAIRS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 QUICK_PAIRS = (1, 2, 4, 8, 12)
-MOST_PAIRS = PAIRS[-1]
+MAX_PAIRS = PAIRS[-1]
 TEN = 10
 """Cores that forward, of Figures 17 and 18."""
 LOADS_MRPS = (1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0)
@@ -331,10 +331,10 @@ def _core_claims(burst: int) -> list[Claim]:
             only_four,
             "below 1",
             "times",
-            f"scale-up, {how}: {MOST_PAIRS} cores by four",
+            f"scale-up, {how}: {MAX_PAIRS} cores by four",
             below(1, _BURST_NOT_SAID),
             "spin-to-win.16",
-            lambda r: _full(r, UP, MOST_PAIRS, burst=burst) / _full(r, UP, 4, burst=burst),
+            lambda r: _full(r, UP, MAX_PAIRS, burst=burst) / _full(r, UP, 4, burst=burst),
         ),
     ]
 

@@ -139,8 +139,9 @@ pub(super) struct Dram {
     trace: Vec<(Time, Command)>,
 }
 
-/// All times are absolute, those of refreshes too. So two moments have the same future if nothing
-/// waits and no request has arrived between them; then there is nothing to move either.
+/// All times are absolute, those of refreshes too. So the states at two times have the same
+/// future if nothing waits and no request has arrived in between; then there is nothing to move
+/// either.
 impl State for Dram {
     fn walk(&mut self, walker: &mut dyn Walker) {
         match walker.purpose() {

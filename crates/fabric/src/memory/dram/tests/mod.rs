@@ -441,10 +441,10 @@ fn a_channel_is_saved_and_restored() {
     assert!(draining > 0);
 }
 
-/// Two moments are equal if the queues are empty and no request has arrived in between. A channel
-/// with a waiting request cannot be compared.
+/// The states at two times are equal if the queues are empty and no request has arrived in between.
+/// A channel with a waiting request cannot be compared.
 #[test]
-fn idle_moments_are_equal() {
+fn idle_states_are_equal() {
     let at = |dram: &mut Dram, cycle: u64| {
         let mut comparer = Comparer::new(cycle, cycle * 1_000_000, None);
         dram.walk(&mut comparer);
