@@ -141,11 +141,6 @@ impl Clock {
             self.period_fs.divide(time.0)
         }
     }
-
-    /// The frequency in gigahertz.
-    pub fn ghz(self) -> f64 {
-        1e6 / self.period_fs.value() as f64
-    }
 }
 
 #[cfg(test)]

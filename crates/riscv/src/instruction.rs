@@ -132,18 +132,6 @@ impl Class {
         )
     }
 
-    /// Whether it reads data memory into a register.
-    #[inline]
-    pub const fn reads_memory(self) -> bool {
-        matches!(self, Class::Load | Class::Atomic | Class::LoadReserved)
-    }
-
-    /// Whether it writes data memory, or (`sc`) may.
-    #[inline]
-    pub const fn writes_memory(self) -> bool {
-        matches!(self, Class::Store | Class::Atomic | Class::StoreConditional)
-    }
-
     /// Whether the instruction after it may be elsewhere: branches and jumps. (Traps and
     /// `mret` also go elsewhere; see [`Class::ends_block`].)
     #[inline]
