@@ -273,6 +273,22 @@ def _kept_up(results: Results, organisation: str, hiccups: bool) -> float:
     return kept
 
 
+def _break_even_mrps(results: Results) -> float:
+    """Return the largest load at which scale-up with hiccups has the lower latency, or 0."""
+    found, compared = 0.0, False
+    for load in LOADS_MRPS:
+        try:
+            up, out = (_latency(results, which, load, True) for which in (UP, OUT))
+        except LeftOutError:
+            continue
+        compared = True
+        if up < out:
+            found = load
+    if not compared:
+        raise KeyError
+    return found
+
+
 def _step(results: Results, organisation: str) -> float:
     """Return how many times a round trip is longer at the next load, at most."""
     found = []
@@ -420,6 +436,19 @@ CLAIMS = (
         lambda r: (
             _latency(r, UP, QUICK_LOADS_MRPS[1], True) / _latency(r, OUT, QUICK_LOADS_MRPS[1], True)
         ),
+    ),
+    Claim(
+        "spin-to-win.17.break-even",
+        "Section 7, Figure 17(b)",
+        "an adaptive system that switches queuing disciplines in response to load based on the "
+        "latency break-even point observed in Figure 17(b)",
+        "above 0",
+        "Mpps",
+        "the largest load at which scale-up with hiccups has a shorter mean round trip than "
+        "scale-out; 0: none has",
+        above(0, "scale-up's is longer at every load, so that there is nothing to switch between"),
+        "spin-to-win.17",
+        _break_even_mrps,
     ),
     Claim(
         "spin-to-win.17.hiccups-knee",
