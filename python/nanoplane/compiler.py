@@ -44,6 +44,8 @@ _ZIG = [
     "-mcpu=generic_rv64+m+a+f+d+c+zicsr+zifencei",
     "-fno-sanitize=undefined",
 ]
+_INTERFACE = {"-march=": "-march=rv64imac_zifencei", "-mcpu=": "-mcpu=generic_rv64+m+a+c+zifencei"}
+"""What a core of a network interface executes, instead of what a hart of the server does."""
 _USES_LNIC = re.compile(rb'^\s*#\s*include\s*[<"](lnic\w*\.h|nanopu/)', re.MULTILINE)
 """How a program says that it uses nanoPU's registers for messages."""
 
@@ -70,9 +72,15 @@ def co_runners() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (GUEST / "co-runners").glob("*.c")))
 
 
+@functools.cache
+def firmware() -> tuple[str, ...]:
+    """Return the names of the built-in firmware of programmable network interfaces."""
+    return tuple(sorted(path.stem for path in (GUEST / "firmware").glob("*.c")))
+
+
 def about(program: str) -> str:
     """Return what a built-in program says that it is: the first sentence of its first comment."""
-    files = (GUEST / kind / f"{program}.c" for kind in ("programs", "co-runners"))
+    files = (GUEST / kind / f"{program}.c" for kind in ("programs", "co-runners", "firmware"))
     text = next(filter(is_file, files)).read_text(encoding="utf-8")
     comment = " ".join(line.removeprefix(" *").strip() for line in text.splitlines()[1:])
     return comment.split(". ")[0] + "."
@@ -128,6 +136,19 @@ def find_co_runner(name: str, directory: Path, what: str) -> Path:
     raise DescriptionError(
         f'{what} is "{name}"; it must be one of {", ".join(co_runners())}, or the path of a '
         ".c file that is there"
+    )
+
+
+def find_firmware(name: str, directory: Path, what: str) -> Path:
+    """Find firmware as :func:`find_program` finds a program."""
+    if name in firmware():
+        return GUEST / "firmware" / f"{name}.c"
+    path = directory / name
+    if is_path(name) and is_file(path):
+        return path
+    raise DescriptionError(
+        f'{what} is "{name}"; it must be one of {", ".join(firmware())}, or the path of a .c or '
+        ".elf file that is there"
     )
 
 
@@ -193,24 +214,51 @@ def build(
     """
     # Reading gives a sentence of ours where there is nothing to read.
     uses_lnic = _USES_LNIC.search(_read(source)) is not None
+    command = _reserve_registers(_compiler()) if uses_lnic else _compiler()
+    more = [] if mechanism is None else [f"-DDATA_PLANE_NOTIFY=<{mechanism}>"]
+    runtime = GUEST.resolve() / "runtime"
+    sources = [*sorted(runtime.glob("*.S")), *sorted(runtime.glob("*.c")), source]
+    if co_runner is not None:
+        sources.append(co_runner)
+    return _compiled([*command, *_FLAGS, *more], source, sources, runtime / "guest.ld", debug=debug)
+
+
+def firmware_elf(source: Path) -> bytes:
+    """Return the ELF file of firmware of a network interface, compiling it if it is C."""
+    return build_firmware(source) if source.suffix == ".c" else _read(source)
+
+
+def build_firmware(source: Path) -> bytes:
+    """Compile a C file for the cores of a network interface; return the ELF file."""
+    _read(source)
+    command = [
+        next((new for old, new in _INTERFACE.items() if part.startswith(old)), part)
+        for part in _compiler()
+    ]
+    runtime = GUEST.resolve() / "firmware" / "runtime"
+    sources = [runtime / "start.S", GUEST.resolve() / "runtime" / "string.c", source]
+    script = runtime / "firmware.ld"
+    flags = [*_FLAGS, "-mabi=lp64", "-ffunction-sections", "-Wl,--gc-sections"]
+    return _compiled([*command, *flags], source, sources, script, debug=False)
+
+
+def _compiled(
+    command: list[str], source: Path, sources: list[Path], script: Path, *, debug: bool
+) -> bytes:
+    """Compile `sources`, of which `source` is the user's, and link them by a linker's script."""
     if source.suffix != ".c":
         raise DescriptionError(f"{source}: the name of a C program must end in .c")
-    runtime = GUEST.resolve() / "runtime"
     with scratch.directory(Path(tempfile.gettempdir()), "nanoplane-") as room:
         output = room / "guest.elf"
         done = subprocess.run(
             [
-                *(_reserve_registers(_compiler()) if uses_lnic else _compiler()),
-                *_FLAGS,
+                *command,
                 "-g" if debug else "-g0",
-                *([] if mechanism is None else [f"-DDATA_PLANE_NOTIFY=<{mechanism}>"]),
                 f"-I{(GUEST / 'include').resolve()}",
                 # For a mechanism that a program names and data_plane.h includes.
                 f"-iquote{source.parent.absolute()}",
-                f"-Wl,-T,{runtime / 'guest.ld'}",
-                *sorted(map(str, runtime.glob("*.S"))),
-                *sorted(map(str, runtime.glob("*.c"))),
-                *(str(file.absolute()) for file in (source, co_runner) if file is not None),
+                f"-Wl,-T,{script}",
+                *(str(one.absolute()) for one in sources),
                 "-o",
                 str(output),
             ],

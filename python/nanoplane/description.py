@@ -44,8 +44,9 @@ _FILES: Mapping[str, Callable[[str], bool]] = {
     "traffic.work.service_times.file": lambda _: True,
     "queueing.service_times.file": lambda _: True,
     "rack.clients.N.load.requests.N.service_times.file": lambda _: True,
+    "rack.servers.N.server.dma_nic.processors.firmware": lambda _: True,
 }
-"""Keys that can name a file with data, and which of their texts do."""
+"""Keys that can name a file with data or firmware, and which of their texts do."""
 _PATHS: Mapping[str, Callable[[str], bool]] = {
     "data_plane.program": compiler.is_path,
     "data_plane.co_runner": compiler.is_path,
@@ -53,6 +54,7 @@ _PATHS: Mapping[str, Callable[[str], bool]] = {
     "rack.servers.N.server.preset": machines.is_file,
     "server.preset": machines.is_file,
     **_FILES,
+    "rack.servers.N.server.dma_nic.processors.firmware": compiler.is_path,
 }
 """Keys whose texts can be paths, and which of their texts are."""
 
@@ -173,8 +175,8 @@ class Resolved:
     """The guest of each entry of `rack.servers`, or of the only server; none for a queueing system
     without a server."""
     files: Mapping[str, Path]
-    """The files with data that it names, by their keys: a pcap file, recorded service times. The
-    data have their paths as texts."""
+    """The files with data that it names, by their keys: a pcap file, recorded service times; and
+    firmware. The data have their paths as texts."""
 
     @property
     def program(self) -> Path:
@@ -195,8 +197,8 @@ class Resolved:
         return elves[0] if len(elves) == 1 else compiler.pack(elves)
 
     def contents(self) -> dict[str, bytes]:
-        """Read the files with data; return what is in them by their paths."""
-        return {str(path): read(path) for path in self.files.values()}
+        """Read the files with data, and compile firmware; return what they are by their paths."""
+        return {str(path): content(key, path) for key, path in self.files.items()}
 
     @property
     def data(self) -> dict[str, Any]:
@@ -341,8 +343,9 @@ class Description:
 
     def check(self) -> None:
         """Raise a DescriptionError with one sentence for the first thing that is wrong."""
-        self._guests(self._complete())
-        self._files()
+        data = self._complete()
+        self._guests(data)
+        self._files(data)
 
     def resolve(self) -> Resolved:
         """Put in the preset's fields and all defaults, find the files, and check everything.
@@ -352,7 +355,7 @@ class Description:
         if self.part_of_peak() is not None:
             raise ValueError("traffic.load is a part of a peak that has to be measured first")
         data = self._complete()
-        files = self._files()
+        files = self._files(data)
         for key, path in files.items():
             put(data, key, str(path))
         return Resolved(_canonical(data), self._guests(data), files)
@@ -467,12 +470,15 @@ class Description:
         """Return the guest's file: C source or ELF."""
         return self._guests(self._complete())[0].program
 
-    def _files(self) -> dict[str, Path]:
-        """Find the files with data."""
+    def _files(self, data: Mapping[str, Any]) -> dict[str, Path]:
+        """Find the files with data, and firmware."""
         files = {}
-        for key, text in _texts(self.data):
+        for key, text in _texts(data):
             is_path = _FILES.get(_general(key))
             if is_path is None or not is_path(text):
+                continue
+            if _is_firmware(key):
+                files[key] = self._find(compiler.find_firmware, text, key).absolute()
                 continue
             path = (self.directory / text).absolute()
             if not compiler.is_file(path):
@@ -545,6 +551,15 @@ def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
         parts = value.items() if isinstance(value, dict) else enumerate(value)
         for name, part in parts:
             yield from _texts(part, f"{key}.{name}" if key else str(name))
+
+
+def _is_firmware(key: str) -> bool:
+    return key.endswith(".processors.firmware")
+
+
+def content(key: str, path: Path) -> bytes:
+    """Return what a file is that a key names: its data, or an ELF file for firmware."""
+    return compiler.firmware_elf(path) if _is_firmware(key) else read(path)
 
 
 def _no_such_data(key: str, text: str, path: Path) -> str:

@@ -406,6 +406,8 @@ class EnergyResult(TypedDict):
     """Lines written by commands of DRAM."""
     dynamic: float
     """For what happened, and for clocks."""
+    interface_cores: NotRequired[Split]
+    """The cores of a programmable network interface, with their caches and scratchpad."""
     last_level: Split
     """The banks of the last-level cache."""
     memory_controllers: Split
@@ -622,6 +624,8 @@ class Energy(TypedDict):
     """Lines written by commands of DRAM."""
     dynamic: float
     """For what happened, and for clocks."""
+    interface_cores: NotRequired[Split]
+    """The cores of a programmable network interface, with their caches and scratchpad."""
     last_level: Split
     """The banks of the last-level cache."""
     memory_controllers: Split
@@ -1279,6 +1283,35 @@ class IommuStatistics(TypedDict):
     """Page walks that have ended."""
 
 
+class ProcessorsStatistics(TypedDict):
+    """What the cores of an interface have counted, all together."""
+
+    bank_conflict_cycles: int
+    """Cycles that accesses have waited for a bank of the scratchpad."""
+    frame_words: int
+    """Words of 8 bytes that were read and written in frames."""
+    frames: int
+    """Frames that they have taken."""
+    frames_dropped: int
+    """Frames that they have dropped."""
+    frames_sent: int
+    """Frames that they have given to the network."""
+    frames_to_host: int
+    """Frames that they have given to receive rings."""
+    host_load_faults: int
+    """Those that found no memory."""
+    host_loads: int
+    """Loads of host memory."""
+    host_loads_steered: int
+    """Those that carried a steering tag."""
+    instruction_cache_misses: int
+    """Lines that were not in an instruction cache."""
+    instructions: int
+    """Instructions that they have executed."""
+    scratchpad_words: int
+    """Words of 8 bytes that the scratchpad has read and written, of instructions too."""
+
+
 class NicStatistics(TypedDict):
     """What a network interface has counted. Each frame that has come is in memory, on its way
     there, or in one of those that were dropped.
@@ -1308,6 +1341,8 @@ class NicStatistics(TypedDict):
     """Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many,
     or not what goes over this network.
     """
+    processors: NotRequired[ProcessorsStatistics]
+    """What its cores have done, if it is programmable."""
 
 
 class CqeNicStatistics(TypedDict):

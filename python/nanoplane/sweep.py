@@ -23,7 +23,7 @@ from typing import Any
 
 from nanoplane import execution, scratch
 from nanoplane import store as stores
-from nanoplane.description import Description, Guest, Resolved, read
+from nanoplane.description import Description, Guest, Resolved, content
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
 from nanoplane.load_search import Bracket, Limit
 from nanoplane.outcomes import Outcome, Outcomes, measurement
@@ -538,9 +538,9 @@ class _Sweep:
         return self.elves[guest]
 
     def _contents(self, resolved: Resolved) -> dict[str, bytes]:
-        for path in resolved.files.values():
+        for key, path in resolved.files.items():
             if path not in self.files:
-                self.files[path] = read(path)
+                self.files[path] = content(key, path)
         return {str(path): self.files[path] for path in resolved.files.values()}
 
     def _push(self, job: _Job) -> None:

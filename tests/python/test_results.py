@@ -103,7 +103,8 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         "last_level": {"size_bytes_per_bank": 65536},
         "memory": {"cache": None, "dram": {}},
     }
-    machine = {"fabric": fabric, "dma_nic": {"express": {"iommu": {}}}, "critical_region": {}}
+    interface: Mapping[str, Any] = {"express": {"iommu": {}}, "processors": {}}
+    machine = {"fabric": fabric, "dma_nic": interface, "critical_region": {}}
     translated = same_results._rack("traditional/loopback-express", "dma-nic", machine=machine)
     results += [
         ("rack", interrupted()),

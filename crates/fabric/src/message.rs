@@ -287,11 +287,12 @@ pub enum DeliveryKind {
         /// Raised or lowered.
         level: bool,
     },
-    /// An agent has written a line at its home that the core will want: a hint, which asks the core
-    /// to fetch it.
+    /// The core will want a line: a hint of an agent, which asks the core to fetch it.
     Stash {
         /// The line.
         line: LineAddress,
+        /// Whether the core will write it, and not only read it.
+        is_to_write: bool,
     },
     /// An agent tells the core's extension something. They agree on what it means.
     Notice {

@@ -29,6 +29,7 @@ use crate::express::{self, AtDevice, Express};
 use crate::frames::is_memory;
 use crate::iommu::Iommu;
 use crate::port::{self, NicStatistics, Port};
+use crate::processors::{Fate, Frame, Processors};
 use crate::rss;
 use crate::spec::DmaNicSpec;
 use fabric::{
@@ -82,6 +83,12 @@ mod purpose {
     pub const TOLD: u64 = 4 << 56;
     /// A frame has left the output buffer.
     pub const LEFT: u64 = 5 << 56;
+    /// A cycle of the cores that run firmware: its number.
+    pub const CYCLE: u64 = 6 << 56;
+    /// A load of host memory of theirs: its number.
+    pub const HOST_LOAD: u64 = 7 << 56;
+    /// The last bit of a frame of theirs has been sent: what it took in the input buffer.
+    pub const SENT: u64 = 8 << 56;
     pub const INDEX: u64 = !(0xff << 56);
 }
 
@@ -153,6 +160,9 @@ pub struct DmaNic {
     spec: DmaNicSpec,
     #[state(fixed)]
     registers: AddressRange,
+    /// How far behind the first register the scratchpad is; 0: there is none.
+    #[state(fixed)]
+    scratchpad: u64,
     port: Port,
     express: Express,
     /// For each queue the ring of buffers and that of frames to send.
@@ -176,6 +186,9 @@ pub struct DmaNic {
     next_queue: usize,
     statistics: NicStatistics,
     fault: Option<String>,
+    /// The cores that run firmware, if it is programmable.
+    #[state(inside)]
+    processors: Option<Box<Processors>>,
 }
 
 impl DmaNic {
@@ -189,6 +202,7 @@ impl DmaNic {
                 start: registers,
                 length: PAGE_BYTES * (1 + u64::from(spec.queues)),
             },
+            scratchpad: 0,
             port: Port::new(spec.mac_latency_ns),
             express: Express::new(&spec.express, spec.ddio),
             rings: vec![Ring::default(); 2 * queues],
@@ -203,7 +217,31 @@ impl DmaNic {
             next_queue: 0,
             statistics: NicStatistics::default(),
             fault: None,
+            processors: None,
         })
+    }
+
+    /// Makes it a programmable one, if it is described as one: with `firmware`, an ELF file, in a
+    /// server of so many cores. The scratchpad is behind its registers, at `scratchpad`.
+    pub fn program(
+        &mut self,
+        firmware: &[u8],
+        host_cores: usize,
+        scratchpad: u64,
+    ) -> Result<(), SpecError> {
+        if let Some(spec) = &self.spec.processors {
+            let sizes = (self.spec.max_frame_bytes, self.spec.queues, host_cores);
+            let processors = Processors::new(spec, firmware, sizes)?;
+            self.processors = Some(Box::new(processors));
+            self.scratchpad = scratchpad - self.registers.start;
+            self.registers.length = self.scratchpad + u64::from(spec.scratchpad_bytes);
+        }
+        Ok(())
+    }
+
+    /// The token of the timer with which its cores begin, at the start of the simulation.
+    pub fn begins(&self) -> Option<u64> {
+        self.processors.as_ref().map(|_| purpose::CYCLE)
     }
 
     /// How to attach it: with its root port on this tile. The root port's cache is for doorbells
@@ -229,6 +267,7 @@ impl DmaNic {
             link_bytes: self.port.bytes(),
             express_bytes: self.express.bytes(),
             iommu: self.express.iommu().map(Iommu::statistics),
+            processors: self.processors.as_deref().map(Processors::statistics),
             ..self.statistics
         }
     }
@@ -252,7 +291,8 @@ impl DmaNic {
     /// What the program has done first that cannot be: a sentence.
     pub fn fault(&self) -> Option<&str> {
         let of_iommu = self.express.iommu().and_then(Iommu::fault);
-        self.fault.as_deref().or(of_iommu)
+        let of_firmware = self.processors.as_deref().and_then(Processors::fault);
+        self.fault.as_deref().or(of_firmware).or(of_iommu)
     }
 
     fn blame(&mut self, sentence: String) {
@@ -270,7 +310,16 @@ impl DmaNic {
         ))
     }
 
-    fn read_register(&self, offset: u64) -> Option<u64> {
+    /// The offset in the scratchpad that an offset from the registers stands for.
+    fn in_scratchpad(&self, offset: u64) -> Option<u64> {
+        let is_there = self.scratchpad != 0;
+        offset.checked_sub(self.scratchpad).filter(|_| is_there)
+    }
+
+    fn read_register(&mut self, now: Time, offset: u64) -> Option<u64> {
+        if let Some(offset) = self.in_scratchpad(offset) {
+            return self.processors.as_mut()?.read_scratchpad(now, offset);
+        }
         if let Some((ring, register::HEAD)) = self.ring(offset) {
             return self.rings.get(ring).map(|ring| u64::from(ring.used));
         }
@@ -297,6 +346,11 @@ impl DmaNic {
     ) -> Result<(), String> {
         let none =
             || format!("{value:#x} was written to {offset:#x}, where nothing can be written");
+        if let (Some(offset), Some(processors)) = (self.in_scratchpad(offset), &mut self.processors)
+        {
+            let is_written = processors.write_scratchpad(context.now(), offset, value);
+            return is_written.then_some(()).ok_or_else(none);
+        }
         if offset % PAGE_BYTES == register::DOORBELL {
             let queue = (offset / PAGE_BYTES).checked_sub(1).ok_or_else(none)?;
             let doorbell = self.doorbells.get_mut(queue as usize).ok_or_else(none)?;
@@ -428,24 +482,101 @@ impl DmaNic {
     fn frame_came(&mut self, context: &mut AgentContext<'_>, packet: &Packet) {
         self.statistics.frames_received += 1;
         let hash = rss::hash(&rss::MICROSOFT_KEY, packet);
-        let queue = (hash % rss::INDIRECTION_ENTRIES % self.spec.queues) as usize;
+        let queue = rss::queue(hash, self.spec.queues) as usize;
         let frame = packet.to_bytes();
         let bytes = frame.len() as u32;
-        let (Some(ring), Some(input)) = (self.rings.get(2 * queue), self.input.get_mut(queue))
-        else {
-            return;
-        };
-        let buffers = ring.given.wrapping_sub(ring.used) as usize;
         if bytes > self.spec.max_frame_bytes {
             self.statistics.dropped_too_long += 1;
-        } else if input.len() >= buffers {
+        } else if self.processors.is_none() && !self.has_buffer(queue) {
             self.statistics.dropped_no_descriptor += 1;
         } else if bytes > self.spec.input_buffer_bytes - self.input_bytes {
             self.statistics.dropped_buffer_full += 1;
         } else {
             self.input_bytes += bytes;
-            input.push_back((hash, frame));
+            self.take_in(context, queue, hash, frame);
+        }
+    }
+
+    /// A frame is in the input buffer: it goes to the cores, or into the ring of its queue.
+    fn take_in(&mut self, context: &mut AgentContext<'_>, queue: usize, hash: u32, bytes: Vec<u8>) {
+        if let Some(processors) = &mut self.processors {
+            let room = bytes.len() as u32;
+            processors.give(context.now(), Frame { hash, bytes, room });
+            return self.wake_processors(context);
+        }
+        if let Some(input) = self.input.get_mut(queue) {
+            input.push_back((hash, bytes));
             self.deliver(context, queue);
+        }
+    }
+
+    /// Whether the program has given a queue a buffer for one more frame.
+    fn has_buffer(&self, queue: usize) -> bool {
+        let (ring, input) = (self.rings.get(2 * queue), self.input.get(queue));
+        ring.zip(input)
+            .is_some_and(|(ring, input)| input.len() < ring.given.wrapping_sub(ring.used) as usize)
+    }
+
+    /// Asks for the next cycle in which a core issues.
+    fn wake_processors(&mut self, context: &mut AgentContext<'_>) {
+        let next = self.processors.as_mut().and_then(|of| of.next_wake());
+        if let Some((at, cycle)) = next {
+            context.wake(at, purpose::CYCLE | cycle);
+        }
+    }
+
+    /// Cores issue in this cycle; what comes of it leaves them.
+    fn step_processors(&mut self, context: &mut AgentContext<'_>, cycle: u64) {
+        let Some(processors) = &mut self.processors else {
+            return;
+        };
+        processors.step(cycle);
+        for load in processors.take_loads() {
+            let range = (load.address, u32::from(load.bytes));
+            let token = purpose::HOST_LOAD | load.number;
+            self.express
+                .read_for_program(context, token, range, load.steer);
+        }
+        for (fate, frame) in processors.take_left() {
+            self.frame_left(context, fate, frame);
+        }
+        self.wake_processors(context);
+    }
+
+    /// A load of host memory of a core has come; without bytes if there is no memory.
+    fn host_loaded(&mut self, context: &mut AgentContext<'_>, number: u64, bytes: &[u8]) {
+        let Some(processors) = &mut self.processors else {
+            return;
+        };
+        let digits = bytes.iter().rev();
+        let raw = digits.fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+        processors.loaded(context.now(), number, (!bytes.is_empty()).then_some(raw));
+        self.wake_processors(context);
+    }
+
+    /// A frame has left the cores.
+    fn frame_left(&mut self, context: &mut AgentContext<'_>, fate: Fate, frame: Frame) {
+        match fate {
+            Fate::Delivered(queue) if self.has_buffer(queue as usize) => {
+                self.input[queue as usize].push_back((frame.hash, frame.bytes));
+                self.deliver(context, queue as usize);
+            }
+            Fate::Delivered(_) => {
+                self.statistics.dropped_no_descriptor += 1;
+                self.input_bytes -= frame.room;
+            }
+            Fate::Sent(_) => match self.port.send(context.now(), &frame.bytes) {
+                // It is in the input buffer until its last bit has left.
+                Ok(end) => {
+                    self.statistics.frames_sent += 1;
+                    context.wake(end, purpose::SENT | u64::from(frame.room));
+                }
+                Err(_) => {
+                    self.statistics.not_sent += 1;
+                    self.input_bytes -= frame.room;
+                }
+            },
+            Fate::Dropped => self.input_bytes -= frame.room,
         }
     }
 
@@ -642,7 +773,7 @@ impl Agent for DmaNic {
                         self.write_register(context, offset, value);
                     }
                     Some(AtDevice::RegisterRead { reply_to, offset }) => {
-                        let value = self.read_register(offset);
+                        let value = self.read_register(context.now(), offset);
                         self.express.answer(context, reply_to, value);
                     }
                     // Its registers do not combine stores.
@@ -651,6 +782,7 @@ impl Agent for DmaNic {
                         let index = token & purpose::INDEX;
                         match token & !purpose::INDEX {
                             purpose::DESCRIPTORS => self.descriptors_read(context, index, data),
+                            purpose::HOST_LOAD => self.host_loaded(context, index, &data),
                             _ => self.part_read(context, index, &data),
                         }
                     }
@@ -661,12 +793,25 @@ impl Agent for DmaNic {
                 self.output_bytes -= self.leaving.pop_front().unwrap_or_default();
                 self.read_frames(context);
             }
-            _ => {}
+            _ => match token & !purpose::INDEX {
+                purpose::CYCLE => self.step_processors(context, token & purpose::INDEX),
+                purpose::SENT => self.input_bytes -= (token & purpose::INDEX) as u32,
+                _ => {}
+            },
         }
     }
 
     fn waiting_for(&self) -> Vec<String> {
         let mut sentences: Vec<_> = self.fault().map(str::to_string).into_iter().collect();
+        let waiting = self
+            .processors
+            .as_deref()
+            .map_or(0, Processors::waiting_frames);
+        if waiting > 0 {
+            sentences.push(format!(
+                "{waiting} frames wait for a core of the interface."
+            ));
+        }
         for (queue, input) in self
             .input
             .iter()

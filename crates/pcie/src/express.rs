@@ -16,10 +16,12 @@
 //! With an IOMMU, what the device reads and writes waits at the root port until its page is known.
 //! What the rules above allow to pass it does so.
 
-use crate::frames::{Piece, lines, pieces};
+use crate::frames::{Piece, is_memory, lines, pieces};
 use crate::iommu::Iommu;
 use crate::spec::ExpressSpec;
-use fabric::{AgentContext, AgentId, AgentMessage, LineData, MemoryAccess, ReplyTo, Time};
+use fabric::{
+    AgentContext, AgentId, AgentMessage, CoreId, LineAddress, LineData, MemoryAccess, ReplyTo, Time,
+};
 use network::rack::LineRate;
 use std::collections::VecDeque;
 
@@ -62,7 +64,7 @@ pub(crate) enum AtDevice {
     BlockWritten { offset: u64, block: Vec<u8> },
     /// A core reads a register: [`Express::answer`] it.
     RegisterRead { reply_to: ReplyTo, offset: u64 },
-    /// The device's read with this token is done.
+    /// The device's read with this token is done. Without data: there is no memory.
     Read { token: u64, data: Vec<u8> },
 }
 
@@ -120,6 +122,20 @@ struct Read {
     data: Vec<u8>,
     /// Bytes that have not been read.
     missing: usize,
+    /// The core whose first-level cache gets its lines.
+    steer: Option<u16>,
+    /// Whether nobody has looked if its address is memory.
+    is_unchecked: bool,
+}
+
+/// A read of the device that waits for a tag.
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
+struct Wanted {
+    token: u64,
+    address: u64,
+    bytes: u32,
+    steer: Option<u16>,
+    is_unchecked: bool,
 }
 
 /// Writes of the device, and what is behind them.
@@ -169,8 +185,8 @@ pub(crate) struct Express {
     downward: VecDeque<Down>,
     /// By their tags.
     reads: Vec<Option<Read>>,
-    /// Reads that wait for a tag: token, address and bytes.
-    wanted: VecDeque<(u64, u64, u32)>,
+    /// Reads that wait for a tag.
+    wanted: VecDeque<Wanted>,
     groups: Vec<Group>,
     /// Groups that have begun.
     begun: u64,
@@ -356,7 +372,34 @@ impl Express {
         token: u64,
         (address, bytes): (u64, u32),
     ) {
-        self.wanted.push_back((token, address, bytes));
+        self.wanted.push_back(Wanted {
+            token,
+            address,
+            bytes,
+            steer: None,
+            is_unchecked: false,
+        });
+        self.send_wanted(context);
+    }
+
+    /// The same of a program of the device, from any address: without data if that is no memory, and
+    /// with a steering tag (TLP Processing Hints of PCI Express 3.0): for each line the
+    /// root port tells the core `steer` to fetch it into its first-level data cache. The tag is in
+    /// bits of the header that a read has no other use for.
+    pub fn read_for_program(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        token: u64,
+        (address, bytes): (u64, u32),
+        steer: Option<u16>,
+    ) {
+        self.wanted.push_back(Wanted {
+            token,
+            address,
+            bytes,
+            steer,
+            is_unchecked: true,
+        });
         self.send_wanted(context);
     }
 
@@ -368,13 +411,15 @@ impl Express {
     fn send_wanted(&mut self, context: &mut AgentContext<'_>) {
         while !self.wanted.is_empty()
             && let Some(tag) = self.reads.iter().position(Option::is_none)
-            && let Some((token, address, bytes)) = self.wanted.pop_front()
+            && let Some(wanted) = self.wanted.pop_front()
         {
             self.reads[tag] = Some(Read {
-                token,
-                address,
-                data: vec![0; bytes as usize],
-                missing: bytes as usize,
+                token: wanted.token,
+                address: wanted.address,
+                data: vec![0; wanted.bytes as usize],
+                missing: wanted.bytes as usize,
+                steer: wanted.steer,
+                is_unchecked: wanted.is_unchecked,
             });
             self.send_up(context, Up::Read { read: tag as u64 });
         }
@@ -555,6 +600,14 @@ impl Express {
         packet: Up,
         known: Option<u64>,
     ) -> Option<()> {
+        if let Up::Read { read: number } = packet {
+            let read = self.reads.get_mut(number as usize)?.as_mut()?;
+            if read.is_unchecked && !is_memory(context, read.address, read.data.len()) {
+                read.data.clear();
+                self.send_down(context, Down::Completion { read: number });
+                return None;
+            }
+        }
         if let Some(page) = self.missing_page(context, &packet, known) {
             self.untranslated.push((page, packet));
             return None;
@@ -567,6 +620,10 @@ impl Express {
                         address: piece.address,
                     };
                     context.access(access, purpose::LINE_READ | number);
+                    if let Some(core) = read.steer {
+                        let line = LineAddress::of(piece.address);
+                        context.stash_to_read(CoreId(core), line);
+                    }
                 }
             }
             Up::Write {

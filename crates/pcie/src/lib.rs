@@ -5,7 +5,8 @@
 //!   interface, IceNIC (OSDI 2021, Section 5.1). A core writes each buffer's address into a
 //!   register and reads completions out of another.
 //! - [`DmaNic`] sits behind PCI Express: rings of descriptors in memory, doorbells, several queues,
-//!   and receive-side scaling.
+//!   and receive-side scaling. With cores of its own that run firmware it is a programmable one
+//!   (`processors/`).
 //! - [`CqeNic`] sits there, too, and has two ports: work requests, completion queues and doorbell
 //!   records in memory, as ConnectX-5.
 //!
@@ -22,6 +23,7 @@ mod frames;
 mod ice_nic;
 mod iommu;
 mod port;
+mod processors;
 mod rss;
 mod spec;
 mod system;
@@ -34,6 +36,9 @@ pub use dma_nic::DmaNic;
 pub use ice_nic::IceNic;
 pub use iommu::IommuStatistics;
 pub use port::NicStatistics;
+pub use processors::{
+    INTERFACE_MAP, INTERFACE_REGISTERS, ProcessorsEnergySpec, ProcessorsSpec, ProcessorsStatistics,
+};
 pub use rss::{INDIRECTION_ENTRIES, MICROSOFT_KEY, toeplitz};
 pub use system::{CQE_NIC, CQE_NIC_MAP, DMA_NIC, DMA_NIC_MAP, ICE_NIC, ICE_NIC_MAP};
 

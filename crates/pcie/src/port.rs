@@ -1,6 +1,7 @@
 //! The side of a network interface that is towards the network: MAC, serial I/O, and the link.
 
 use crate::iommu::IommuStatistics;
+use crate::processors::ProcessorsStatistics;
 use fabric::{AgentContext, Time};
 use network::packet::{FrameError, Packet};
 use network::rack::LineRate;
@@ -49,6 +50,9 @@ pub struct NicStatistics {
     /// What the IOMMU has done, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iommu: Option<IommuStatistics>,
+    /// What its cores have done, if it is programmable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processors: Option<ProcessorsStatistics>,
 }
 
 /// What the port's timers are for: the upper 8 bits of their tokens, of which no other part of an

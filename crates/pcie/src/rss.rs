@@ -31,6 +31,11 @@ pub fn toeplitz(key: &[u8; 40], input: &[u8]) -> u32 {
     hash
 }
 
+/// The queue, of so many, that the indirection table has for a hash.
+pub(crate) fn queue(hash: u32, queues: u32) -> u32 {
+    hash % INDIRECTION_ENTRIES % queues
+}
+
 /// The hash of a packet's addresses and ports.
 pub(crate) fn hash(key: &[u8; 40], packet: &Packet) -> u32 {
     let mut input = [0; 12];

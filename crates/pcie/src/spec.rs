@@ -1,5 +1,6 @@
 //! The descriptions of the network interfaces.
 
+use crate::processors::ProcessorsSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, require};
@@ -229,6 +230,10 @@ pub struct DmaNicSpec {
     pub mac_latency_ns: f64,
     /// The way to the chip.
     pub express: ExpressSpec,
+    /// Cores that run firmware between the port and the receive rings: a programmable interface;
+    /// `{}` has those of CARGO. Absent: there are none, and receive-side scaling chooses the ring.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processors: Option<ProcessorsSpec>,
     /// What its port costs.
     pub energy: PortEnergySpec,
 }
@@ -244,6 +249,7 @@ impl Default for DmaNicSpec {
             ddio: true,
             mac_latency_ns: 26.0,
             express: ExpressSpec::default(),
+            processors: None,
             energy: PortEnergySpec::default(),
         }
     }
@@ -254,6 +260,9 @@ impl DmaNicSpec {
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.express.check_payload()?;
+        self.processors
+            .as_ref()
+            .map_or(Ok(()), ProcessorsSpec::check)?;
         check_output(self.output_buffer_bytes, self.max_frame_bytes)
     }
 }

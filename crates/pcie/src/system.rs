@@ -2,7 +2,7 @@
 
 use crate::{
     CqeNic, CqeNicSpec, CqeNicStatistics, DmaNic, DmaNicSpec, ExpressSpec, IceNic, IceNicSpec,
-    NicStatistics, iommu,
+    NicStatistics, ProcessorsSpec, iommu,
 };
 use energy::{Split, leaked, spent};
 use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, Time};
@@ -31,6 +31,11 @@ fabric::named_ranges! {
     /// queue.
     DMA_NIC_REGISTERS: Device = 0x1030_0000, 0x40_1000,
         "racks with `dma-nic`", "pcie/src/dma_nic.rs";
+
+    /// The scratchpad of a programmable one, as the host sees it, if `server.dma_nic.processors` is
+    /// given.
+    DMA_NIC_SCRATCHPAD: Device = 0x1074_0000, 0x8_0000,
+        "racks with a programmable `dma-nic`", "pcie/src/processors/scratchpad.rs";
 
     /// Page tables of the IOMMU, if `server.dma_nic.express.iommu` is given.
     IO_PAGE_TABLES: Memory = 0x6900_0000, 0x300_0000,
@@ -79,6 +84,10 @@ pub const DMA_NIC: Kind = Kind {
             "pci_express",
             "PCI Express, with the controllers of both ends, and the IOTLB of an IOMMU.",
         ),
+        (
+            "interface_cores",
+            "The cores of a programmable network interface, with their caches and scratchpad.",
+        ),
     ],
     extends_cores: false,
     observes_cores: false,
@@ -93,6 +102,7 @@ pub const CQE_NIC: Kind = Kind {
         help: "Behind PCI Express, with completion queues and two ports, in the manner of ConnectX-5.",
         statistics: SchemaGenerator::subschema_for::<CqeNicStatistics>,
     }),
+    components: &[DMA_NIC.components[0], DMA_NIC.components[1]],
     memory_map: CQE_NIC_MAP,
     ..DMA_NIC
 };
@@ -105,7 +115,8 @@ impl System for IceNicSpec {
     fn attach(&self, fabric: &mut Fabric, _site: Site<'_>) -> Result<Attached, Refusal> {
         let nic = IceNic::new(self, ICE_NIC_REGISTERS.start, fabric.clock())?;
         let attachment = nic.attachment(0);
-        Ok(attach(fabric, nic, attachment, self.energy, None)?)
+        let part = Part::of::<IceNic>(self.energy, None);
+        Ok(attach(fabric, nic, attachment, part)?)
     }
 }
 
@@ -118,14 +129,26 @@ impl System for DmaNicSpec {
         self.express.iommu.iter().map(|_| IO_PAGE_TABLES).collect()
     }
 
-    fn attach(&self, fabric: &mut Fabric, _site: Site<'_>) -> Result<Attached, Refusal> {
+    fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {
         if let Some(iommu) = &self.express.iommu {
             iommu::write_tables(iommu, IO_PAGE_TABLES.start, fabric.ram_mut())?;
         }
-        let nic = DmaNic::new(self, DMA_NIC_REGISTERS.start)?;
+        let mut nic = DmaNic::new(self, DMA_NIC_REGISTERS.start)?;
+        if let Some(processors) = &self.processors {
+            let firmware = site.files.get(&processors.firmware).map_err(Refusal)?;
+            let host_cores = site.host.fabric.cores;
+            nic.program(firmware, host_cores, DMA_NIC_SCRATCHPAD.start)
+                .under("server.dma_nic")?;
+        }
+        let begins = nic.begins();
         let attachment = nic.attachment(0);
-        let express = Some(self.express.clone());
-        Ok(attach(fabric, nic, attachment, self.energy, express)?)
+        let mut part = Part::of::<DmaNic>(self.energy, Some(self.express.clone()));
+        part.processors = self.processors.clone();
+        let attached = attach(fabric, nic, attachment, part)?;
+        if let (Some(token), Some(wire)) = (begins, &attached.wire) {
+            fabric.wake_agent(wire.agent, Time::ZERO, token);
+        }
+        Ok(attached)
     }
 }
 
@@ -141,8 +164,8 @@ impl System for CqeNicSpec {
     fn attach(&self, fabric: &mut Fabric, _site: Site<'_>) -> Result<Attached, Refusal> {
         let nic = CqeNic::new(self, CQE_NIC_REGISTERS.start)?;
         let attachment = nic.attachment(0);
-        let express = Some(self.express.clone());
-        Ok(attach(fabric, nic, attachment, self.energy, express)?)
+        let part = Part::of::<CqeNic>(self.energy, Some(self.express.clone()));
+        Ok(attach(fabric, nic, attachment, part)?)
     }
 }
 
@@ -151,21 +174,12 @@ fn attach<N: Conventional>(
     fabric: &mut Fabric,
     nic: N,
     attachment: Attachment,
-    energy: PortEnergySpec,
-    express: Option<ExpressSpec>,
+    part: Part,
 ) -> Result<Attached, SpecError> {
     let agent = fabric.attach(Box::new(nic), attachment)?;
     Ok(Attached {
         wire: Some(Wire::of::<N>(agent)),
-        ..Attached::new(Part {
-            find: |fabric, agent| {
-                let nic = fabric.agent_mut::<N>(agent)?;
-                Some(nic)
-            },
-            agent,
-            energy,
-            express,
-        })
+        ..Attached::new(Part { agent, ..part })
     })
 }
 
@@ -241,9 +255,25 @@ struct Part {
     energy: PortEnergySpec,
     /// The way to the chip, unless it is on the chip.
     express: Option<ExpressSpec>,
+    /// Its cores, if it is programmable.
+    processors: Option<ProcessorsSpec>,
 }
 
 impl Part {
+    /// An interface that is about to be attached.
+    fn of<N: Conventional>(energy: PortEnergySpec, express: Option<ExpressSpec>) -> Part {
+        Part {
+            find: |fabric, agent| {
+                let nic = fabric.agent_mut::<N>(agent)?;
+                Some(nic)
+            },
+            agent: AgentId(0),
+            energy,
+            express,
+            processors: None,
+        }
+    }
+
     fn told(&self, fabric: &mut Fabric) -> Option<Told> {
         Some((self.find)(fabric, self.agent)?.told())
     }
@@ -281,11 +311,22 @@ impl Hardware for Part {
         let iommu = counts.iommu.unwrap_or_default();
         // A page that has been walked for is put in.
         let iotlb = iommu.iotlb_hits + iommu.iotlb_misses + iommu.page_walks;
-        vec![counts.link_bytes, counts.express_bytes, iotlb]
+        let processors = counts.processors.unwrap_or_default();
+        let words = processors.scratchpad_words + processors.frame_words;
+        let instructions = processors.instructions;
+        vec![
+            counts.link_bytes,
+            counts.express_bytes,
+            iotlb,
+            instructions,
+            words,
+        ]
     }
 
     fn energy(&self, fabric: &mut Fabric, events: &[u64], seconds: f64, _: bool) -> Vec<Split> {
-        let (&[link_bytes, express_bytes, iotlb], Some(told)) = (events, self.told(fabric)) else {
+        let (&[link_bytes, express_bytes, iotlb, instructions, words], Some(told)) =
+            (events, self.told(fabric))
+        else {
             return Vec::new();
         };
         let mut port = self.energy.spent(link_bytes, told.rate, seconds);
@@ -303,6 +344,16 @@ impl Hardware for Part {
             };
             components.push(split);
         }
+        if let Some(of) = &self.processors {
+            let costs = &of.energy;
+            let scratchpad_kib = f64::from(of.scratchpad_bytes) / 1024.0;
+            let milliwatts = costs.core_static_mw * f64::from(of.cores)
+                + costs.scratchpad_static_mw_per_kib * scratchpad_kib;
+            components.push(Split {
+                dynamic: spent(costs.instruction_pj, instructions) + spent(costs.word_pj, words),
+                leakage: leaked(milliwatts, seconds),
+            });
+        }
         components
     }
 }
@@ -318,6 +369,10 @@ mod tests {
         let queues = queues.and_then(Value::as_f64).unwrap() as u64;
         // A page for all, and one for each queue.
         assert_eq!(DMA_NIC_REGISTERS.length, 0x1000 * (1 + queues));
+        let schema = schemars::schema_for!(ProcessorsSpec);
+        let bytes = schema.pointer("/properties/scratchpad_bytes/maximum");
+        let bytes = bytes.and_then(Value::as_f64).unwrap() as u64;
+        assert_eq!(DMA_NIC_SCRATCHPAD.length, bytes);
         let schema = schemars::schema_for!(CqeNicSpec);
         let most = |key: &str| {
             let maximum = schema.pointer(&format!("/properties/{key}/maximum"));

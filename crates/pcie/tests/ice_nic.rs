@@ -140,7 +140,7 @@ fn lines_are_hinted_to_the_core() {
     let least = bench.fabric.minimum_delivery_latency();
     let mut hints = Vec::new();
     while let Some(delivery) = bench.inboxes[0].pop() {
-        if let DeliveryKind::Stash { line } = delivery.kind {
+        if let DeliveryKind::Stash { line, .. } = delivery.kind {
             hints.push((delivery.at - start, line));
         }
     }

@@ -169,7 +169,7 @@ state::declare! {
         pub second_level_event: u64 => cycle = NEVER,
         /// Lines to be fetched that have been hinted at, when there are miss registers, oldest
         /// first.
-        pub stashes: VecDeque<LineAddress> = VecDeque::new(),
+        pub stashes: VecDeque<(LineAddress, bool)> = VecDeque::new(),
         /// Messages that were released while a fill was being used, and are delivered when it has
         /// been finished; empty otherwise.
         pub postponed: Vec<(LineAddress, ToCache)> => fixed = Vec::new(),
@@ -556,8 +556,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             DeliveryKind::Reply { token, result } => {
                 self.for_each_hart(|core| core.replied_to(token, result));
             }
-            DeliveryKind::Stash { line } => {
-                self.shared.stashes.push_back(line);
+            DeliveryKind::Stash { line, is_to_write } => {
+                self.shared.stashes.push_back((line, is_to_write));
                 self.fetch_stashes(now, outbox);
             }
             DeliveryKind::Notice { thread, header } => {

@@ -317,10 +317,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// Asks for the lines that have been hinted at, in order, as far as there are miss registers.
     pub(crate) fn fetch_stashes(&mut self, now: u64, outbox: &mut Outbox) {
-        while let Some(&line) = self.shared.stashes.front() {
-            if !self.owns(line) {
+        while let Some(&(line, is_to_write)) = self.shared.stashes.front() {
+            let is_here = match is_to_write {
+                true => self.owns(line),
+                false => self.shared.data_cache.find(line).is_some(),
+            };
+            if !is_here {
                 let at = self.departure(now, self.shared.spec.l1_data.hit_latency_cycles);
-                let wanted = (Side::Data, line, true);
+                let wanted = (Side::Data, line, is_to_write);
                 if self.request_line(wanted, at, outbox) == RequestOutcome::Full {
                     return;
                 }

@@ -133,7 +133,7 @@ fn look_into_files(value: &mut Value, files: &Files) {
             match (key.as_str(), &*value) {
                 // What is in it is compared as it is in memory.
                 ("program" | "co_runner", Value::String(_)) => *value = Value::Null,
-                ("file" | "packets", Value::String(path)) => {
+                ("file" | "packets" | "firmware", Value::String(path)) => {
                     if let Ok(content) = files.get(path) {
                         *value = Value::String(hex(&Sha256::digest(content)));
                     }

@@ -186,10 +186,11 @@ impl<'a> HostSpec<'a> {
     }
 
     /// How it is built.
-    fn plan(&self, simulator: &'a SimulatorSpec) -> Plan<'a> {
+    fn plan(&self, common: &Common<'a>) -> Plan<'a> {
         let mut plan = Plan {
             server: self.server,
-            simulator,
+            simulator: common.simulator,
+            files: common.files,
             wanted: self.wanted(),
             doorbells: program_doorbells(),
             memory: vec![program_doorbells()],
@@ -230,7 +231,7 @@ impl<'a> HostSpec<'a> {
         if common.is_restored || is_linux(image) {
             return Ok(None);
         }
-        let server = self.plan(common.simulator).untimed();
+        let server = self.plan(common).untimed();
         match &self.runs {
             Runs::DataPlane(plan) => Preparation::kept(server, image, Some(plan.told()), guard),
             Runs::Networked(parameters) => {
@@ -274,7 +275,7 @@ impl<'a> HostSpec<'a> {
             let server = RackServer::alone(place.name, machine, None);
             return Ok((server, Hardware::default()));
         }
-        let plan = self.plan(common.simulator);
+        let plan = self.plan(common);
         let link = place.link.map(|(address, rate, _)| (address, rate));
         let position = (place.seed, link);
         let (machine, hardware, data_plane) = match &self.runs {

@@ -11,6 +11,7 @@ use fabric::{AddressRange, Fabric};
 use network::rack::LineRate;
 use riscv::elf::Image;
 use system::{Requests, Site};
+use workload::Files;
 
 /// A range of `lines` doorbells, each with a line of its own.
 pub(crate) fn doorbell_range(start: u64, lines: u64) -> AddressRange {
@@ -35,6 +36,8 @@ pub(crate) struct Plan<'a> {
     pub doorbells: AddressRange,
     /// Memory beside the main memory, but for that of systems.
     pub memory: Vec<AddressRange>,
+    /// The files that the description names.
+    pub files: &'a Files,
     /// Whether the program's output goes to this process's.
     pub is_live: bool,
 }
@@ -73,6 +76,7 @@ impl Plan<'_> {
                 io_registers: IO_REGISTERS,
                 link,
                 seed,
+                files: self.files,
                 requests: requests.take(),
             })?;
             let cores = hardware.take_cores();

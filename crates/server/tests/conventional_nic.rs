@@ -9,7 +9,9 @@ use common::servers::{Ending, models, read, run, server};
 use fabric::{AgentId, Time};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
-use pcie::{DmaNic, DmaNicSpec, IceNic, IceNicSpec};
+use pcie::{
+    DmaNic, DmaNicSpec, INTERFACE_MAP, INTERFACE_REGISTERS, IceNic, IceNicSpec, ProcessorsSpec,
+};
 use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::Image;
 use server::{Machine, ServerSpec};
@@ -483,4 +485,120 @@ fn hints_bring_lines_before_they_are_wanted() {
 fn a_loopback_behind_pci_express() {
     // Four descriptors: no more than four frames at one time.
     check::<DmaNic>(with_dma_nic, dma_loopback, &TIMES_NS);
+}
+
+/// A line of host memory that only the cores of the interface ask for.
+const STEERED: u64 = 0x8040_0000;
+
+/// Firmware that loads a line of host memory for each frame, steered to core 0 or to none, and then
+/// delivers the frame.
+fn firmware(steer: u64) -> Vec<u8> {
+    let register = |name: &str| {
+        let found = INTERFACE_REGISTERS.iter().find(|(one, _)| *one == name);
+        found.unwrap().1 as i64
+    };
+    let [(_, scratchpad), (_, registers), _] = INTERFACE_MAP;
+    let mut asm = Assembler::new();
+    asm.load_immediate(S0, registers);
+    asm.load_immediate(S1, STEERED);
+    asm.load_immediate(T0, steer);
+    asm.store_double(T0, S0, register("STEER"));
+    let next = asm.label_here();
+    asm.load_double(ZERO, S0, register("NEXT"));
+    asm.load_double(T1, S1, 0);
+    asm.load_double(ZERO, S0, register("DRAIN"));
+    asm.store_double(ZERO, S0, register("DELIVER"));
+    asm.jump(next);
+    let mut image = asm.finish(&[]);
+    image.entry = scratchpad;
+    for segment in &mut image.segments {
+        (segment.address, segment.virtual_address) = (scratchpad, scratchpad);
+    }
+    elf(&image)
+}
+
+fn programmed(spec: &ServerSpec, image: Image, times_ns: &[f64], steer: u64) -> (Machine, AgentId) {
+    let (mut machine, id) = machine(spec, image, times_ns, |_| {
+        let described = DmaNicSpec {
+            processors: Some(ProcessorsSpec::default()),
+            ..DmaNicSpec::default()
+        };
+        let mut nic = DmaNic::new(&described, REGISTERS).unwrap();
+        nic.program(&firmware(steer), 1, REGISTERS + 0x10_0000)
+            .unwrap();
+        let attachment = nic.attachment(0);
+        (nic, attachment)
+    });
+    let fabric = &mut machine.engine.fabric;
+    let nic: &mut DmaNic = fabric.agent_mut(id).unwrap();
+    let begins = nic.begins().unwrap();
+    fabric.wake_agent(id, Time::ZERO, begins);
+    (machine, id)
+}
+
+fn with_steering(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machine, AgentId) {
+    programmed(spec, image, times_ns, 0)
+}
+
+fn without_steering(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machine, AgentId) {
+    programmed(spec, image, times_ns, u64::MAX)
+}
+
+/// The frames leave the cores of the interface in their order, and at times that do not depend on
+/// how far the server's core runs ahead.
+#[test]
+fn a_loopback_behind_firmware() {
+    check::<DmaNic>(without_steering, dma_loopback, &TIMES_NS);
+    check::<DmaNic>(with_steering, dma_loopback, &TIMES_NS);
+}
+
+/// When a load with a steering tag has come to the core of the interface, the server's core has the
+/// line in its first level: its first load of it takes what the next one takes. Without a tag it
+/// goes to the last-level cache.
+#[test]
+fn steering_brings_the_line_into_the_first_level() {
+    let elsewhere = STEERED + 0x1000;
+    // Loads from elsewhere twice, so that the code is in the instruction cache, and then from the
+    // line, long after the frame has come.
+    let program = || {
+        let mut asm = Assembler::new();
+        asm.load_immediate(S0, elsewhere);
+        asm.load_immediate(S1, RESULTS);
+        asm.load_immediate(S2, 4);
+        asm.load_immediate(S3, 0);
+        asm.load_immediate(S4, 30_000);
+        asm.align(64);
+        let pass = asm.label_here();
+        asm.csr_read(S10, CYCLE);
+        asm.load_double(T0, S0, 0);
+        asm.operate(ADD, T1, T0, T0);
+        asm.csr_read(S11, CYCLE);
+        asm.operate(SUB, S11, S11, S10);
+        asm.store_double(S11, S1, 0);
+        asm.add_immediate(S1, S1, 8);
+        asm.add_immediate(S3, S3, 1);
+        asm.load_immediate(T2, 2);
+        let same = asm.label();
+        asm.branch(When::NotEqual, S3, T2, same);
+        asm.load_immediate(S0, STEERED);
+        let wait = asm.label_here();
+        asm.csr_read(T3, CYCLE);
+        asm.branch(When::LessUnsigned, T3, S4, wait);
+        asm.bind(same);
+        asm.branch(When::NotEqual, S3, S2, pass);
+        asm.halt();
+        asm.finish(&[])
+    };
+    for core in models() {
+        let spec = server(1, &core);
+        let outcome = |make: fn(&ServerSpec, Image, &[f64]) -> (Machine, AgentId)| {
+            let mut made = make(&spec, program(), &[2000.0]);
+            assert_eq!(run(&mut made.0), Ending::Halted);
+            [2, 3].map(|pass| read(&made.0, RESULTS + 8 * pass))
+        };
+        let [first, again] = outcome(with_steering);
+        assert_eq!(first, again);
+        let [first, again] = outcome(without_steering);
+        assert!(first > again, "{first} {again}");
+    }
 }

@@ -160,6 +160,8 @@ pub struct Site<'a> {
     pub link: Option<(u32, LineRate)>,
     /// Of random choices.
     pub seed: u64,
+    /// The files that the description names, with data or firmware.
+    pub files: &'a Files,
     /// The requests, for a mechanism that brings them.
     pub requests: Option<Requests<'a>>,
 }

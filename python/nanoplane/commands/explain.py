@@ -16,7 +16,7 @@ from nanoplane.figures import figures
 """What `list` names whose source says what it is."""
 
 
-_WITH_SOURCE = ("programs", "rack_programs", "co_runners")
+_WITH_SOURCE = ("programs", "rack_programs", "co_runners", "firmware")
 """What `list` names whose source says what it is."""
 
 
@@ -43,6 +43,7 @@ def list_names(
         "programs": compiler.programs(),
         "rack_programs": compiler.rack_programs(),
         "co_runners": compiler.co_runners(),
+        "firmware": compiler.firmware(),
         "presets": sorted(presets),
         "notify": descriptions.choices("data_plane.notify"),
         "organisations": descriptions.choices("data_plane.organisation"),

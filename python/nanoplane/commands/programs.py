@@ -194,10 +194,14 @@ def build(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="PROGRAM.elf", help="Where to put it.")
     ] = None,
+    firmware: Annotated[
+        bool,
+        typer.Option("--firmware", help="For the cores of a programmable network interface."),
+    ] = False,
     as_document: Json = False,
 ) -> None:
-    """Compile a guest against guest/include and the runtime."""
-    elf = compiler.build(source)
+    """Compile a guest, or firmware, against guest/include and the runtime."""
+    elf = compiler.build_firmware(source) if firmware else compiler.build(source)
     output = output or source.with_suffix(".elf")
     report.write(output, elf)
     if as_document:
@@ -206,4 +210,4 @@ def build(
     print(output)
 
 
-_WITH_SOURCE = ("programs", "rack_programs", "co_runners")
+_WITH_SOURCE = ("programs", "rack_programs", "co_runners", "firmware")

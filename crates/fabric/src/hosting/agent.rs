@@ -279,6 +279,7 @@ pub(crate) enum Effect {
     Stash {
         core: CoreId,
         line: LineAddress,
+        is_to_write: bool,
     },
     Notify {
         hart: u16,
@@ -404,7 +405,22 @@ impl AgentContext<'_> {
     /// hints of AMBA CHI do (ARM IHI 0050, "Cache stashing"). It gets there as soon as anything
     /// can.
     pub fn stash(&mut self, core: CoreId, line: LineAddress) {
-        self.effects.push(Effect::Stash { core, line });
+        let is_to_write = true;
+        self.effects.push(Effect::Stash {
+            core,
+            line,
+            is_to_write,
+        });
+    }
+
+    /// The same, so that it can read it.
+    pub fn stash_to_read(&mut self, core: CoreId, line: LineAddress) {
+        let is_to_write = false;
+        self.effects.push(Effect::Stash {
+            core,
+            line,
+            is_to_write,
+        });
     }
 
     /// Tells the extension of a hart's core something, over wires on which it takes `delay`. Harts

@@ -484,9 +484,14 @@ impl Fabric {
                 let kind = DeliveryKind::Interrupt { thread, bit, level };
                 self.deliver(now, delay, core, kind, inboxes);
             }
-            Effect::Stash { core, line } => {
+            Effect::Stash {
+                core,
+                line,
+                is_to_write,
+            } => {
                 let delay = self.minimum_delivery_latency;
-                self.deliver(now, delay, core, DeliveryKind::Stash { line }, inboxes);
+                let kind = DeliveryKind::Stash { line, is_to_write };
+                self.deliver(now, delay, core, kind, inboxes);
             }
             Effect::Notify {
                 hart,

@@ -166,6 +166,11 @@ impl Bench {
         self.fabric.agent_mut(self.nic).unwrap()
     }
 
+    /// One of the interface's timers rings now.
+    pub fn wake(&mut self, token: u64) {
+        self.fabric.wake_agent(self.nic, self.now, token);
+    }
+
     /// Lets everything happen up to `until`.
     pub fn run_until<N: Interface + 'static>(&mut self, until: Time) {
         self.fabric.run_until(until, &mut self.inboxes);

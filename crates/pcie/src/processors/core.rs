@@ -1,0 +1,650 @@
+//! One core: what it executes, and when.
+//!
+//! A pipeline of five stages without a branch predictor, which issues an instruction a cycle, in
+//! order, as soon as its operands are there. The text gives the latency of the scratchpad alone; the
+//! constants below are chosen.
+
+use super::Shared;
+use super::frames::{Fate, Frame};
+use super::instruction_cache::{InstructionCache, LINE_BYTES};
+use super::registers::{FRAME, REGISTERS, SCRATCHPAD, register};
+use super::scratchpad::WORD_BYTES;
+use riscv::{
+    Class, Instruction, Operation, SINK, branch_taken, decode, disassemble, evaluate_integer,
+    is_compressed,
+};
+
+/// No cycle.
+pub(super) const NEVER: u64 = u64::MAX;
+/// Cycles that are lost behind a jump or a branch that is taken: it is decided in the third stage.
+const JUMP_CYCLES: u64 = 2;
+/// Cycles until a product can be used.
+const MULTIPLY_CYCLES: u64 = 3;
+/// Cycles until a quotient can be used and another division begin: two bits a cycle.
+const DIVIDE_CYCLES: u64 = 34;
+/// The number of the stack pointer.
+const STACK_POINTER: u8 = 2;
+/// Each of the ranges of addresses that are not host memory ends here at the latest.
+const RANGE_BYTES: u64 = 0x100_0000;
+
+/// A load of host memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HostLoad {
+    /// Its name.
+    pub number: u64,
+    pub address: u64,
+    pub bytes: u8,
+    /// The core of the host whose first-level cache gets the line.
+    pub steer: Option<u16>,
+}
+
+/// What is behind an address.
+enum Place {
+    Scratchpad(u64),
+    Register(u64),
+    Frame(u64),
+    Host,
+}
+
+impl Place {
+    fn of(address: u64) -> Place {
+        let offset = |start: u64| {
+            address
+                .checked_sub(start)
+                .filter(|&offset| offset < RANGE_BYTES)
+        };
+        if let Some(offset) = offset(SCRATCHPAD) {
+            Place::Scratchpad(offset)
+        } else if let Some(offset) = offset(REGISTERS) {
+            Place::Register(offset)
+        } else if let Some(offset) = offset(FRAME) {
+            Place::Frame(offset)
+        } else {
+            Place::Host
+        }
+    }
+}
+
+/// What a core waits for, other than a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
+pub(super) enum Waits {
+    Nothing,
+    /// A frame, in a load of `NEXT`.
+    Frame,
+    /// Host memory, for a value or for room for another load.
+    Host,
+}
+
+#[derive(Clone, Debug, state::State)]
+pub(super) struct Core {
+    #[state(fixed)]
+    number: usize,
+    pub pc: u64,
+    registers: [u64; 65],
+    /// The first cycle in which each register can be read.
+    ready: [u64; 32],
+    /// The registers whose values come from host memory, a bit for each.
+    pending: u32,
+    /// Loads of host memory that are under way, each in the bits of its instruction.
+    #[state(slice)]
+    loads: Vec<Option<u32>>,
+    /// The cycle in which it issues next.
+    pub next: u64,
+    pub waits: Waits,
+    cache: InstructionCache,
+    /// Its frame, with its number.
+    frame: Option<(u64, Frame)>,
+    steer: Option<u16>,
+    /// Loads of host memory that found none.
+    faults: u64,
+    /// Instructions since it asked for a frame last.
+    since: u64,
+}
+
+impl Core {
+    pub fn new(number: usize, entry: u64, shared: &Shared) -> Core {
+        let spec = &shared.spec;
+        Core {
+            number,
+            pc: entry,
+            registers: [0; 65],
+            ready: [0; 32],
+            pending: 0,
+            loads: vec![None; spec.host_loads as usize],
+            next: 0,
+            waits: Waits::Nothing,
+            cache: InstructionCache::new(spec.instruction_cache_bytes, spec.instruction_cache_ways),
+            frame: None,
+            steer: None,
+            faults: 0,
+            since: 0,
+        }
+    }
+
+    fn wait(&mut self, waits: Waits) {
+        self.waits = waits;
+        self.next = NEVER;
+    }
+
+    /// What it waits for has come, or may have: it tries again in `cycle`.
+    pub fn resume(&mut self, cycle: u64) {
+        self.waits = Waits::Nothing;
+        self.next = cycle;
+    }
+
+    /// Issues the instruction at its program counter in this cycle, if nothing keeps it. Says what
+    /// is wrong with it.
+    pub fn issue(&mut self, cycle: u64, shared: &mut Shared) -> Result<(), String> {
+        let Some(i) = self.fetch(cycle, shared)? else {
+            return Ok(());
+        };
+        if i.is_float() {
+            return Err(not_its(&i, self.pc));
+        }
+        let used = [i.rs1, i.rs2, i.rd % SINK];
+        if used
+            .iter()
+            .any(|&register| self.pending >> register & 1 != 0)
+        {
+            self.wait(Waits::Host);
+            return Ok(());
+        }
+        let operands = [i.rs1, i.rs2];
+        let ready = operands.map(|register| self.ready[usize::from(register)]);
+        let ready = ready.into_iter().fold(cycle, u64::max);
+        if ready > cycle {
+            self.next = ready;
+            return Ok(());
+        }
+        self.next = cycle + 1;
+        if let Some(pc) = self.execute(&i, cycle, shared)? {
+            self.pc = pc;
+            shared.statistics.instructions += 1;
+            self.since += 1;
+            if self.since > shared.spec.most_instructions {
+                return Err(format!(
+                    "{} instructions without asking for a frame: it seems to loop without end \
+                     (server.dma_nic.processors.most_instructions)",
+                    self.since
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The instruction at its program counter, unless that has to come from the scratchpad first.
+    fn fetch(&mut self, cycle: u64, shared: &mut Shared) -> Result<Option<Instruction>, String> {
+        let half = |pc: u64, shared: &Shared| match Place::of(pc) {
+            Place::Scratchpad(offset) => shared.scratchpad.read(offset, 2),
+            _ => None,
+        };
+        let none = || "there is no instruction: firmware is in the scratchpad".to_string();
+        let low = half(self.pc, shared).ok_or_else(none)? as u32;
+        let (instruction, last) = match is_compressed(low as u16) {
+            true => (decode(low), self.pc + 1),
+            false => {
+                let high = half(self.pc + 2, shared).ok_or_else(none)? as u32;
+                (decode(high << 16 | low), self.pc + 3)
+            }
+        };
+        // A line is four words, each through the crossbar in a cycle of its own.
+        let mut at = cycle;
+        for line in self.pc / LINE_BYTES..=last / LINE_BYTES {
+            if !self.cache.look_up(line * LINE_BYTES) {
+                shared.statistics.instruction_cache_misses += 1;
+                let offset = line * LINE_BYTES - SCRATCHPAD;
+                for word in 0..LINE_BYTES / WORD_BYTES {
+                    at = shared
+                        .scratchpad
+                        .access(offset + word * WORD_BYTES, at + 1, 1);
+                }
+            }
+        }
+        if at > cycle {
+            self.next = at + 1;
+            return Ok(None);
+        }
+        Ok(Some(instruction))
+    }
+
+    /// Executes an instruction whose operands are there: the address of the next one, or nothing if
+    /// it has to wait.
+    fn execute(
+        &mut self,
+        i: &Instruction,
+        cycle: u64,
+        shared: &mut Shared,
+    ) -> Result<Option<u64>, String> {
+        let [a, b] = [i.rs1, i.rs2].map(|register| self.registers[usize::from(register)]);
+        let mut pc = i.next(self.pc);
+        let (value, ready) = match i.class {
+            Class::Alu => (evaluate_integer(i, self.pc, a, b), cycle + 1),
+            Class::Multiply => (evaluate_integer(i, self.pc, a, b), cycle + MULTIPLY_CYCLES),
+            Class::Divide => {
+                self.next = cycle + DIVIDE_CYCLES;
+                (evaluate_integer(i, self.pc, a, b), self.next)
+            }
+            Class::Branch => {
+                if branch_taken(i.operation, a, b) {
+                    pc = i.jump_target(self.pc, a);
+                    self.next += JUMP_CYCLES;
+                }
+                (0, cycle)
+            }
+            Class::Jump | Class::JumpRegister => {
+                pc = i.jump_target(self.pc, a);
+                self.next += JUMP_CYCLES;
+                (evaluate_integer(i, self.pc, a, b), cycle + 1)
+            }
+            Class::Load | Class::LoadReserved => match self.load(i, a, cycle, shared)? {
+                Some(loaded) => loaded,
+                None => return Ok(None),
+            },
+            Class::Store => {
+                self.store(i, (a, b), cycle, shared)?;
+                (0, cycle)
+            }
+            Class::Atomic | Class::StoreConditional => self.atomic(i, (a, b), cycle, shared)?,
+            Class::Prefetch => {
+                let address = i.address(a) / WORD_BYTES * WORD_BYTES;
+                let is_data = i.operation != Operation::PrefetchI;
+                if is_data && matches!(Place::of(address), Place::Host) {
+                    let load = Instruction { rd: SINK, ..*i };
+                    if !self.load_host(&load, (address, WORD_BYTES as u8), shared) {
+                        return Ok(None);
+                    }
+                }
+                (0, cycle)
+            }
+            // Its accesses are done in order, one after the other.
+            Class::Fence => (0, cycle),
+            Class::FenceI => {
+                self.cache.clear();
+                (0, cycle)
+            }
+            _ => return Err(not_its(i, self.pc)),
+        };
+        // A load of host memory brings its value later.
+        if i.rd != SINK && self.pending >> i.rd & 1 == 0 {
+            self.registers[usize::from(i.rd)] = value;
+            // Results are written in the order of the program.
+            let before = &mut self.ready[usize::from(i.rd)];
+            *before = ready.max(*before);
+        }
+        Ok(Some(pc))
+    }
+
+    /// The offset in the scratchpad of an access that is all in it.
+    fn in_scratchpad(
+        &self,
+        i: &Instruction,
+        (address, offset): (u64, u64),
+        shared: &Shared,
+    ) -> Result<u64, String> {
+        let bytes = u64::from(i.access_bytes());
+        let size = shared.scratchpad.size();
+        if offset + bytes > size {
+            return Err(format!(
+                "an access of {bytes} bytes to {address:#x}, and the scratchpad of {size} bytes ends \
+                 at {:#x}",
+                SCRATCHPAD + size
+            ));
+        }
+        let stack_bytes = u64::from(shared.spec.stack_bytes);
+        let stack = size - stack_bytes * (1 + self.number as u64);
+        if i.rs1 == STACK_POINTER && offset < stack {
+            return Err(format!(
+                "an access of {bytes} bytes to {address:#x}, and the stack of {stack_bytes} bytes \
+                 begins at {:#x}: it is overrun (server.dma_nic.processors.stack_bytes)",
+                SCRATCHPAD + stack
+            ));
+        }
+        Ok(offset)
+    }
+
+    /// The cycle in which the words of an access have been taken, each by the bank of the scratchpad
+    /// or by the port of the frames' buffer for so many cycles. The core goes on in it.
+    fn access(
+        &mut self,
+        (is_frame, offset, bytes): (bool, u64, u8),
+        cycle: u64,
+        cycles: u64,
+        shared: &mut Shared,
+    ) -> u64 {
+        let mut at = cycle;
+        let last = offset + u64::from(bytes) - 1;
+        for word in offset / WORD_BYTES..=last / WORD_BYTES {
+            at = match is_frame {
+                false => shared.scratchpad.access(word * WORD_BYTES, at + 1, cycles),
+                true => shared.access_frame(at + 1),
+            };
+        }
+        self.next = at;
+        at
+    }
+
+    /// The part of its frame that an access is to.
+    fn frame_range(
+        &self,
+        (offset, bytes): (u64, u8),
+        shared: &Shared,
+    ) -> Result<std::ops::Range<usize>, String> {
+        if self.frame.is_none() {
+            return Err("an access to a frame, and it has none".to_string());
+        }
+        let end = offset + u64::from(bytes);
+        if end > shared.frame_bytes {
+            return Err(format!(
+                "an access of {bytes} bytes at {offset} of its frame, whose buffer has {} bytes",
+                shared.frame_bytes
+            ));
+        }
+        Ok(offset as usize..end as usize)
+    }
+
+    /// What a load brings, and when; nothing if it has to wait.
+    fn load(
+        &mut self,
+        i: &Instruction,
+        a: u64,
+        cycle: u64,
+        shared: &mut Shared,
+    ) -> Result<Option<(u64, u64)>, String> {
+        let (address, bytes) = (i.address(a), i.access_bytes());
+        let is_reserving = i.class == Class::LoadReserved;
+        let place = Place::of(address);
+        if is_reserving && !matches!(place, Place::Scratchpad(_)) {
+            return Err(only_in_scratchpad(address));
+        }
+        let (raw, ready) = match place {
+            Place::Scratchpad(offset) => {
+                let offset = self.in_scratchpad(i, (address, offset), shared)?;
+                if is_reserving {
+                    check_alignment(i, address)?;
+                    shared.scratchpad.reserve(self.number, offset);
+                }
+                let at = self.access((false, offset, bytes), cycle, 1, shared);
+                (shared.scratchpad.read(offset, bytes).unwrap_or(0), at + 1)
+            }
+            Place::Frame(offset) => {
+                let range = self.frame_range((offset, bytes), shared)?;
+                let at = self.access((true, offset, bytes), cycle, 1, shared);
+                let content = self
+                    .frame
+                    .iter()
+                    .flat_map(|(_, frame)| &frame.bytes[range.clone()]);
+                let raw = content
+                    .rev()
+                    .fold(0, |value, &byte| value << 8 | u64::from(byte));
+                (raw, at + 1)
+            }
+            Place::Register(offset) => {
+                if bytes != WORD_BYTES as u8 || offset % WORD_BYTES != 0 {
+                    return Err(format!(
+                        "a load of {bytes} bytes from {address:#x}, and registers have 8"
+                    ));
+                }
+                match self.read_register(offset, address, cycle, shared)? {
+                    Some(value) => (value, cycle + 2),
+                    None => return Ok(None),
+                }
+            }
+            Place::Host => match self.load_host(i, (address, bytes), shared) {
+                true => (0, cycle + 1),
+                false => return Ok(None),
+            },
+        };
+        Ok(Some((i.load_value(raw), ready)))
+    }
+
+    /// Begins a load of host memory; false if it has to wait for room.
+    fn load_host(
+        &mut self,
+        i: &Instruction,
+        (address, bytes): (u64, u8),
+        shared: &mut Shared,
+    ) -> bool {
+        let Some(slot) = self.loads.iter().position(Option::is_none) else {
+            self.wait(Waits::Host);
+            return false;
+        };
+        // What brings no value into a register needs no instruction: all zeros are none.
+        self.loads[slot] = Some(if i.rd == SINK { 0 } else { i.bits });
+        if i.rd != SINK {
+            self.pending |= 1 << i.rd;
+        }
+        shared.statistics.host_loads += 1;
+        shared.statistics.host_loads_steered += u64::from(self.steer.is_some());
+        shared.loads.push(HostLoad {
+            number: (self.number as u64) << 8 | slot as u64,
+            address,
+            bytes,
+            steer: self.steer,
+        });
+        true
+    }
+
+    /// A load of host memory has come, in this cycle or just before it: its bytes, or none if there
+    /// is no memory.
+    pub fn loaded(&mut self, slot: usize, raw: Option<u64>, cycle: u64, shared: &mut Shared) {
+        let Some(bits) = self.loads.get_mut(slot).and_then(Option::take) else {
+            return;
+        };
+        if raw.is_none() {
+            self.faults += 1;
+            shared.statistics.host_load_faults += 1;
+        }
+        if bits != 0 {
+            let i = decode(bits);
+            self.pending &= !(1 << i.rd);
+            self.registers[usize::from(i.rd)] = i.load_value(raw.unwrap_or(0));
+            self.ready[usize::from(i.rd)] = cycle;
+        }
+        if self.waits == Waits::Host {
+            self.resume(cycle);
+        }
+    }
+
+    /// A register's value; nothing if the core has to wait for it.
+    fn read_register(
+        &mut self,
+        offset: u64,
+        address: u64,
+        cycle: u64,
+        shared: &mut Shared,
+    ) -> Result<Option<u64>, String> {
+        let frame = self.frame.as_ref().map(|(_, frame)| frame);
+        let of_frame = |value: fn(&Frame, &Shared) -> u64| {
+            let value = frame.map(|frame| value(frame, shared));
+            value.ok_or_else(|| "it asks about its frame, and has none".to_string())
+        };
+        Ok(Some(match offset {
+            register::CORE => self.number as u64,
+            register::CORES => u64::from(shared.spec.cores),
+            register::QUEUES => u64::from(shared.queues),
+            register::STACK => {
+                let below = u64::from(shared.spec.stack_bytes) * self.number as u64;
+                SCRATCHPAD + shared.scratchpad.size() - below
+            }
+            register::CYCLE => cycle,
+            register::NEXT => {
+                if self.frame.is_some() {
+                    return Err(
+                        "it asks for another frame, and has not delivered, sent or dropped \
+                                its own"
+                            .to_string(),
+                    );
+                }
+                self.since = 0;
+                let Some((number, mut frame)) = shared.frames.take() else {
+                    self.wait(Waits::Frame);
+                    return Ok(None);
+                };
+                shared.statistics.frames += 1;
+                let bytes = frame.bytes.len() as u64;
+                frame.bytes.resize(shared.frame_bytes as usize, 0);
+                self.frame = Some((number, frame));
+                bytes
+            }
+            register::HASH => of_frame(|frame, _| u64::from(frame.hash))?,
+            register::QUEUE => {
+                of_frame(|frame, shared| u64::from(crate::rss::queue(frame.hash, shared.queues)))?
+            }
+            register::FAULTS => std::mem::take(&mut self.faults),
+            register::DRAIN => {
+                if self.loads.iter().any(Option::is_some) {
+                    self.wait(Waits::Host);
+                    return Ok(None);
+                }
+                0
+            }
+            _ => {
+                return Err(format!(
+                    "a load from {address:#x}, where no register can be read"
+                ));
+            }
+        }))
+    }
+
+    fn write_register(
+        &mut self,
+        offset: u64,
+        value: u64,
+        shared: &mut Shared,
+    ) -> Result<(), String> {
+        let fate = match offset {
+            register::STEER => {
+                let named = (value != u64::MAX).then_some(value);
+                if let Some(core) = named.filter(|&core| core >= shared.host_cores as u64) {
+                    return Err(format!(
+                        "a steering tag for core {core} of the host, which has {}: it can be one of \
+                         them, or -1 for none",
+                        shared.host_cores
+                    ));
+                }
+                self.steer = named.map(|core| core as u16);
+                return Ok(());
+            }
+            register::DELIVER if value >= u64::from(shared.queues) => {
+                return Err(format!(
+                    "a frame for receive ring {value}, and the host has {} (server.dma_nic.queues)",
+                    shared.queues
+                ));
+            }
+            register::SEND if value == 0 || value > shared.frame_bytes => {
+                return Err(format!(
+                    "a frame of {value} bytes to send, and it can have 1 to {}",
+                    shared.frame_bytes
+                ));
+            }
+            register::DELIVER => Fate::Delivered(value),
+            register::SEND => Fate::Sent(value),
+            register::DROP => Fate::Dropped,
+            _ => {
+                return Err(format!(
+                    "a store to register {offset:#x}, which cannot be written"
+                ));
+            }
+        };
+        let Some((number, mut frame)) = self.frame.take() else {
+            return Err("it is done with a frame, and has none".to_string());
+        };
+        let bytes = match fate {
+            Fate::Sent(bytes) => bytes as usize,
+            _ => frame.room as usize,
+        };
+        frame.bytes.truncate(bytes);
+        let Shared { frames, left, .. } = shared;
+        frames.finish(number, fate, frame, |fate, frame| left.push((fate, frame)));
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        i: &Instruction,
+        (a, b): (u64, u64),
+        cycle: u64,
+        shared: &mut Shared,
+    ) -> Result<(), String> {
+        let (address, bytes) = (i.address(a), i.access_bytes());
+        match Place::of(address) {
+            Place::Scratchpad(offset) => {
+                let offset = self.in_scratchpad(i, (address, offset), shared)?;
+                self.access((false, offset, bytes), cycle, 1, shared);
+                shared.scratchpad.write(offset, bytes, b);
+            }
+            Place::Frame(offset) => {
+                let range = self.frame_range((offset, bytes), shared)?;
+                self.access((true, offset, bytes), cycle, 1, shared);
+                if let Some((_, frame)) = &mut self.frame {
+                    frame.bytes[range].copy_from_slice(&b.to_le_bytes()[..usize::from(bytes)]);
+                }
+            }
+            Place::Register(offset) => {
+                if bytes != WORD_BYTES as u8 || offset % WORD_BYTES != 0 {
+                    return Err(format!(
+                        "a store of {bytes} bytes to {address:#x}, and registers have 8"
+                    ));
+                }
+                self.write_register(offset, b, shared)?;
+            }
+            Place::Host => {
+                return Err(format!(
+                    "a store to {address:#x}: host memory can only be loaded from, and what is \
+                     written there goes through a receive ring"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// An atomic, whose word's bank takes nothing else between its read and its write; or an `sc`.
+    fn atomic(
+        &mut self,
+        i: &Instruction,
+        (a, b): (u64, u64),
+        cycle: u64,
+        shared: &mut Shared,
+    ) -> Result<(u64, u64), String> {
+        let (address, bytes) = (i.address(a), i.access_bytes());
+        let Place::Scratchpad(offset) = Place::of(address) else {
+            return Err(only_in_scratchpad(address));
+        };
+        let offset = self.in_scratchpad(i, (address, offset), shared)?;
+        check_alignment(i, address)?;
+        let scratchpad = &mut shared.scratchpad;
+        if i.class == Class::StoreConditional {
+            let succeeds = scratchpad.take_reservation(self.number, offset);
+            if succeeds {
+                scratchpad.write(offset, bytes, b);
+            }
+            let at = self.access((false, offset, bytes), cycle, 1, shared);
+            return Ok((u64::from(!succeeds), at + 1));
+        }
+        let old = scratchpad.read(offset, bytes).unwrap_or(0);
+        scratchpad.write(offset, bytes, i.atomic_result(old, b));
+        let at = self.access((false, offset, bytes), cycle, 2, shared);
+        Ok((i.load_value(old), at + 1))
+    }
+}
+
+fn not_its(i: &Instruction, pc: u64) -> String {
+    format!(
+        "{}, and its cores have integer instructions, multiplication, division and atomics alone \
+         (RV64IMAC)",
+        disassemble(i, pc)
+    )
+}
+
+fn only_in_scratchpad(address: u64) -> String {
+    format!("an atomic access to {address:#x}, and only those to the scratchpad can be atomic")
+}
+
+fn check_alignment(i: &Instruction, address: u64) -> Result<(), String> {
+    match address.is_multiple_of(u64::from(i.access_bytes())) {
+        true => Ok(()),
+        false => Err(format!(
+            "an atomic access to {address:#x}, which is not aligned"
+        )),
+    }
+}

@@ -1,0 +1,298 @@
+//! The cores of a programmable interface (`server.dma_nic.processors`), between its port and its
+//! receive rings: docs/programmable-interface.md.
+//!
+//! They execute firmware out of a *scratchpad* of several banks behind a crossbar, which they share.
+//! Instructions come through an instruction cache of each core from the same scratchpad. A core that
+//! is free takes the oldest frame, works on it where it is, in the input buffer, and gives it to a
+//! receive ring of the host or to the network. Every address that is nothing of the interface is
+//! host memory: a load from there crosses PCI Express, and the core goes on until it needs the value.
+//!
+//! They are stepped here and not on the `pipeline` crate, whose cores live on the coherent fabric:
+//! these have no data cache, no coherence, and a memory of a fixed latency that is theirs alone. What
+//! instructions mean they take from the same crate, `riscv`.
+//!
+//! All cores advance together, cycle by cycle: an event for each cycle in which one of them issues.
+//! In a cycle the first core is another one each time, so that none always loses a bank.
+
+mod core;
+mod frames;
+mod instruction_cache;
+mod registers;
+mod scratchpad;
+mod spec;
+
+pub use self::spec::{ProcessorsEnergySpec, ProcessorsSpec};
+use ::spec::SpecError;
+pub(crate) use core::HostLoad;
+use core::{Core, NEVER, Waits};
+use fabric::{Clock, Time};
+use frames::Frames;
+pub(crate) use frames::{Fate, Frame};
+use registers::{FRAME, REGISTERS, SCRATCHPAD, register};
+use riscv::elf::{self, Image};
+use schemars::JsonSchema;
+use scratchpad::Scratchpad;
+use serde::Serialize;
+
+/// Where things are for firmware, and its registers: names and addresses, for
+/// `guest/include/interface_map.h`.
+pub const INTERFACE_MAP: [(&str, u64); 3] = [
+    ("SCRATCHPAD", SCRATCHPAD),
+    ("REGISTERS", REGISTERS),
+    ("FRAME", FRAME),
+];
+/// Offsets of the registers that firmware sees.
+pub const INTERFACE_REGISTERS: &[(&str, u64)] = register::ALL;
+
+/// What the cores of an interface have counted, all together.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
+)]
+#[state(all(count))]
+pub struct ProcessorsStatistics {
+    /// Instructions that they have executed.
+    pub instructions: u64,
+    /// Lines that were not in an instruction cache.
+    pub instruction_cache_misses: u64,
+    /// Words of 8 bytes that the scratchpad has read and written, of instructions too.
+    pub scratchpad_words: u64,
+    /// Cycles that accesses have waited for a bank of the scratchpad.
+    pub bank_conflict_cycles: u64,
+    /// Words of 8 bytes that were read and written in frames.
+    pub frame_words: u64,
+    /// Frames that they have taken.
+    pub frames: u64,
+    /// Frames that they have given to receive rings.
+    pub frames_to_host: u64,
+    /// Frames that they have given to the network.
+    pub frames_sent: u64,
+    /// Frames that they have dropped.
+    pub frames_dropped: u64,
+    /// Loads of host memory.
+    pub host_loads: u64,
+    /// Those that carried a steering tag.
+    pub host_loads_steered: u64,
+    /// Those that found no memory.
+    pub host_load_faults: u64,
+}
+
+/// What the cores share.
+#[derive(state::State)]
+pub(crate) struct Shared {
+    #[state(fixed)]
+    spec: ProcessorsSpec,
+    /// Receive rings of the host.
+    #[state(fixed)]
+    queues: u32,
+    /// Cores of the host.
+    #[state(fixed)]
+    host_cores: usize,
+    /// Bytes of the longest frame, in whole words.
+    #[state(fixed)]
+    frame_bytes: u64,
+    scratchpad: Scratchpad,
+    frames: Frames,
+    /// The first cycle in which the port of the frames' buffer is free.
+    frame_port: u64,
+    /// Frames that have left the cores, and loads that have begun, in this cycle: nothing when no
+    /// event is handled.
+    #[state(fixed)]
+    left: Vec<(Fate, Frame)>,
+    #[state(fixed)]
+    loads: Vec<HostLoad>,
+    statistics: ProcessorsStatistics,
+}
+
+impl Shared {
+    /// The cycle, `cycle` or later, in which the frames' buffer, another bank behind the crossbar,
+    /// takes an access.
+    fn access_frame(&mut self, cycle: u64) -> u64 {
+        let at = cycle.max(self.frame_port);
+        self.frame_port = at + 1;
+        self.statistics.frame_words += 1;
+        at
+    }
+}
+
+/// The cores.
+#[derive(state::State)]
+pub(crate) struct Processors {
+    #[state(fixed)]
+    clock: Clock,
+    #[state(fixed)]
+    image: Image,
+    #[state(slice)]
+    cores: Vec<Core>,
+    shared: Shared,
+    /// The cycle for which a timer was asked; no cycle: none was.
+    woken_for: u64,
+    fault: Option<String>,
+}
+
+impl Processors {
+    /// Cores with firmware, between an interface for frames of at most so many bytes and so many
+    /// receive rings of a host of so many cores.
+    pub fn new(
+        spec: &ProcessorsSpec,
+        firmware: &[u8],
+        (frame_bytes, queues, host_cores): (u32, u32, usize),
+    ) -> Result<Processors, SpecError> {
+        let wrong = |why: String| {
+            SpecError::new("processors.firmware", format!("{:?}", spec.firmware), why)
+        };
+        let image = elf::load(firmware).map_err(|error| wrong(error.to_string()))?;
+        let mut shared = Shared {
+            spec: spec.clone(),
+            queues,
+            host_cores,
+            frame_bytes: u64::from(frame_bytes).next_multiple_of(8),
+            scratchpad: Scratchpad::new(spec.scratchpad_bytes, spec.banks, spec.cores),
+            frames: Frames::default(),
+            frame_port: 0,
+            left: Vec::new(),
+            loads: Vec::new(),
+            statistics: ProcessorsStatistics::default(),
+        };
+        let stacks = u64::from(spec.cores * spec.stack_bytes);
+        let room = shared.scratchpad.size() - stacks;
+        if !shared.scratchpad.load(&image, SCRATCHPAD, room) {
+            let end = image.segments.iter().map(|one| one.range().end).max();
+            let begin = image.segments.iter().map(|one| one.range().start).min();
+            return Err(wrong(format!(
+                "it takes addresses from {:#x} to {:#x}, and firmware has {room} bytes from \
+                 {SCRATCHPAD:#x} on: the scratchpad's {}, less {stacks} for the stacks of {} cores",
+                begin.unwrap_or(0),
+                end.unwrap_or(0),
+                spec.scratchpad_bytes,
+                spec.cores
+            )));
+        }
+        let cores = (0..spec.cores as usize)
+            .map(|number| Core::new(number, image.entry, &shared))
+            .collect();
+        Ok(Processors {
+            clock: Clock::from_ghz(spec.clock_mhz / 1000.0),
+            image,
+            cores,
+            shared,
+            woken_for: 0,
+            fault: None,
+        })
+    }
+
+    /// What has been counted.
+    pub fn statistics(&self) -> ProcessorsStatistics {
+        ProcessorsStatistics {
+            scratchpad_words: self.shared.scratchpad.words,
+            bank_conflict_cycles: self.shared.scratchpad.conflicts,
+            ..self.shared.statistics
+        }
+    }
+
+    /// What firmware has done that cannot be, with the place where.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// Frames that no core has taken.
+    pub fn waiting_frames(&self) -> usize {
+        self.shared.frames.waiting()
+    }
+
+    /// A frame has come.
+    pub fn give(&mut self, now: Time, frame: Frame) {
+        self.shared.frames.give(frame);
+        let cycle = self.clock.cycle_at_or_after(now);
+        for core in &mut self.cores {
+            if core.waits == Waits::Frame {
+                core.resume(cycle);
+            }
+        }
+    }
+
+    /// A load of host memory has come: its bytes, or none if there is no memory.
+    pub fn loaded(&mut self, now: Time, number: u64, raw: Option<u64>) {
+        let cycle = self.clock.cycle_at_or_after(now);
+        if let Some(core) = self.cores.get_mut((number >> 8) as usize) {
+            core.loaded((number & 0xff) as usize, raw, cycle, &mut self.shared);
+        }
+    }
+
+    /// The word at an offset in the scratchpad, which the host loads.
+    pub fn read_scratchpad(&mut self, now: Time, offset: u64) -> Option<u64> {
+        let word = self.shared.scratchpad.read(offset, 8)?;
+        let cycle = self.clock.cycle_at_or_after(now);
+        self.shared.scratchpad.access(offset, cycle, 1);
+        Some(word)
+    }
+
+    /// The host stores a word there; false if there is none.
+    pub fn write_scratchpad(&mut self, now: Time, offset: u64, word: u64) -> bool {
+        let is_there = self.shared.scratchpad.write(offset, 8, word);
+        if is_there {
+            let cycle = self.clock.cycle_at_or_after(now);
+            self.shared.scratchpad.access(offset, cycle, 1);
+        }
+        is_there
+    }
+
+    /// When the next core issues, and in which cycle, if that has to be asked for.
+    pub fn next_wake(&mut self) -> Option<(Time, u64)> {
+        let next = self.cores.iter().map(|core| core.next).min()?;
+        if next >= self.woken_for {
+            return None;
+        }
+        self.woken_for = next;
+        Some((self.clock.time(next), next))
+    }
+
+    /// The timer of a cycle has rung: whoever issues in it does. Then [`Processors::take_left`] and
+    /// [`Processors::take_loads`] have what comes of it.
+    pub fn step(&mut self, cycle: u64) {
+        if cycle != self.woken_for {
+            return; // An earlier one was asked for behind it.
+        }
+        self.woken_for = NEVER;
+        let count = self.cores.len();
+        for place in 0..count {
+            let core = &mut self.cores[(cycle as usize + place) % count];
+            if core.next != cycle {
+                continue;
+            }
+            let pc = core.pc;
+            if let Err(what) = core.issue(cycle, &mut self.shared) {
+                core.next = NEVER;
+                let number = (cycle as usize + place) % count;
+                let function = match self.image.function_at(pc) {
+                    Some((name, offset)) => {
+                        format!("{}+{offset:#x}", elf::printable(name.as_bytes()))
+                    }
+                    None => "no function".to_string(),
+                };
+                self.fault.get_or_insert(format!(
+                    "the firmware of the network interface fails on its core {number} at {pc:#x} \
+                     ({function}): {what}"
+                ));
+            }
+        }
+    }
+
+    /// Frames that have left the cores since this was asked, and what becomes of them.
+    pub fn take_left(&mut self) -> Vec<(Fate, Frame)> {
+        let left = std::mem::take(&mut self.shared.left);
+        let counts = &mut self.shared.statistics;
+        for (fate, _) in &left {
+            match fate {
+                Fate::Delivered(_) => counts.frames_to_host += 1,
+                Fate::Sent(_) => counts.frames_sent += 1,
+                Fate::Dropped => counts.frames_dropped += 1,
+            }
+        }
+        left
+    }
+
+    /// Loads of host memory that have begun since this was asked.
+    pub fn take_loads(&mut self) -> Vec<HostLoad> {
+        std::mem::take(&mut self.shared.loads)
+    }
+}
