@@ -301,7 +301,8 @@ pub struct MeasureSpec {
     /// How the rings of a data plane's queues begin: "new", or as a lap of requests leaves them,
     /// which takes no time: "used", or "full" for `traffic.load = "saturate"`. Each slot has been
     /// used once then, and the last-level cache has what that leaves. Private caches and branch
-    /// predictors have not: a warm start of 1000 requests and at least one a queue settles them.
+    /// predictors have not: a warm start of 1000 requests settles them, with at least one for each
+    /// queue in use if the rings are full, and four if not.
     pub rings: RingsAtStart,
     /// All randomness comes from this number.
     pub seed: u64,

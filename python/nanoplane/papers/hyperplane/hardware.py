@@ -13,7 +13,14 @@ from nanoplane.claims import Claim, above, at_most, below, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.outcomes import Outcome, settled
 from nanoplane.papers import plots
-from nanoplane.papers.hyperplane.cases import INTERFACE, QUEUES, SHAPES, Case
+from nanoplane.papers.hyperplane.cases import (
+    INTERFACE,
+    QUEUES,
+    SHAPES,
+    Case,
+    measured_requests,
+    saturated,
+)
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
 
@@ -50,7 +57,10 @@ class Peak:
     def run(self, quick: bool) -> Run:
         """Return the run."""
         case = Case(TASK, self.notify, self.shape, self.queues)
-        description = case.saturated(quick, PEAK_REQUESTS).set("server.preset", PRESET)
+        requests = measured_requests(PEAK_REQUESTS, quick, case.busy_queues)
+        # Whether rings may begin used is not known of this machine.
+        description = saturated(case.description(requests), case.busy_queues, case.cores)
+        description = description.set("server.preset", PRESET)
         if self.notify == "hyperplane":
             description = description.set("server.hyperplane.entries", ENTRIES)
         return Run(description)
