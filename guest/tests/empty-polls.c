@@ -82,8 +82,7 @@ int main(void) {
   data_plane_state.batch = 32;
   data_plane_state.doorbells =
       aligned_alloc(LINE_BYTES, MAX_QUEUES * sizeof *data_plane_state.doorbells);
-  data_plane_state.queues =
-      aligned_alloc(LINE_BYTES, MAX_QUEUES * sizeof *data_plane_state.queues);
+  data_plane_state.queues = aligned_alloc(LINE_BYTES, MAX_QUEUES * sizeof *data_plane_state.queues);
   for (uint64_t number = 0; number < MAX_QUEUES; number++)
     data_plane_state.queues[number].doorbell = &data_plane_state.doorbells[number];
   static const uint64_t counts[] = {1, 2, 8, 64, 384, 512, 1000};
