@@ -105,7 +105,6 @@ pub struct NetworkRegisters {
     /// `lcurcontext` and `lcurpriority`, as written.
     current: u16,
     priority: u8,
-    idle_cycles: u64,
     /// Until when the wires that bring messages are in use.
     #[state(cycle)]
     wires_until: u64,
@@ -134,7 +133,6 @@ impl NetworkRegisters {
             scheduler: Scheduler::new(spec.scheduler, interval, RESET_CYCLES),
             current: 0,
             priority: 0,
-            idle_cycles: RESET_CYCLES,
             wires_until: 0,
             sent: VecDeque::new(),
         }
@@ -171,7 +169,7 @@ impl NetworkRegisters {
             csr::LTARGETCONTEXT => target().map_or(self.current, |one| one.number).into(),
             csr::LTARGETPRIORITY => target().map_or(self.priority, |one| one.priority).into(),
             csr::LMSGCYCLES => scheduler.max_cycles,
-            csr::LIDLECYCLES => self.idle_cycles,
+            csr::LIDLECYCLES => scheduler.idle_cycles,
             _ => return None,
         };
         Some((value, true))
@@ -199,7 +197,7 @@ impl NetworkRegisters {
                 return Ok(value & 1 == 0 && !goes_idle);
             }
             csr::LMSGCYCLES => self.scheduler.max_cycles = value,
-            csr::LIDLECYCLES => self.idle_cycles = value,
+            csr::LIDLECYCLES => self.scheduler.idle_cycles = value,
             _ => {}
         }
         Ok(false)

@@ -11,6 +11,11 @@
 //! interrupt stays until the kernel writes the running thread, even if its reason disappears: the
 //! kernel has begun, and the time until that write is charged to no thread.
 //!
+//! A thread without a message that runs for `lidle_cycles` is taken for idle, whether it has said
+//! so or not. If no thread is active then, the bound contexts are offered in turn: the kernel is
+//! interrupted to run the next one. So a thread that never had a message gets to its first
+//! instruction, and one that only polls does not keep others off.
+//!
 //! # The bound
 //!
 //! Let k threads have priority 0 and none another, each with at most one message at a time, and a
@@ -27,8 +32,8 @@
 //! 3. So no thread is swapped to twice, and with p's own this is k t_0 + k t_c, but for the swap
 //!    that p's arrival finds under way. It leads to a thread x. If x is interrupted when it lands
 //!    and has to be swapped to again, that is one t_c more. (Then x was chosen without a message,
-//!    as it had not said that it is idle, and has one since, but that of another thread came
-//!    first.)
+//!    as it had not said that it is idle or was offered, and has one since, but that of another
+//!    thread came first.) From p's arrival on no other thread is offered, as p is active.
 //!
 //! The paper has k t_0 + (k - 1) t_c: it counts neither a swap that is under way, nor one to a
 //! thread that has only to say that it is idle.
@@ -53,6 +58,13 @@ pub(crate) struct Scheduler {
     since: u64,
     /// Most cycles for a message at priority 0: `lmsgcycles`.
     pub max_cycles: u64,
+    /// Cycles without a message after which the running thread is idle: `lidlecycles`.
+    pub idle_cycles: u64,
+    /// Since when the running thread has run without a message.
+    #[state(cycle)]
+    idle_since: u64,
+    /// The thread whose turn it is while none is active.
+    offered: Option<usize>,
     /// When a scheduler of kind `timer` decides next.
     #[state(cycle)]
     tick_at: u64,
@@ -61,15 +73,19 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// `interval_cycles`: between two decisions of a scheduler of kind `timer`.
-    pub fn new(kind: SchedulerKind, interval_cycles: u64, max_cycles: u64) -> Scheduler {
+    /// `interval_cycles`: between two decisions of a scheduler of kind `timer`. `reset_cycles`:
+    /// `lmsgcycles` and `lidlecycles`.
+    pub fn new(kind: SchedulerKind, interval_cycles: u64, reset_cycles: u64) -> Scheduler {
         Scheduler {
             kind,
             interval_cycles,
             contexts: Vec::new(),
             running: None,
             since: 0,
-            max_cycles,
+            max_cycles: reset_cycles,
+            idle_cycles: reset_cycles,
+            idle_since: 0,
+            offered: None,
             tick_at: NEVER,
             wants_swap: false,
         }
@@ -101,7 +117,8 @@ impl Scheduler {
             let waits_since = context.arrivals.front().copied().unwrap_or(NEVER);
             (context.priority, !goes_on, waits_since, place)
         });
-        first.map(|(place, _)| place).or(self.running)
+        let first = first.map(|(place, _)| place);
+        first.or(self.offered).or(self.running)
     }
 
     /// Whether the interrupt is raised.
@@ -120,8 +137,10 @@ impl Scheduler {
     pub fn run(&mut self, now: u64, context: Option<usize>) {
         self.stop_clock(now);
         self.running = context;
+        self.offered = None;
         self.wants_swap = false;
         self.since = now;
+        self.idle_since = now;
         self.decide();
     }
 
@@ -162,6 +181,7 @@ impl Scheduler {
         }
         context.used_cycles = 0;
         context.has_begun = false;
+        self.idle_since = now;
         self.decide();
         true
     }
@@ -184,6 +204,7 @@ impl Scheduler {
     pub fn remove(&mut self, now: u64, place: usize) {
         self.running = None;
         self.contexts.remove(place);
+        self.offered = None;
         self.run(now, None);
     }
 
@@ -217,9 +238,25 @@ impl Scheduler {
         }
     }
 
+    /// When the running thread has been without a message for so long that another one is offered.
+    fn idle_at(&self) -> u64 {
+        let is_alone = self.contexts.len() < 2;
+        match self.running() {
+            Some(context)
+                if context.arrivals.is_empty()
+                    && !is_alone
+                    && !self.wants_swap
+                    && self.kind == SchedulerKind::Hardware =>
+            {
+                self.idle_since.saturating_add(self.idle_cycles)
+            }
+            _ => NEVER,
+        }
+    }
+
     /// When it next does something by itself, in cycles.
     pub fn next_event(&self) -> u64 {
-        self.overrun_at().min(self.tick_at)
+        self.overrun_at().min(self.tick_at).min(self.idle_at())
     }
 
     /// That cycle has come.
@@ -229,6 +266,13 @@ impl Scheduler {
             if let Some(context) = self.running_mut() {
                 context.priority = 1;
             }
+            self.decide();
+        }
+        if self.idle_at() <= now
+            && let Some(place) = self.running
+        {
+            self.contexts[place].is_active = false;
+            self.offered = Some((place + 1) % self.contexts.len());
             self.decide();
         }
         if self.tick_at <= now {
@@ -361,6 +405,50 @@ mod tests {
     }
 
     #[test]
+    fn bound_contexts_are_offered_in_turn_while_none_has_a_message() {
+        let mut hts = scheduler(SchedulerKind::Hardware, &[0, 1, 0]);
+        // The first thread begins at 10 without a message, and polls.
+        hts.run(10, Some(0));
+        let mut order = Vec::new();
+        let mut now = 10;
+        for _ in 0..4 {
+            assert_eq!(hts.next_event(), now + MAX_CYCLES);
+            now += MAX_CYCLES;
+            hts.event(now);
+            assert!(hts.interrupts());
+            // The interrupt stays until the kernel has swapped, which takes 20.
+            assert_eq!(hts.next_event(), NEVER);
+            let target = hts.target();
+            order.extend(target);
+            now += 20;
+            hts.run(now, target);
+        }
+        // Neither the priority nor a message counts, of which there are none.
+        assert_eq!(order, [1, 2, 0, 1]);
+        // A message ends that: at once for another thread, and while it is there for its own.
+        arrive(&mut hts, now + 5, 1);
+        assert!(!hts.interrupts());
+        assert_eq!(hts.next_event(), NEVER, "an overrun at priority 1 is none");
+        arrive(&mut hts, now + 6, 0);
+        assert_eq!((hts.interrupts(), hts.target()), (true, Some(0)));
+    }
+
+    #[test]
+    fn who_polls_at_a_high_priority_makes_room_for_a_message_of_a_lower_one() {
+        let mut hts = scheduler(SchedulerKind::Hardware, &[0, 1]);
+        arrive(&mut hts, 0, 0);
+        hts.run(0, Some(0));
+        begin(&mut hts);
+        assert!(hts.message_done(7));
+        // It does not say that it is idle.
+        arrive(&mut hts, 20, 1);
+        assert!(!hts.interrupts());
+        assert_eq!(hts.next_event(), 7 + MAX_CYCLES);
+        hts.event(7 + MAX_CYCLES);
+        assert_eq!((hts.interrupts(), hts.target()), (true, Some(1)));
+    }
+
+    #[test]
     fn of_those_that_overran_the_one_that_runs_goes_on() {
         let mut hts = scheduler(SchedulerKind::Hardware, &[0, 0]);
         arrive(&mut hts, 0, 0);
@@ -472,16 +560,17 @@ mod tests {
 
     /// A core with `threads` threads of priority 0, each with at most one message, and a swap of so
     /// many cycles. A thread says that it is idle when it has run for `idle_cycles` without a
-    /// message. Gives the service and response times of the messages whose thread has never
-    /// overrun, in the order in which they are done; at the end those that are not, with their time
-    /// so far.
+    /// message, and is taken for it after `lidle_cycles`. Gives the service and response times of
+    /// the messages whose thread has never overrun, in the order in which they are done; at the end
+    /// those that are not, with their time so far.
     fn responses(
         threads: usize,
         swap_cycles: u64,
-        idle_cycles: u64,
+        (idle_cycles, lidle_cycles): (u64, u64),
         arrivals: &[(u64, usize, u64)],
     ) -> Vec<(u64, u64)> {
         let mut hts = scheduler(SchedulerKind::Hardware, &vec![0; threads]);
+        hts.idle_cycles = lidle_cycles;
         // What each thread works on: when it came, how much it is, how much is left.
         let mut work: Vec<Option<(u64, u64, u64)>> = vec![None; threads];
         let mut without_work = vec![0; threads];
@@ -561,7 +650,7 @@ mod tests {
             let k = threads as u64;
             let response = k * MAX_CYCLES + k * 10;
             assert_eq!(
-                responses(threads, 10, 1, &arrivals)[0],
+                responses(threads, 10, (1, NEVER), &arrivals)[0],
                 (MAX_CYCLES, response)
             );
         }
@@ -575,7 +664,7 @@ mod tests {
             // and comes back when each of the others has been swapped to and has overrun.
             arrivals.extend((0..last).map(|other| (28, other, 100)));
             arrivals.push((28, last, MAX_CYCLES));
-            let done = responses(threads, 10, 1, &arrivals);
+            let done = responses(threads, 10, (1, NEVER), &arrivals);
             let response = bound(threads, 10) - 1;
             assert_eq!(done[..3], [(5, 15), (1, 25), (MAX_CYCLES, response)]);
         }
@@ -590,6 +679,7 @@ mod tests {
             threads in 1usize..5,
             swap_cycles in 1u64..80,
             idle_cycles in 1u64..30,
+            lidle_cycles in 1u64..100,
             span in 1u64..3000,
             arrivals in prop::collection::vec(
                 (0u64..3000, 0usize..4, prop_oneof![9 => 1..=MAX_CYCLES, 1 => 61u64..400]), 1..80),
@@ -599,7 +689,8 @@ mod tests {
                 .map(|(at, thread, service)| (at % span, thread, service))
                 .collect();
             let bound = bound(threads, swap_cycles);
-            for (service, response) in responses(threads, swap_cycles, idle_cycles, &arrivals) {
+            let idle = (idle_cycles, lidle_cycles);
+            for (service, response) in responses(threads, swap_cycles, idle, &arrivals) {
                 if service <= MAX_CYCLES {
                     prop_assert!(response <= bound, "{response} > {bound}");
                 }
