@@ -12,8 +12,7 @@ use crate::machine::Machine;
 use crate::meter::Meter;
 use crate::program::said;
 use crate::rack::{
-    Flows, Rack, RackAdvance, RackDescription, RackServer, Watchdog, Wires, address_of, name_of,
-    wire_up,
+    Flows, Rack, RackAdvance, RackDescription, RackServer, Watchdog, Wires, name_of, wire_up,
 };
 use crate::results::{
     ExecuteResult, RackClientResult, RackResult, RackServerResult, RunResult, SwitchResult,
@@ -160,7 +159,8 @@ impl<'a> Prepared<'a> {
                     // Far apart, as those of clients.
                     seed: common.measure.seed.wrapping_add((host as u64) << 32),
                     link: link.map(|(wires, rack)| {
-                        (address_of(host), rack.rack.link.rate(), wires.servers[host])
+                        let address = wires.addresses[host];
+                        (address, rack.rack.link.rate(), wires.servers[host])
                     }),
                 };
                 let preparation = preparation.as_deref();
@@ -192,8 +192,7 @@ impl<'a> Prepared<'a> {
         let mut flows = None;
         if let (Some(timeline), Some(wires)) = (traces.timeline(), &wires) {
             simulated.keep_records()?;
-            let addresses = wires.hosts().enumerate();
-            let addresses = addresses.map(|(host, id)| (address_of(host), id)).collect();
+            let addresses = wires.addresses.iter().copied().zip(wires.hosts()).collect();
             flows = Some(Flows::new(timeline, wires.members(&simulated), addresses));
         }
         let brought = simulated
@@ -610,7 +609,7 @@ impl<'a> Prepared<'a> {
             let (sent, received) = wires.counts(&rack.network, number);
             servers.push(RackServerResult {
                 name: server.name.clone(),
-                address: Ipv4Addr::from(address_of(number)),
+                address: Ipv4Addr::from(wires.addresses[number]),
                 exit_status: machine.exit().map(|(_, status)| status),
                 output: machine.output(),
                 data_plane: measured,
@@ -635,7 +634,7 @@ impl<'a> Prepared<'a> {
                 kinds.push(client.kind_names());
                 clients.push(RackClientResult {
                     name: name.clone(),
-                    address: Ipv4Addr::from(address_of(host)),
+                    address: Ipv4Addr::from(wires.addresses[host]),
                     report: client.report(),
                     sent,
                     received,

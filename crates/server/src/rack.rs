@@ -15,7 +15,7 @@ mod wires;
 pub use description::{RackClientSpec, RackDescription, RackServerSpec, RackSpec};
 pub(crate) use flows::Flows;
 pub(crate) use watchdog::Watchdog;
-pub(crate) use wires::{Wires, address_of, name_of, wire_up};
+pub(crate) use wires::{Wires, name_of, wire_up};
 
 use crate::checkpoint::Resumable;
 use crate::data_plane::DataPlane;

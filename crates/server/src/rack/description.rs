@@ -13,10 +13,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use workload::TrafficSpec;
 
 /// Servers and clients that can be in a rack, at most.
 const MAX_HOSTS: usize = 1000;
+
+/// The address of the first server, unless it is described.
+const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
 /// Several servers, what runs on them, and the network between them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +37,7 @@ pub struct RackDescription {
 }
 
 /// Servers, clients, and the network between them. The addresses are 10.0.0.1 and those that
-/// follow, in the order of the servers, and then of the clients.
+/// follow, in the order of the servers, and then of the clients, unless they are described.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RackSpec {
@@ -62,6 +66,10 @@ pub struct RackServerSpec {
     #[serde(default = "default_count")]
     #[schemars(range(min = 1, max = MAX_HOSTS))]
     pub count: u32,
+    /// Its IPv4 address; of several the first one's, which the others' follow. By default the one
+    /// behind the address before it in the rack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file. A server with
     /// a data plane has that program instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,6 +118,10 @@ pub struct RackClientSpec {
     #[serde(default = "default_count")]
     #[schemars(range(min = 1, max = MAX_HOSTS))]
     pub count: u32,
+    /// Its IPv4 address; of several the first one's, which the others' follow. By default the one
+    /// behind the address before it in the rack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// The names of the servers, as in `rack.servers`, that it sends requests to. Without any: all
     /// that serve.
     #[serde(default)]
@@ -172,6 +184,40 @@ impl RackSpec {
         self.servers() + clients.sum::<usize>()
     }
 
+    /// The addresses of all servers, and then of all clients.
+    pub(crate) fn addresses(&self) -> Result<Vec<u32>, SpecError> {
+        let servers = self.servers.iter().enumerate().map(|(place, server)| {
+            let key = format!("rack.servers.{place}.address");
+            (key, &server.address, server.count)
+        });
+        let clients = self.clients.iter().enumerate().map(|(place, client)| {
+            let key = format!("rack.clients.{place}.address");
+            (key, &client.address, client.count)
+        });
+        let mut all: Vec<u32> = Vec::new();
+        for (key, first, count) in servers.chain(clients) {
+            let first = match (first, all.last()) {
+                (Some(text), _) => text.parse().map_err(|_| {
+                    SpecError::new(&key, written(text), "an IPv4 address, such as \"10.0.0.1\"")
+                })?,
+                (None, Some(last)) => Ipv4Addr::from(last.wrapping_add(1)),
+                (None, None) => FIRST_ADDRESS,
+            };
+            for number in 0..count {
+                let address = u32::from(first).wrapping_add(number);
+                let shown = Ipv4Addr::from(address);
+                let is_host = !shown.is_unspecified() && !shown.is_multicast();
+                let accepted = "no host can have it; take one of 10.0.0.1 to 10.255.255.254";
+                let found = written(&shown);
+                require(is_host && !shown.is_broadcast(), &key, &found, accepted)?;
+                let accepted = "another host of the rack has it, and each has one of its own";
+                require(!all.contains(&address), &key, &found, accepted)?;
+                all.push(address);
+            }
+        }
+        Ok(all)
+    }
+
     /// The numbers of the servers that a client sends requests to.
     pub(crate) fn servers_of(&self, client: &RackClientSpec) -> Vec<usize> {
         let mut first = 0;
@@ -222,6 +268,7 @@ impl RackSpec {
             let found = format!("one with {ports} ports");
             require(ports == expected, &key, found, accepted)?;
         }
+        self.addresses()?;
         for (place, client) in self.clients.iter().enumerate() {
             let checked = self.check_client(client);
             checked.under(format_args!("rack.clients.{place}"))?;

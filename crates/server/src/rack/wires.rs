@@ -8,11 +8,10 @@ use network::LoadGenerator;
 use network::rack::{LinkCounts, Network, NodeId, Switch};
 use workload::{Estimate, Files, Recorder};
 
-/// The address of the first server.
-const FIRST_ADDRESS: u32 = u32::from_be_bytes([10, 0, 0, 1]);
-
 /// Where everybody is in the network.
 pub(crate) struct Wires {
+    /// The IPv4 addresses of the servers, and then of the clients.
+    pub addresses: Vec<u32>,
     pub servers: Vec<NodeId>,
     /// With their names.
     pub clients: Vec<(NodeId, String)>,
@@ -56,11 +55,6 @@ impl Wires {
     }
 }
 
-/// The address of a server or a client; clients follow the servers.
-pub(crate) fn address_of(host: usize) -> u32 {
-    FIRST_ADDRESS + host as u32
-}
-
 /// One of several that are alike, or the only one.
 pub(crate) fn name_of(name: &str, count: u32, number: u32) -> String {
     match count {
@@ -78,13 +72,14 @@ pub(crate) fn wire_up(
     let measure = &description.measure;
     let mut network = Network::new(measure.seed);
     let hosts = spec.hosts();
+    let all = spec.addresses()?;
     let servers: Vec<NodeId> = (0..spec.servers()).map(|_| network.add_server()).collect();
     let mut clients = Vec::new();
     for (place, client) in spec.clients.iter().enumerate() {
         let addresses: Vec<u32> = spec
             .servers_of(client)
             .into_iter()
-            .map(address_of)
+            .map(|server| all[server])
             .collect();
         for number in 0..client.count {
             let host = servers.len() + clients.len();
@@ -96,7 +91,7 @@ pub(crate) fn wire_up(
             let load_generator = LoadGenerator::new(
                 name.clone(),
                 client.load.clone(),
-                (address_of(host), spec.link.rate()),
+                (all[host], spec.link.rate()),
                 addresses.clone(),
                 recorder,
                 seed,
@@ -111,11 +106,12 @@ pub(crate) fn wire_up(
         }
     }
     let switch = spec.switch.as_ref().map(|switch| {
-        let routes = (0..hosts).map(|port| (address_of(port), port));
+        let routes = all.iter().zip(0..).map(|(&address, port)| (address, port));
         let switch = Switch::new(switch, "the switch".to_string(), hosts, routes.collect());
         network.add_node(Box::new(switch))
     });
     let wires = Wires {
+        addresses: all,
         servers,
         clients,
         switch,
