@@ -677,9 +677,9 @@ def test_a_dynamic_program_is_refused(program: Program, run: Run, tmp_path: Path
     assert "dynamically linked (it wants /lib/ld.so.1): link it with -static" in done.stderr
 
 
-def test_a_bare_metal_program_takes_no_arguments(run: Run) -> None:
-    done = run(ROOT / "guest" / "tests" / "hello.c", "argument", status=2)
-    assert "a bare-metal program takes no arguments" in done.stderr
+def test_a_bare_metal_program_has_no_environment(run: Run) -> None:
+    done = run(ROOT / "guest" / "tests" / "hello.c", options=("--env", "A=1"), status=2)
+    assert "a bare-metal program has no environment: leave --env out" in done.stderr
 
 
 def test_a_variable_without_value_is_refused(program: Program, run: Run) -> None:

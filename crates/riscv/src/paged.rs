@@ -29,6 +29,8 @@ pub struct PagedMemory {
     ranges: Vec<Range<u64>>,
     /// See [`PagedMemory::protect`].
     protected: Vec<Range<u64>>,
+    /// See [`PagedMemory::observe`].
+    observed: Vec<Range<u64>>,
     pages: Vec<Option<Box<Page>>>,
     /// Pages beyond the table, and pages of which only a part is memory.
     others: BTreeMap<u64, Box<Page>>,
@@ -76,6 +78,14 @@ impl PagedMemory {
         self
     }
 
+    /// Lets every access to the pages of these ranges, of which nothing has been touched, come
+    /// through [`Memory`], so that who has this memory sees it: they are never in the table.
+    #[must_use]
+    pub fn observe(mut self, ranges: Vec<Range<u64>>) -> PagedMemory {
+        self.observed = ranges;
+        self
+    }
+
     /// Whether there is memory at an address.
     pub fn contains(&self, address: u64) -> bool {
         self.ranges.iter().any(|range| range.contains(&address))
@@ -91,10 +101,10 @@ impl PagedMemory {
     /// Whether a page is in the table once it has been touched.
     fn is_in_table(&self, number: u64) -> bool {
         let (first, last) = first_and_last(number);
-        let mut protected = self.protected.iter();
+        let mut apart = self.protected.iter().chain(&self.observed);
         usize::try_from(number).is_ok_and(|index| index < self.pages.len())
             && self.is_whole(number)
-            && !protected.any(|range| range.start <= last && first < range.end)
+            && !apart.any(|range| range.start <= last && first < range.end)
     }
 
     /// The page with this number, of which there must be some; nothing if the host has no memory
@@ -322,6 +332,22 @@ mod tests {
         assert_eq!(memory.read(0x2000, 8), Some(1));
         let kept_off = [0x20ff, 0x2100, 0x21ff, 0x2200].map(|at| memory.is_protected(at));
         assert_eq!(kept_off, [false, true, true, false]);
+    }
+
+    #[test]
+    fn observed_pages_are_memory_outside_of_the_table() {
+        let word = 0x2ff8..0x3000;
+        let mut memory = PagedMemory::new(vec![0x1000..0x4000]).observe(vec![word]);
+        for page in [0x1000, 0x2000, 0x3000] {
+            assert!(memory.write(page, 8, 1));
+        }
+        let present: Vec<usize> = (0..4)
+            .filter(|&page| memory.pages().get(page).is_some_and(Option::is_some))
+            .collect();
+        assert_eq!(present, [1, 3]);
+        assert_eq!(memory.read(0x2000, 8), Some(1));
+        assert!(!memory.is_protected(0x2ff8));
+        assert!(memory.into_pages()[2].is_some());
     }
 
     #[test]

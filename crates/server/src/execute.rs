@@ -9,6 +9,7 @@ use crate::hosts::{Common, HostSpec, is_linux, prepare_linux};
 use crate::limits::{Guard, Limits};
 use crate::machine::{NO_CHECKPOINTS_OF_LINUX, UntimedServer};
 use crate::plan::program_doorbells;
+use crate::preparation::{main_behind_prepare, run_to};
 use crate::prepared::{Prepared, Wanted};
 use crate::program::{Program, check_given, load};
 use crate::results::ExecuteResult;
@@ -116,16 +117,26 @@ pub fn execute_functionally(
     let mut guard = Guard::new(limits, &mut progress);
     let image = load(&program.elf)?;
     let seed = description.measure.seed;
-    let server = UntimedServer::of(&description.server, &[program_doorbells()]);
+    let server = UntimedServer {
+        arguments: program.given(),
+        ..UntimedServer::of(&description.server, &[program_doorbells()])
+    };
     let mut machine = if is_linux(&image) {
         let output_bytes = guard.output_bytes();
+        let image = image.clone();
         let prepared = prepare_linux(&description.server, image, program, seed, output_bytes)?;
         FunctionalMachine::with_linux(&server, prepared)?
     } else {
         check_given(&image, program)?;
-        FunctionalMachine::bare_metal(&server, image, true)?
+        FunctionalMachine::bare_metal(&server, image.clone(), true)?
     };
     machine.limit_output(guard.output_bytes());
+    if server.has_arguments()
+        && !is_linux(&image)
+        && let Some(main) = main_behind_prepare(&server, &image)
+    {
+        run_to(&mut machine, main, &server, &mut guard)?;
+    }
     let mut rounds = 0u32;
     while machine.advance()? {
         rounds = rounds.wrapping_add(1);

@@ -6,7 +6,7 @@
 
 use crate::clint::{Clint, TICK};
 use crate::error::RunError;
-use crate::htif::Htif;
+use crate::htif::{Htif, main_variables};
 use crate::limits::Spent;
 use crate::machine::{
     Personality, UntimedServer, bare_metal_ram, describe_crash, find_memory, in_vain, linux_ram,
@@ -24,6 +24,8 @@ use riscv::paged::{PageTable, Paged, PagedMemory};
 use riscv::threaded::Threaded;
 use riscv::{Cause, Class, Counters, Hart, Instruction, Names, Operation, Trap};
 
+/// To which a stack pointer is aligned when a function is called.
+const STACK_ALIGNMENT: u64 = 16;
 /// Instructions of each hart in a round. A hart that spins does so to the end of its round, so long
 /// rounds delay all that wait for others; short ones switch more often.
 const ROUND_CYCLES: u64 = 1000;
@@ -62,13 +64,21 @@ struct Bus {
 }
 
 impl Bus {
-    /// Memory where `ram` is, with what that has in the lines of some addresses and lengths.
-    fn with(ram: &Ram, loaded: &[(u64, u64)], protected: &[AddressRange]) -> Result<Bus, RunError> {
+    /// Memory where `ram` is, with what that has in the lines of some addresses and lengths. Of
+    /// some ranges stores are seen.
+    fn with(
+        ram: &Ram,
+        loaded: &[(u64, u64)],
+        protected: &[AddressRange],
+        observed: &[AddressRange],
+    ) -> Result<Bus, RunError> {
         let ranges = |ranges: &[AddressRange]| {
             let ranges = ranges.iter().map(|range| range.start..range.end());
             ranges.collect()
         };
-        let mut memory = PagedMemory::new(ranges(ram.ranges())).protect(ranges(protected));
+        let mut memory = PagedMemory::new(ranges(ram.ranges()))
+            .protect(ranges(protected))
+            .observe(ranges(observed));
         for &(address, length) in loaded.iter().filter(|(_, length)| *length > 0) {
             let (first, last) = (
                 LineAddress::of(address),
@@ -127,6 +137,10 @@ impl Memory for Bus {
             None => {
                 let written = self.memory.0.write(address, bytes, value);
                 self.ends_round |= self.memory.0.is_beyond(self.page_limit);
+                if self.agents.is_snooped(address) {
+                    self.ends_round = true;
+                    self.agents.stored(self.now, address, &mut self.memory);
+                }
                 written
             }
         }
@@ -181,21 +195,23 @@ impl FunctionalMachine {
         image: Image,
         live: bool,
     ) -> Result<FunctionalMachine, RunError> {
-        let (ram, htif_range) = bare_metal_ram(server, &image)?;
+        let ram = bare_metal_ram(server, &image)?;
+        let snoops = image.tohost.map(Htif::snoops);
         let segments = image.segments.iter();
         let loaded: Vec<(u64, u64)> = segments
             .map(|segment| (segment.address, segment.bytes.len() as u64))
             .collect();
-        let mut bus = Bus::with(&ram, &loaded, &[])?;
+        let mut bus = Bus::with(&ram, &loaded, &[], snoops.as_slice())?;
         let clint = Clint::new(server.harts);
         bus.agents.attach(Box::new(clint), Some(CLINT));
-        let personality = match image.tohost {
-            Some(tohost) => {
-                let fromhost = image.fromhost.unwrap_or(tohost);
-                let htif = Htif::new(tohost, fromhost, live);
-                Personality::Host(bus.agents.attach(Box::new(htif), htif_range))
+        let personality = match (Htif::of(&image, live), snoops) {
+            (Some(mut htif), Some(snoops)) => {
+                htif.arguments.clone_from(&server.arguments);
+                let id = bus.agents.attach(Box::new(htif), None);
+                bus.agents.snoop(snoops, id);
+                Personality::Host(id)
             }
-            None => Personality::None,
+            _ => Personality::None,
         };
         let entry = image.entry;
         Ok(FunctionalMachine::new(
@@ -223,7 +239,7 @@ impl FunctionalMachine {
             .map(|segment| (segment.address, segment.bytes.len() as u64))
             .chain(contents.iter().map(|(at, bytes)| (*at, bytes.len() as u64)))
             .collect();
-        let mut bus = Bus::with(&ram, &loaded, &linux::protected())?;
+        let mut bus = Bus::with(&ram, &loaded, &linux::protected(), &[])?;
         bus.page_limit = agent.pages().limit();
         let owns = Linux::attachment().owns;
         let personality = Personality::Linux(bus.agents.attach(Box::new(agent), owns));
@@ -285,6 +301,26 @@ impl FunctionalMachine {
         let mut registers = [0; 64];
         registers.copy_from_slice(&hart.registers[..64]);
         (&hart.hart, hart.pc, registers, hart.waiting)
+    }
+
+    /// Lets hart 0 go on at `pc`, in code that may have changed.
+    pub fn go_on_at(&mut self, pc: u64) {
+        self.code = Threaded::default();
+        self.harts[0].pc = pc;
+        self.harts[0].waiting = false;
+    }
+
+    /// Puts the arguments of `main()`, where hart 0 is, on its stack and into its registers.
+    pub fn hand_over(&mut self, arguments: &[Vec<u8>]) {
+        let bytes = main_variables(0, arguments).len() as u64;
+        let registers = &mut self.harts[0].registers;
+        let address = (registers[2] - bytes) & !(STACK_ALIGNMENT - 1);
+        registers[2] = address;
+        registers[10] = arguments.len() as u64;
+        // argv is behind argc.
+        registers[11] = address + 8;
+        let variables = main_variables(address, arguments);
+        self.bus.memory.0.copy_in(address, &variables);
     }
 
     /// What the guest has written, if it is not live.

@@ -31,9 +31,29 @@ pub(crate) enum Runs<'a> {
     /// A data plane with traffic of its own.
     DataPlane(DataPlanePlan<'a>),
     /// A bare-metal program that uses the network.
-    Networked(&'a BTreeMap<String, f64>),
+    Networked(Given<'a>),
     /// A program alone, with what it is given.
     Alone(&'a Program),
+}
+
+/// What a program that uses the network is given.
+#[derive(Clone, Copy)]
+pub(crate) struct Given<'a> {
+    /// Its name or path.
+    pub program: &'a str,
+    /// What else its `main()` is given.
+    pub arguments: &'a [String],
+    /// Numbers that it asks for.
+    pub parameters: &'a BTreeMap<String, f64>,
+}
+
+impl Given<'_> {
+    /// All that its `main()` is given.
+    fn all(&self) -> Vec<Vec<u8>> {
+        let arguments = self.arguments.iter().map(String::as_str);
+        let all = std::iter::once(self.program).chain(arguments);
+        all.map(|one| one.as_bytes().to_vec()).collect()
+    }
 }
 
 /// A server, or several that are alike.
@@ -195,6 +215,7 @@ impl<'a> HostSpec<'a> {
             doorbells: program_doorbells(),
             memory: vec![program_doorbells()],
             is_live: false,
+            arguments: Vec::new(),
         };
         match &self.runs {
             Runs::DataPlane(data_plane) => {
@@ -202,9 +223,16 @@ impl<'a> HostSpec<'a> {
                 plan.doorbells = setup.doorbells;
                 plan.memory = vec![setup.doorbells, setup.consumers, setup.tenant_doorbells];
             }
-            Runs::Networked(_) if self.systems.is_empty() => plan.memory.clear(),
-            Runs::Networked(_) => {}
-            Runs::Alone(_) => plan.is_live = true,
+            Runs::Networked(given) => {
+                if self.systems.is_empty() {
+                    plan.memory.clear();
+                }
+                plan.arguments = given.all();
+            }
+            Runs::Alone(program) => {
+                plan.is_live = true;
+                plan.arguments = program.given();
+            }
         }
         plan
     }
@@ -234,7 +262,7 @@ impl<'a> HostSpec<'a> {
         let server = self.plan(common).untimed();
         match &self.runs {
             Runs::DataPlane(plan) => Preparation::kept(server, image, Some(plan.told()), guard),
-            Runs::Networked(parameters) => {
+            Runs::Networked(Given { parameters, .. }) => {
                 let settings = ProgramSettings {
                     parameters: (*parameters).clone(),
                     ..ProgramSettings::default()
@@ -322,10 +350,8 @@ pub(crate) fn prepare_linux(
     seed: u64,
     output_bytes: u64,
 ) -> Result<linux::Prepared, RunError> {
-    let mut arguments = vec![program.path.clone()];
-    arguments.extend_from_slice(&program.arguments);
     let setup = linux::Setup {
-        arguments,
+        arguments: program.given(),
         environment: program.environment.clone(),
         harts: server.harts(),
         memory_bytes: server.memory_mib * 1024 * 1024,

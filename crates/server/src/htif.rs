@@ -1,49 +1,68 @@
-//! The host-target interface: console and exit (the protocol of riscv-pk's `tohost` and
-//! `fromhost`).
+//! The host-target interface: console, arguments and exit (the protocol of riscv-pk's and Spike's
+//! `tohost` and `fromhost`).
+//!
+//! Both are words of the program's memory. Spike's host looks at `tohost` again and again; this one
+//! looks whenever a cache is granted the ownership of its line, as a store needs it. A look takes
+//! the ownership away, so the next store is noticed, too.
 
 use fabric::{
-    AddressRange, Agent, AgentContext, LINE_BYTES, LineAddress, LineData, MemoryAccess, Request,
-    RequestKind, Time,
+    AddressRange, Agent, AgentContext, LINE_BYTES, LineAddress, LineData, MemoryAccess, Time,
 };
 use linux::Allowance;
+use riscv::elf::Image;
 use state::{State, Walker};
 use std::any::Any;
 use std::io::Write;
 
 const WRITE: u64 = 64;
 const EXIT: u64 = 93;
+/// Writes `argc`, `argv`, an empty environment, and what these point to, to a buffer.
+const GET_MAIN_VARIABLES: u64 = 2011;
 const NOT_IMPLEMENTED: u64 = (-38i64) as u64;
+const NO_ROOM: u64 = (-12i64) as u64;
+/// The words of a call: its number, its arguments, and in the end its result.
+const CALL_BYTES: u64 = 64;
 /// A guest that writes more than this at once is given a short count.
 const MAXIMUM_WRITE_BYTES: u64 = 1 << 20;
 
+/// What the device does next.
 #[derive(state::State, state::Plain)]
 enum Step {
     Idle,
+    /// Reads `tohost`.
+    Look,
+    /// Clears `tohost`, which had this value.
+    Clear(u64),
     /// Reads the eight words of a call.
-    Words,
-    /// Reads the bytes that are to be written out.
-    Bytes {
-        left: u64,
-        address: u64,
-        total: u64,
-    },
-    /// Stores the result.
+    Call,
+    /// Reads the bytes that the guest writes out.
+    Text,
+    /// Writes the result of a call behind what it returns in memory.
+    Return(u64),
+    /// Writes the result of a call into its first word.
     Result,
+    /// Tells the guest that the call is done.
+    Answer,
 }
 
-/// The device that owns the lines of `tohost` and `fromhost`.
+/// The device that answers what a program writes to `tohost`.
 #[derive(state::State)]
 pub struct Htif {
     #[state(fixed)]
     tohost: u64,
     #[state(fixed)]
     fromhost: u64,
-    tohost_value: u64,
-    fromhost_value: u64,
     call: u64,
-    words: [u64; 8],
     step: Step,
-    text: Vec<u8>,
+    /// `tohost` may have changed since it was last read.
+    looks_again: bool,
+    /// Where the rest of what is read or written begins, and how many bytes it has.
+    address: u64,
+    left: u64,
+    /// What has been read, or what is to be written.
+    bytes: Vec<u8>,
+    /// Which stream text goes to.
+    stream: u64,
     /// When the guest ended, and its exit status.
     pub exit: Option<(Time, u64)>,
     /// What the guest wrote, unless it goes to standard output.
@@ -53,107 +72,161 @@ pub struct Htif {
     pub unwritten: Option<String>,
     #[state(fixed)]
     live: bool,
+    /// The program's path, and what else `main()` is given.
+    #[state(fixed)]
+    pub arguments: Vec<Vec<u8>>,
     /// How much the guest may write.
     #[state(fixed)]
     pub allowance: Allowance,
 }
 
 impl Htif {
-    /// For a guest whose symbols are at these addresses. `live`: what the guest writes goes to
-    /// the standard output and standard error of this process as it comes.
-    pub fn new(tohost: u64, fromhost: u64, live: bool) -> Htif {
-        Htif {
+    /// For a program that has the symbols. `live`: what the guest writes goes to the standard
+    /// output and standard error of this process as it comes.
+    pub fn of(image: &Image, live: bool) -> Option<Htif> {
+        let tohost = image.tohost?;
+        Some(Htif {
             tohost,
-            fromhost,
-            tohost_value: 0,
-            fromhost_value: 0,
+            fromhost: image.fromhost.unwrap_or(tohost),
             call: 0,
-            words: [0; 8],
             step: Step::Idle,
-            text: Vec::new(),
+            looks_again: false,
+            address: 0,
+            left: 0,
+            bytes: Vec::new(),
+            stream: 0,
             exit: None,
             output: Vec::new(),
             unwritten: None,
             live,
+            arguments: Vec::new(),
             allowance: Allowance::new(u64::MAX),
-        }
+        })
     }
 
-    /// The lines that hold both words.
-    pub fn range(tohost: u64, fromhost: u64) -> AddressRange {
-        let start = LineAddress::of(tohost.min(fromhost)).base();
-        let end = LineAddress::of(tohost.max(fromhost)).base() + LINE_BYTES as u64;
+    /// What it snoops: `tohost`, which gets a call's address or an odd number.
+    pub fn snoops(tohost: u64) -> AddressRange {
         AddressRange {
-            start,
-            length: end - start,
+            start: tohost,
+            length: 8,
         }
     }
 
+    fn look(&mut self, context: &mut AgentContext<'_>) {
+        self.looks_again = false;
+        self.step = Step::Look;
+        let address = self.tohost;
+        context.access(MemoryAccess::ReadAtHome { address }, 0);
+    }
+
+    /// Is done with one thing.
+    fn rest(&mut self, context: &mut AgentContext<'_>) {
+        self.step = Step::Idle;
+        if self.looks_again {
+            self.look(context);
+        }
+    }
+
+    /// Does what the guest has written to `tohost`.
     fn command(&mut self, context: &mut AgentContext<'_>, value: u64) {
-        self.tohost_value = value;
         if value & 1 == 1 {
-            self.exit = Some((context.now(), value >> 1));
-        } else if value != 0 {
+            self.end(context, value >> 1);
+        } else {
             self.call = value;
-            self.step = Step::Words;
-            self.read_words(context);
+            self.step = Step::Call;
+            self.read(context, value, CALL_BYTES);
         }
     }
 
-    fn read_words(&mut self, context: &mut AgentContext<'_>) {
-        if !context.in_memory(self.call) || !self.call.is_multiple_of(LINE_BYTES as u64) {
-            // There is nobody to tell but the guest, which finds no answer.
-            self.step = Step::Idle;
-            return;
+    /// The guest ends. Of a negative status the low eight bits count, as of a process's: `exit(-1)`
+    /// is 255, whether it is written with 32 bits or with all.
+    fn end(&mut self, context: &mut AgentContext<'_>, status: u64) {
+        let status = match status {
+            0..=0x7fff_ffff => status,
+            // What failed must not look as if it had not.
+            _ if status & 0xff == 0 => 255,
+            _ => status & 0xff,
+        };
+        self.exit = Some((context.now(), status));
+        self.rest(context);
+    }
+
+    /// Begins to read bytes of memory.
+    fn read(&mut self, context: &mut AgentContext<'_>, address: u64, length: u64) {
+        self.bytes.clear();
+        (self.address, self.left) = (address, length);
+        self.next_bytes(context);
+    }
+
+    /// Reads on, if there is more to read in memory, and else uses what has been read.
+    fn next_bytes(&mut self, context: &mut AgentContext<'_>) {
+        let address = self.address;
+        if self.left > 0 && context.in_memory(address) {
+            context.access(MemoryAccess::ReadAtHome { address }, 0);
+        } else if let Step::Text = self.step {
+            self.write_out(context.now());
+            let written = self.bytes.len() as u64;
+            self.give(context, written);
+        } else {
+            self.carry_out(context);
         }
-        context.access(MemoryAccess::ReadAtHome { address: self.call }, 0);
     }
 
     fn carry_out(&mut self, context: &mut AgentContext<'_>) {
-        let [number, first, buffer, length, ..] = self.words;
+        let mut words = [0; 8];
+        for (word, bytes) in words.iter_mut().zip(self.bytes.as_chunks().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        if self.left > 0 {
+            // There is nobody to tell but the guest, which finds no answer.
+            return self.rest(context);
+        }
+        let [number, first, second, third, ..] = words;
         match number {
             WRITE => {
-                let total = length.min(MAXIMUM_WRITE_BYTES);
-                self.text.clear();
-                self.step = Step::Bytes {
-                    left: total,
-                    address: buffer,
-                    total,
-                };
-                self.next_bytes(context);
+                self.stream = first;
+                self.step = Step::Text;
+                self.read(context, second, third.min(MAXIMUM_WRITE_BYTES));
             }
-            EXIT => self.exit = Some((context.now(), first)),
-            _ => self.store_result(context, NOT_IMPLEMENTED),
+            EXIT => self.end(context, first),
+            GET_MAIN_VARIABLES => match main_variables(first, &self.arguments) {
+                variables if variables.len() as u64 <= second => {
+                    (self.bytes, self.address) = (variables, first);
+                    self.write_on(context, 0);
+                }
+                _ => self.give(context, NO_ROOM),
+            },
+            _ => self.give(context, NOT_IMPLEMENTED),
         }
     }
 
-    fn next_bytes(&mut self, context: &mut AgentContext<'_>) {
-        let Step::Bytes {
-            left,
-            address,
-            total,
-        } = self.step
-        else {
-            return;
-        };
-        if left > 0 && context.in_memory(address) {
-            context.access(MemoryAccess::ReadAtHome { address }, 0);
-        } else {
-            self.write_out(context.now());
-            self.store_result(context, total - left);
+    /// Writes what is left of `bytes` to memory, a line at a time, and then returns `result`.
+    fn write_on(&mut self, context: &mut AgentContext<'_>, result: u64) {
+        let address = self.address;
+        let in_line = (LINE_BYTES as u64 - address % LINE_BYTES as u64) as usize;
+        let length = in_line.min(self.bytes.len());
+        if length == 0 || !context.in_memory(address) {
+            return self.give(context, if length == 0 { result } else { NO_ROOM });
         }
+        let mut data = LineData::ZERO;
+        data.0[..length].copy_from_slice(&self.bytes[..length]);
+        self.bytes.drain(..length);
+        self.address += length as u64;
+        self.step = Step::Return(result);
+        write(context, address, length as u8, data);
     }
 
     fn write_out(&mut self, now: Time) {
         // What is beyond the limit ends the run.
-        self.text.truncate(self.allowance.grant(self.text.len()));
-        self.allowance.spend(self.text.len() as u64);
+        let granted = self.allowance.grant(self.bytes.len());
+        let text = &self.bytes[..granted];
+        self.allowance.spend(granted as u64);
         if self.live {
-            let (name, written) = if self.words[1] == 2 {
-                ("error", std::io::stderr().write_all(&self.text))
+            let (name, written) = if self.stream == 2 {
+                ("error", std::io::stderr().write_all(text))
             } else {
                 let mut output = std::io::stdout();
-                let written = output.write_all(&self.text).and_then(|()| output.flush());
+                let written = output.write_all(text).and_then(|()| output.flush());
                 ("output", written)
             };
             if let Err(error) = written {
@@ -162,24 +235,51 @@ impl Htif {
                 self.exit = Some((now, 1));
             }
         } else {
-            self.output.extend_from_slice(&self.text);
+            self.output.extend_from_slice(text);
         }
     }
 
-    fn store_result(&mut self, context: &mut AgentContext<'_>, result: u64) {
+    /// Returns from a call.
+    fn give(&mut self, context: &mut AgentContext<'_>, result: u64) {
         self.step = Step::Result;
-        let mut data = LineData::ZERO;
-        data.write(0, 8, result);
-        let (address, bytes) = (self.call, 8);
-        context.access(
-            MemoryAccess::Write {
-                address,
-                bytes,
-                data,
-            },
-            0,
-        );
+        write_word(context, self.call, result);
     }
+}
+
+/// What a program's start-up code hands to `main()`, as it is in memory at `address`: `argc`,
+/// `argv` with its null pointer, an environment without variables, and the strings.
+pub(crate) fn main_variables(address: u64, arguments: &[Vec<u8>]) -> Vec<u8> {
+    let count = arguments.len() as u64;
+    let mut words = vec![count];
+    let mut end = address.wrapping_add(8 * (count + 3));
+    for argument in arguments {
+        words.push(end);
+        end = end.wrapping_add(argument.len() as u64 + 1);
+    }
+    words.extend([0, 0]);
+    let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+    for argument in arguments {
+        bytes.extend_from_slice(argument);
+        bytes.push(0);
+    }
+    bytes
+}
+
+fn write(context: &mut AgentContext<'_>, address: u64, bytes: u8, data: LineData) {
+    context.access(
+        MemoryAccess::Write {
+            address,
+            bytes,
+            data,
+        },
+        0,
+    );
+}
+
+fn write_word(context: &mut AgentContext<'_>, address: u64, value: u64) {
+    let mut data = LineData::ZERO;
+    data.write(0, 8, value);
+    write(context, address, 8, data);
 }
 
 impl Agent for Htif {
@@ -187,28 +287,10 @@ impl Agent for Htif {
         "HTIF".to_string()
     }
 
-    fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let (tohost, fromhost) = (self.tohost, self.fromhost);
-        match request.kind {
-            RequestKind::Read { address, .. } => {
-                let value = if address == tohost {
-                    self.tohost_value
-                } else if address == fromhost {
-                    self.fromhost_value
-                } else {
-                    0
-                };
-                context.reply(request.reply_to, value, Time::ZERO);
-            }
-            RequestKind::Write { address, value, .. } => {
-                if address == tohost {
-                    self.command(context, value);
-                } else if address == fromhost {
-                    self.fromhost_value = value;
-                }
-                context.reply(request.reply_to, 0, Time::ZERO);
-            }
-            RequestKind::Custom { .. } => context.refuse(request.reply_to),
+    fn ownership_granted(&mut self, context: &mut AgentContext<'_>, _line: LineAddress) {
+        match self.step {
+            Step::Idle => self.look(context),
+            _ => self.looks_again = true,
         }
     }
 
@@ -219,28 +301,30 @@ impl Agent for Htif {
         _access: MemoryAccess,
         data: LineData,
     ) {
-        match &mut self.step {
+        match self.step {
             Step::Idle => {}
-            Step::Words => {
-                for (index, word) in self.words.iter_mut().enumerate() {
-                    *word = data.read(index * 8, 8);
+            Step::Look => match data.read((self.tohost % LINE_BYTES as u64) as usize, 8) {
+                0 => self.rest(context),
+                value => {
+                    self.step = Step::Clear(value);
+                    write_word(context, self.tohost, 0);
                 }
-                self.carry_out(context);
-            }
-            Step::Bytes { left, address, .. } => {
-                let offset = *address % LINE_BYTES as u64;
-                let bytes = (*left).min(LINE_BYTES as u64 - offset);
-                self.text
-                    .extend_from_slice(&data.0[offset as usize..(offset + bytes) as usize]);
-                *left -= bytes;
-                *address += bytes;
+            },
+            Step::Clear(value) => self.command(context, value),
+            Step::Call | Step::Text => {
+                let offset = (self.address % LINE_BYTES as u64) as usize;
+                let bytes = (LINE_BYTES - offset).min(self.left as usize);
+                self.bytes.extend_from_slice(&data.0[offset..][..bytes]);
+                self.left -= bytes as u64;
+                self.address += bytes as u64;
                 self.next_bytes(context);
             }
+            Step::Return(result) => self.write_on(context, result),
             Step::Result => {
-                self.step = Step::Idle;
-                self.tohost_value = 0;
-                self.fromhost_value = 1;
+                self.step = Step::Answer;
+                write_word(context, self.fromhost, 1);
             }
+            Step::Answer => self.rest(context),
         }
     }
 

@@ -91,6 +91,8 @@ pub(crate) struct UntimedServer {
     pub memory_mib: u64,
     /// Memory beside the main one.
     pub more_memory: Vec<AddressRange>,
+    /// The program's path, and what else its `main()` is given.
+    pub arguments: Vec<Vec<u8>>,
 }
 
 impl UntimedServer {
@@ -102,12 +104,18 @@ impl UntimedServer {
             clock_ghz: spec.fabric.clock_ghz,
             memory_mib: spec.memory_mib,
             more_memory: more_memory.to_vec(),
+            arguments: Vec::new(),
         }
+    }
+
+    /// Whether its program's `main()` is given anything but the program's path.
+    pub fn has_arguments(&self) -> bool {
+        self.arguments.len() > 1
     }
 }
 
-/// Where main memory and stacks are, except where `htif` is in their way.
-fn memory_ranges(spec: &UntimedServer, htif: Option<AddressRange>) -> Vec<AddressRange> {
+/// Where main memory and stacks are.
+fn memory_ranges(spec: &UntimedServer) -> Vec<AddressRange> {
     let mut ranges: Vec<AddressRange> = (0..spec.harts as u64)
         .map(|hart| AddressRange {
             start: stack_end(hart) - STACK_BYTES,
@@ -115,18 +123,10 @@ fn memory_ranges(spec: &UntimedServer, htif: Option<AddressRange>) -> Vec<Addres
         })
         .collect();
     let end = MAIN_MEMORY.start + spec.memory_mib * 1024 * 1024;
-    let hole = htif.unwrap_or(AddressRange {
-        start: end,
-        length: 0,
+    ranges.push(AddressRange {
+        start: MAIN_MEMORY.start,
+        length: end - MAIN_MEMORY.start,
     });
-    for (start, end) in [(MAIN_MEMORY.start, hole.start.min(end)), (hole.end(), end)] {
-        if start < end {
-            ranges.push(AddressRange {
-                start,
-                length: end - start,
-            });
-        }
-    }
     ranges
 }
 
@@ -163,22 +163,13 @@ fn of_second_socket(spec: &ServerSpec, more_memory: &[AddressRange]) -> Vec<Addr
     ranges
 }
 
-/// All memory of a server, with a bare-metal program in it; and where the
-/// program's host-target interface is.
-pub(crate) fn bare_metal_ram(
-    server: &UntimedServer,
-    image: &Image,
-) -> Result<(Ram, Option<AddressRange>), RunError> {
-    let htif_range = match (image.tohost, image.fromhost) {
-        (Some(tohost), Some(fromhost)) => Some(Htif::range(tohost, fromhost)),
-        (Some(tohost), None) => Some(Htif::range(tohost, tohost)),
-        _ => None,
-    };
-    let mut ranges = memory_ranges(server, htif_range);
+/// All memory of a server, with a bare-metal program in it.
+pub(crate) fn bare_metal_ram(server: &UntimedServer, image: &Image) -> Result<Ram, RunError> {
+    let mut ranges = memory_ranges(server);
     ranges.extend_from_slice(&server.more_memory);
     let mut ram = Ram::new(ranges)?;
-    load(&mut ram, image, htif_range)?;
-    Ok((ram, htif_range))
+    load(&mut ram, image)?;
+    Ok(ram)
 }
 
 /// Memory with a Linux program in it.
@@ -234,7 +225,7 @@ impl Machine {
     ) -> Result<Machine, RunError> {
         let tables = spec.core.translation.map(|_| PAGE_TABLES);
         let all_memory: Vec<AddressRange> = more_memory.iter().copied().chain(tables).collect();
-        let (ram, htif_range) = bare_metal_ram(&UntimedServer::of(spec, &all_memory), &image)?;
+        let ram = bare_metal_ram(&UntimedServer::of(spec, &all_memory), &image)?;
         let ram = ram.with_second_socket(of_second_socket(spec, more_memory));
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let clint = Attachment {
@@ -242,22 +233,27 @@ impl Machine {
             ..Attachment::default()
         };
         fabric.attach(Box::new(Clint::new(spec.harts())), clint)?;
-        let personality = match (image.tohost, htif_range) {
-            (Some(tohost), Some(range)) => {
-                let fromhost = image.fromhost.unwrap_or(tohost);
+        let personality = match Htif::of(&image, live) {
+            Some(htif) => {
                 let attachment = Attachment {
-                    owns: Some(range),
+                    snoops: image.tohost.map(Htif::snoops),
                     cache: Some(device_cache()),
                     ..Attachment::default()
                 };
-                let htif = Htif::new(tohost, fromhost, live);
                 Personality::Host(fabric.attach(Box::new(htif), attachment)?)
             }
-            _ => Personality::None,
+            None => Personality::None,
         };
         let cores = attach(&mut fabric)?;
         let entry = image.entry;
         Machine::assemble(spec, fabric, image, personality, &cores, entry)
+    }
+
+    /// Lets a bare-metal program ask for its path and what else its `main()` is given.
+    pub(crate) fn give(&mut self, arguments: Vec<Vec<u8>>) {
+        if let Some(htif) = self.htif() {
+            htif.arguments = arguments;
+        }
     }
 
     /// Puts a Linux program into the memory of the server that `spec` describes.
@@ -778,23 +774,11 @@ fn why_illegal(instruction: &Instruction) -> String {
     }
 }
 
-fn load(ram: &mut Ram, image: &Image, htif: Option<AddressRange>) -> Result<(), RunError> {
+fn load(ram: &mut Ram, image: &Image) -> Result<(), RunError> {
     for segment in &image.segments {
-        let mut address = segment.address;
-        let mut bytes = segment.bytes.as_slice();
-        while !bytes.is_empty() {
-            let in_line = (64 - address % 64).min(bytes.len() as u64);
-            let (chunk, rest) = bytes.split_at(in_line as usize);
-            // Lines of HTIF are a device's.
-            if !htif.is_some_and(|range| range.contains(address)) {
-                ram.load(address, chunk).map_err(|_| outside(segment))?;
-            }
-            address += in_line;
-            bytes = rest;
-        }
         let last = segment.address + segment.memory_bytes.max(1) - 1;
-        let line = fabric::LineAddress::of(last);
-        if !ram.contains(line) && !htif.is_some_and(|range| range.contains(last)) {
+        let loaded = ram.load(segment.address, &segment.bytes);
+        if loaded.is_err() || !ram.contains(fabric::LineAddress::of(last)) {
             return Err(outside(segment));
         }
     }

@@ -211,8 +211,8 @@ fn document() -> String {
          [memory_map.h](../{HEADER}), named as here with `_START` behind it.\n\n\
          ## Bare-metal programs\n\n\
          Memory is there as far as the server needs it. Any other address is an access fault. The\n\
-         lines of `tohost` and `fromhost`, somewhere in the program, belong to the device behind the\n\
-         console: the host-target interface of riscv-pk and Spike\n\
+         words `tohost` and `fromhost`, somewhere in the program, are memory, too. The device behind\n\
+         the console reads and writes them: the host-target interface of riscv-pk and Spike\n\
          ([htif.rs](../crates/server/src/htif.rs)).\n\n"
     );
     table(&mut text, &bare_metal());

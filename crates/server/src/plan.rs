@@ -40,6 +40,8 @@ pub(crate) struct Plan<'a> {
     pub files: &'a Files,
     /// Whether the program's output goes to this process's.
     pub is_live: bool,
+    /// The program's path, and what else its `main()` is given.
+    pub arguments: Vec<Vec<u8>>,
 }
 
 impl Plan<'_> {
@@ -51,7 +53,10 @@ impl Plan<'_> {
 
     /// The same server without times.
     pub fn untimed(&self) -> UntimedServer {
-        UntimedServer::of(self.server, &self.more_memory())
+        UntimedServer {
+            arguments: self.arguments.clone(),
+            ..UntimedServer::of(self.server, &self.more_memory())
+        }
     }
 
     /// Builds it with the program `image`, which begins where `preparation` has left it. `seed` is
@@ -88,6 +93,7 @@ impl Plan<'_> {
             return Err(RunError::Description("nothing was attached".to_string()));
         };
         self.simulator.apply(&mut machine);
+        machine.give(self.arguments.clone());
         if let Some(preparation) = preparation {
             preparation.begin(&mut machine);
         }

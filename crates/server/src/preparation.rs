@@ -22,6 +22,8 @@ use std::time::Duration;
 
 /// WFI: it ends the preparation at the beginning of `main()`.
 const HALT: [u8; 4] = 0x1050_0073_u32.to_le_bytes();
+/// What the arguments of `main()` may take of its stack of 64 KiB.
+const MAX_ARGUMENT_BYTES: usize = 16 << 10;
 /// Rounds between two looks at whether to go on.
 const ROUNDS: u32 = 64;
 /// So many preparations are kept: the stores of the papers' figures are two.
@@ -186,13 +188,66 @@ fn fits(bytes: u64, available: Option<u64>) -> Result<(), RunError> {
     )))
 }
 
-/// Where `main()` begins, if the program has a `prepare()`.
-fn main_behind_prepare(image: &Image) -> Option<u64> {
+/// Where `main()` begins, if the program has a `prepare()`, or is given arguments: the runtime
+/// hands none over.
+pub(crate) fn main_behind_prepare(server: &UntimedServer, image: &Image) -> Option<u64> {
     let symbols = ["main", "prepare", "prepare_nothing"].map(|name| image.symbol(name));
     match symbols {
-        [Some(main), Some(prepare), Some(nothing)] if prepare != nothing => Some(main),
+        [Some(main), Some(prepare), Some(nothing)]
+            if prepare != nothing || server.has_arguments() =>
+        {
+            Some(main)
+        }
         _ => None,
     }
+}
+
+/// Executes the program in `machine` up to `main()`, where it then is, with the arguments that
+/// `server` has for it.
+pub(crate) fn run_to(
+    machine: &mut FunctionalMachine,
+    main: u64,
+    server: &UntimedServer,
+    guard: &mut Guard<'_>,
+) -> Result<(), RunError> {
+    let bytes: usize = server.arguments.iter().map(|one| one.len() + 9).sum();
+    if server.has_arguments() && bytes > MAX_ARGUMENT_BYTES {
+        return Err(RunError::Program(format!(
+            "the arguments take {bytes} bytes, and the stack of a bare-metal program has room for \
+             {MAX_ARGUMENT_BYTES}"
+        )));
+    }
+    let mut first = [0; HALT.len()];
+    machine.memory().copy_out(main, &mut first);
+    machine.memory().copy_in(main, &HALT);
+
+    let available = host::available_bytes();
+    let mut rounds = 0u32;
+    loop {
+        let (_, pc, _, has_halted) = machine.first_hart();
+        if has_halted && pc == main + HALT.len() as u64 {
+            break;
+        }
+        if !machine.advance()? {
+            let status = machine.exit().map_or(0, |(status, _)| status);
+            let output = machine.output();
+            let said = said(&String::from_utf8_lossy(&output));
+            return Err(RunError::Guest(format!(
+                "the program ended with status {status} in prepare(){said}"
+            )));
+        }
+        rounds = rounds.wrapping_add(1);
+        fits(machine.memory().touched_bytes(), available)?;
+        if rounds.is_multiple_of(ROUNDS) {
+            guard.check(0.0, machine.spent())?;
+        }
+    }
+    machine.memory().copy_in(main, &first);
+    machine.go_on_at(main);
+    if server.has_arguments() {
+        machine.hand_over(&server.arguments);
+    }
+    Ok(())
 }
 
 impl Preparation {
@@ -204,7 +259,7 @@ impl Preparation {
         told: Option<Told>,
         guard: &mut Guard<'_>,
     ) -> Result<Option<Arc<Preparation>>, RunError> {
-        let Some(main) = main_behind_prepare(image) else {
+        let Some(main) = main_behind_prepare(&server, image) else {
             return Ok(None);
         };
         let premises = Premises {
@@ -229,7 +284,7 @@ impl Preparation {
         image: &Image,
         guard: &mut Guard<'_>,
     ) -> Result<Option<Preparation>, RunError> {
-        let main = main_behind_prepare(image);
+        let main = main_behind_prepare(server, image);
         let made = main.map(|main| Preparation::make(server, image, main, true, None, guard));
         made.transpose()
     }
@@ -248,34 +303,11 @@ impl Preparation {
             let agent = ProgramDevice::new(told.registers, told.settings);
             machine.attach(Box::new(agent), told.registers)
         });
-        let mut first = [0; HALT.len()];
-        machine.memory().copy_out(main, &mut first);
-        machine.memory().copy_in(main, &HALT);
-
-        let available = host::available_bytes();
-        let mut rounds = 0u32;
-        let (hart, registers) = loop {
-            let (hart, pc, registers, has_halted) = machine.first_hart();
-            if has_halted && pc == main + HALT.len() as u64 {
-                break (hart.clone(), registers);
-            }
-            if !machine.advance()? {
-                let status = machine.exit().map_or(0, |(status, _)| status);
-                let output = machine.output();
-                let said = said(&String::from_utf8_lossy(&output));
-                return Err(RunError::Guest(format!(
-                    "the program ended with status {status} in prepare(){said}"
-                )));
-            }
-            rounds = rounds.wrapping_add(1);
-            fits(machine.memory().touched_bytes(), available)?;
-            if rounds.is_multiple_of(ROUNDS) {
-                guard.check(0.0, machine.spent())?;
-            }
-        };
+        run_to(&mut machine, main, server, guard)?;
+        let (hart, _, registers, _) = machine.first_hart();
+        let hart = hart.clone();
         let spent = machine.spent();
         guard.check_amount(spent)?;
-        machine.memory().copy_in(main, &first);
         let device = device.and_then(|id| machine.agent_mut::<ProgramDevice>(id));
         let program = device.map(ProgramDevice::preparation);
         Ok(Preparation {
@@ -322,6 +354,7 @@ mod tests {
             clock_ghz: 2.0,
             memory_mib: 1,
             more_memory: Vec::new(),
+            arguments: Vec::new(),
         };
         Premises {
             server,

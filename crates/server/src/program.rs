@@ -19,6 +19,15 @@ pub struct Program {
     pub access: linux::Access,
 }
 
+impl Program {
+    /// What its `main()` is given: its path, and its other arguments.
+    pub(crate) fn given(&self) -> Vec<Vec<u8>> {
+        let mut given = vec![self.path.clone()];
+        given.extend_from_slice(&self.arguments);
+        given
+    }
+}
+
 /// Whether a bare-metal program can be run with what it is given.
 pub(crate) fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
     if image.tohost.is_none() {
@@ -28,9 +37,9 @@ pub(crate) fn check_given(image: &elf::Image, program: &Program) -> Result<(), R
             MAIN_MEMORY.start
         )));
     }
-    if !program.arguments.is_empty() || !program.environment.is_empty() {
+    if !program.environment.is_empty() {
         return Err(RunError::Program(
-            "a bare-metal program takes no arguments and no environment".to_string(),
+            "a bare-metal program has no environment: leave --env out".to_string(),
         ));
     }
     if program.access != linux::Access::default() {

@@ -63,7 +63,7 @@ def execute(
     ],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ARGUMENTS", help="Arguments of a Linux program; options after --."),
+        typer.Argument(metavar="ARGUMENTS", help="What main() is given; options after --."),
     ] = None,
     environment: Annotated[
         list[str],

@@ -27,11 +27,13 @@ pub struct LineChange {
 }
 
 /// Agents, and what they want. Their accesses, answers and interrupts take no time; only their
-/// alarms wait. There are no owners of lines, and so no grants to snoop, and nobody observes
-/// stores.
+/// alarms wait. There are no owners of lines: a store to a snooped line is as a grant of its
+/// ownership. Nobody observes stores.
 #[derive(Default)]
 pub struct UntimedAgents {
     agents: Vec<(Box<dyn Agent>, Option<AddressRange>)>,
+    /// Lines and who snoops their changes.
+    snoops: Vec<(AddressRange, AgentId)>,
     /// Where memory is; what it holds is elsewhere.
     map: Ram,
     /// The time last told, which never goes back: harts that take turns do.
@@ -57,6 +59,31 @@ impl UntimedAgents {
     pub fn attach(&mut self, agent: Box<dyn Agent>, owns: Option<AddressRange>) -> AgentId {
         self.agents.push((agent, owns));
         AgentId((self.agents.len() - 1) as u16)
+    }
+
+    /// Lets an agent hear of stores in `range`.
+    pub fn snoop(&mut self, range: AddressRange, id: AgentId) {
+        self.snoops.push((range, id));
+    }
+
+    /// Whether an agent hears of stores to this address.
+    pub fn is_snooped(&self, address: u64) -> bool {
+        let mut snoops = self.snoops.iter();
+        snoops.any(|(range, _)| range.contains(address))
+    }
+
+    /// A core has stored at `address`, which somebody snoops.
+    pub fn stored(&mut self, now: Time, address: u64, memory: &mut impl UntimedMemory) {
+        self.now = self.now.max(now);
+        for index in 0..self.snoops.len() {
+            let (range, id) = self.snoops[index];
+            if range.contains(address) {
+                self.call(usize::from(id.0), |agent, context| {
+                    agent.ownership_granted(context, LineAddress::of(address));
+                });
+                self.settle(memory);
+            }
+        }
     }
 
     /// The agent, if it is of this type.

@@ -4,7 +4,7 @@ use crate::data_plane::DataPlanePlan;
 use crate::description::{
     DataPlaneSpec, MeasureSpec, ServerSpec, SimulatorSpec, check_parameters, written,
 };
-use crate::hosts::{HostSpec, Runs};
+use crate::hosts::{Given, HostSpec, Runs};
 use crate::notify::InterfaceKind;
 use network::LoadGeneratorSpec;
 use network::rack::{LinkSpec, SwitchSpec};
@@ -74,6 +74,9 @@ pub struct RackServerSpec {
     /// a data plane has that program instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
+    /// What the program's `main()` is given behind its name: `argv[1]` and what follows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
     /// Numbers by name that the program asks for in `prepare()`, with `io_parameter()`. A server
     /// with a data plane has `data_plane.parameters` instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -325,7 +328,11 @@ impl RackServerSpec {
                     traffic,
                     server: &self.server,
                 }),
-                _ => Runs::Networked(&self.parameters),
+                _ => Runs::Networked(Given {
+                    program: self.program.as_deref().unwrap_or_default(),
+                    arguments: &self.arguments,
+                    parameters: &self.parameters,
+                }),
             },
             serves: self.serves,
             interface: Some(self.interface),
@@ -347,6 +354,16 @@ impl RackServerSpec {
             "given",
             "they are for a program; a data plane has data_plane.parameters",
         )?;
+        require(
+            self.arguments.is_empty() || self.data_plane.is_none(),
+            "arguments",
+            "given",
+            "they are for a program; a data plane has data_plane.parameters",
+        )?;
+        if let Some(argument) = self.arguments.iter().find(|one| one.contains('\0')) {
+            let accepted = "an argument ends where its first zero byte is";
+            return Err(SpecError::new("arguments", written(argument), accepted));
+        }
         check_parameters(&self.parameters)?;
         let (is, other) = match self.traffic.is_some() {
             true => (

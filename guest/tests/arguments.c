@@ -1,0 +1,11 @@
+/* Prints what main() is given, and exits with a status below zero if that is nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv) {
+  for (int number = 0; number < argc; number++)
+    printf("%d: %s\n", number, argv[number]);
+  if (argv[argc])
+    puts("argv does not end with a null pointer");
+  return argc ? 0 : -1;
+}
