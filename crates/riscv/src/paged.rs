@@ -336,8 +336,8 @@ mod tests {
 
     #[test]
     fn observed_pages_are_memory_outside_of_the_table() {
-        let word = 0x2ff8..0x3000;
-        let mut memory = PagedMemory::new(vec![0x1000..0x4000]).observe(vec![word]);
+        let (all, word) = (0x1000..0x4000, 0x2ff8..0x3000);
+        let mut memory = PagedMemory::new(vec![all]).observe(vec![word]);
         for page in [0x1000, 0x2000, 0x3000] {
             assert!(memory.write(page, 8, 1));
         }
