@@ -1299,7 +1299,7 @@ class ProcessorsStatistics(TypedDict):
     frames_to_host: int
     """Frames that they have given to receive rings."""
     host_load_faults: int
-    """Those that found no memory."""
+    """Loads of host memory that found no memory."""
     host_loads: int
     """Loads of host memory."""
     host_loads_steered: int

@@ -269,7 +269,7 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
         (["run", "example.toml", "--set", "data_plane.queues"], "write key=value"),
         (["run", "example.toml", "--set", "data_plane.queues=1025"], "holds 1024 at most"),
         (["figure", "hyperplane.88"], 'did you mean "hyperplane.8"?'),
-        (["figure", "nonsense"], "there are hyperplane.8, hyperplane.9"),
+        (["figure", "nonsense"], "there are hyperplane.3, hyperplane.8, hyperplane.9"),
         (["claims", "hyperplan"], 'did you mean "hyperplane"?'),
         (["build", "missing.c"], "there is no such file"),
         (["exec", "missing.elf"], "there is no such file"),

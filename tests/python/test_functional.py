@@ -85,7 +85,7 @@ def test_what_takes_no_time_has_no_time(run: Run, tmp_path: Path) -> None:
     # The first hart does the same, but for how often it asks whether its output has been taken;
     # the second halts at once.
     first, second = (core["instructions"] for core in functional["cores"])
-    assert first == pytest.approx(timed["cores"][0]["instructions"], rel=0.2)
+    assert 0.5 * timed["cores"][0]["instructions"] < first <= timed["cores"][0]["instructions"]
     assert first + second == functional["instructions"]
     assert 0 < second < 20
 

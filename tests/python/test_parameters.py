@@ -43,8 +43,8 @@ def test_a_table_has_a_line_for_each_parameter() -> None:
         "controllers: a whole number from 1 to 256, default 4. How many, spread evenly over the "
         "tiles at the mesh's edge; lines are interleaved over them.",
         "dram: a table. The DRAM behind each controller, command by command.",
-        "latency_ns: a number from 0 to 1000000000, nanoseconds, default 50.0. Nanoseconds from a "
-        "read's turn at the controller to the departure of its answer.",
+        "latency_ns: a number from 0 to 1000000000, nanoseconds, default 50.0. Nanoseconds from "
+        "when the controller serves a read to the departure of its answer.",
     ]
     assert "spin: It polls the doorbell" in nanoplane("explain", "data_plane.notify")
     # Of alternatives and of a list's entries, too.

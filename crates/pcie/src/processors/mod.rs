@@ -72,7 +72,7 @@ pub struct ProcessorsStatistics {
     pub host_loads: u64,
     /// Those that carried a steering tag.
     pub host_loads_steered: u64,
-    /// Those that found no memory.
+    /// Loads of host memory that found no memory.
     pub host_load_faults: u64,
 }
 
