@@ -135,7 +135,7 @@ def test_traces_change_no_result() -> None:
     awake = sum(core["cycles"] - core["halted_cycles"] for core in after["cores"])
     assert sum(int(cycles) for _, cycles in stacks) == awake
     in_work = sum(int(n) for stack, n in stacks if stack.startswith("core 0;_start;main;work;"))
-    assert in_work > after["cycles"] / 2, "with its line: work.c:6"
+    assert in_work > after["cycles"] / 3, "with its line: work.c:6"
     assert any(stack.endswith(";work;work.c:5") for stack, _ in stacks)
 
 
