@@ -1303,7 +1303,7 @@ class ProcessorsStatistics(TypedDict):
     host_loads: int
     """Loads of host memory."""
     host_loads_steered: int
-    """Those that carried a steering tag."""
+    """Loads of host memory that carried a steering tag."""
     instruction_cache_misses: int
     """Lines that were not in an instruction cache."""
     instructions: int

@@ -82,8 +82,8 @@ def test_what_takes_no_time_has_no_time(run: Run, tmp_path: Path) -> None:
         *("exit_status", "signal", "cores", "instructions", "version"),
         *("host_seconds", "host_wall_seconds", "host_mips"),
     }
-    # The first hart does the same, but for how often it asks whether its output has been taken;
-    # the second halts at once.
+    # The first hart does the same, but for how often it asks whether its output has been taken: not
+    # more than once where that takes no time. The second halts at once.
     first, second = (core["instructions"] for core in functional["cores"])
     assert 0.5 * timed["cores"][0]["instructions"] < first <= timed["cores"][0]["instructions"]
     assert first + second == functional["instructions"]

@@ -128,8 +128,9 @@ def test_traces_change_no_result() -> None:
     # hart had not halted.
     core = after["cores"][0]
     ended = re.findall(r"^R\t\d+\t\d+\t(\d)$", Path("t.kanata").read_text(), re.MULTILINE)
-    # But for what was under way when the program had exited, which it goes on doing in a loop.
-    assert 0 <= core["instructions"] - ended.count("0") <= 16
+    # An instruction counts when it is dispatched, and the hart goes on until the host has seen that
+    # it has exited: what is in its reorder buffer then (192 entries) has no end in the log.
+    assert 0 <= core["instructions"] - ended.count("0") <= 192
     assert ended.count("1") == core["squashed_instructions"]
     stacks = [line.rsplit(" ", 1) for line in Path("t.folded").read_text().splitlines()]
     awake = sum(core["cycles"] - core["halted_cycles"] for core in after["cores"])

@@ -70,7 +70,7 @@ pub struct ProcessorsStatistics {
     pub frames_dropped: u64,
     /// Loads of host memory.
     pub host_loads: u64,
-    /// Those that carried a steering tag.
+    /// Loads of host memory that carried a steering tag.
     pub host_loads_steered: u64,
     /// Loads of host memory that found no memory.
     pub host_load_faults: u64,
