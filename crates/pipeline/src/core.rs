@@ -625,8 +625,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .instruction_cache
             .receive(line, message, at, outbox);
         while let CacheNotice::Filled { .. } = notice {
-            // A line that may be used only once is fetched again; code that is being written
-            // while it runs is rare enough.
+            self.keep_fetched(line);
             notice = self.shared.instruction_cache.finish_fill(line, at, outbox);
         }
     }

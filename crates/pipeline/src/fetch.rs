@@ -1,15 +1,71 @@
 //! Fetch: the block of instructions at the program counter is found, or waited for.
 
-use crate::core::Core;
+use crate::core::{Core, Shared};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::serializing::Serializing;
 use crate::stack::Stall;
 use crate::translation::FetchedPage;
 use crate::window::UNKNOWN;
-use fabric::{LINE_BYTES, LineAddress, Outbox, Region, RequestOutcome, Side};
+use fabric::{LINE_BYTES, LineAddress, LineData, Outbox, Region, RequestOutcome, Side};
 use riscv::is_compressed;
 use riscv::paging::{Access, TABLE_BYTES};
+use state::{Plain, State};
+
+/// The line that holds the program counter, and the one behind it if an instruction is in both.
+#[derive(Clone, Copy)]
+enum Which {
+    First,
+    Next,
+}
+
+/// The lines that a waiting fetch has asked for, as they came. A line may be recalled in the cycle
+/// in which it comes, before its hart can fetch from it: when the code of several harts competes
+/// for one set of the last-level cache, all of them would miss for ever. A fetch that finds its
+/// lines here goes on without the cache, so that each miss brings an instruction at least.
+#[derive(Clone, Copy, Debug, Default, State, Plain)]
+pub(crate) struct FetchBuffer {
+    /// It holds for the next instruction only: the program counter, and the end of the window,
+    /// when the lines were asked for.
+    pc: u64,
+    #[state(exact)]
+    tail: u64,
+    lines: [Option<LineAddress>; 2],
+    data: [Option<LineData>; 2],
+}
+
+impl FetchBuffer {
+    fn ask(&mut self, (pc, tail): (u64, u64), which: Which, line: LineAddress) {
+        if (self.pc, self.tail) != (pc, tail) {
+            *self = FetchBuffer {
+                pc,
+                tail,
+                ..FetchBuffer::default()
+            };
+        }
+        let which = which as usize;
+        if self.lines[which] != Some(line) {
+            self.lines[which] = Some(line);
+            self.data[which] = None;
+        }
+    }
+
+    fn fill(&mut self, line: LineAddress, data: &LineData) {
+        for (asked, kept) in self.lines.iter().zip(&mut self.data) {
+            if *asked == Some(line) {
+                *kept = Some(*data);
+            }
+        }
+    }
+
+    fn find(&self, (pc, tail): (u64, u64), line: LineAddress) -> Option<&LineData> {
+        if (self.pc, self.tail) != (pc, tail) {
+            return None;
+        }
+        let which = self.lines.iter().position(|asked| *asked == Some(line))?;
+        self.data[which].as_ref()
+    }
+}
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Finds the block at `pc`. Returns false if that has to wait.
@@ -40,27 +96,19 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if self.hart.observes && self.page_of_fetch(0, pc, outbox).is_none() {
             return false;
         }
-        let Some(slot) = self.shared.instruction_cache.find_and_touch(line) else {
-            return self.fetch_line(line, pc, outbox);
-        };
+        if self.shared.instruction_cache.find_and_touch(line).is_none() && !self.is_kept(line) {
+            return self.fetch_line((Which::First, line), pc, outbox);
+        }
         self.hart.cursor = match self.shared.blocks.find(pc) {
             Some(start) => start,
             None => {
                 let next_line = LineAddress(line.0 + 1);
-                let next = self.shared.instruction_cache.find(next_line);
-                let before = self.shared.blocks.length();
-                let decoded = self.shared.blocks.decode(
-                    pc,
-                    self.shared.instruction_cache.line(slot),
-                    next.map(|slot| self.shared.instruction_cache.line(slot)),
-                    &self.shared.calendar,
-                );
-                if self.shared.blocks.length() < before {
-                    self.forget_cursors();
-                }
-                match decoded {
+                match self.decode_block(line, next_line) {
                     Some(start) => start,
-                    None => return self.fetch_line(next_line, next_line.base(), outbox),
+                    None => {
+                        let wanted = (Which::Next, next_line);
+                        return self.fetch_line(wanted, next_line.base(), outbox);
+                    }
                 }
             }
         };
@@ -75,15 +123,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return false;
         };
         let line = LineAddress::of(physical);
-        let Some(slot) = self.shared.instruction_cache.find_and_touch(line) else {
-            return self.fetch_line(line, pc, outbox);
-        };
+        if self.shared.instruction_cache.find_and_touch(line).is_none() && !self.is_kept(line) {
+            return self.fetch_line((Which::First, line), pc, outbox);
+        }
         if let Some(start) = self.shared.blocks.find_translated(pc, physical) {
             self.hart.cursor = start;
             return true;
         }
         let behind = (pc | (LINE_BYTES as u64 - 1)).wrapping_add(1);
-        let first = self.shared.instruction_cache.line(slot);
+        let Some(first) = self.instructions_of(line) else {
+            return false;
+        };
         let is_cut =
             pc.wrapping_add(2) == behind && !is_compressed(first.read(LINE_BYTES - 2, 2) as u16);
         let crosses = is_cut && behind.is_multiple_of(TABLE_BYTES);
@@ -94,27 +144,70 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 None => return false,
             },
         };
-        let Some(slot) = self.shared.instruction_cache.find(line) else {
-            return false;
-        };
-        let next = self.shared.instruction_cache.find(next_line);
-        let before = self.shared.blocks.length();
-        let decoded = self.shared.blocks.decode(
-            pc,
-            self.shared.instruction_cache.line(slot),
-            next.map(|slot| self.shared.instruction_cache.line(slot)),
-            &self.shared.calendar,
-        );
-        if self.shared.blocks.length() < before {
-            self.forget_cursors();
-        }
-        let Some(start) = decoded else {
-            return self.fetch_line(next_line, behind, outbox);
+        let Some(start) = self.decode_block(line, next_line) else {
+            return self.fetch_line((Which::Next, next_line), behind, outbox);
         };
         let place = (!crosses).then_some(physical);
         self.shared.blocks.translate(pc, place);
         self.hart.cursor = start;
         true
+    }
+
+    /// Decodes the block at `pc`, which is in `line`, and says where it is. `None`: its first
+    /// instruction continues in `next_line`, which is missing.
+    fn decode_block(&mut self, line: LineAddress, next_line: LineAddress) -> Option<u32> {
+        let first = self.instructions_of(line)?;
+        let next_data = self.instructions_of(next_line);
+        let before = self.shared.blocks.length();
+        let Shared {
+            blocks, calendar, ..
+        } = &mut self.shared;
+        let decoded = blocks.decode(self.hart.pc, &first, next_data.as_ref(), calendar);
+        if self.shared.blocks.length() < before {
+            self.forget_cursors();
+        }
+        if decoded.is_none() {
+            // It may be gone when the next one comes.
+            let next = self.next_to_fetch();
+            self.hart.fetch_buffer.ask(next, Which::First, line);
+            self.hart.fetch_buffer.fill(line, &first);
+        }
+        decoded
+    }
+
+    /// What the lines in the fetch buffer must have been asked for.
+    fn next_to_fetch(&self) -> (u64, u64) {
+        (self.hart.pc, self.hart.window.tail)
+    }
+
+    /// Whether a line that is not in the cache has come for this fetch.
+    #[inline(never)]
+    fn is_kept(&self, line: LineAddress) -> bool {
+        let next = self.next_to_fetch();
+        self.hart.fetch_buffer.find(next, line).is_some()
+    }
+
+    /// A line of instructions that is in the cache, or has come for this fetch.
+    fn instructions_of(&self, line: LineAddress) -> Option<LineData> {
+        let cache = &self.shared.instruction_cache;
+        match cache.find(line) {
+            Some(slot) => Some(*cache.line(slot)),
+            None => self
+                .hart
+                .fetch_buffer
+                .find(self.next_to_fetch(), line)
+                .copied(),
+        }
+    }
+
+    /// If `line` has come to the instruction cache, the harts that wait for it keep it.
+    pub(crate) fn keep_fetched(&mut self, line: LineAddress) {
+        let cache = &self.shared.instruction_cache;
+        let Some(slot) = cache.find(line) else { return };
+        let data = cache.line(slot);
+        for hart in std::iter::once(&mut self.hart).chain(self.others.iter_mut().flatten()) {
+            hart.fetch_buffer.fill(line, data);
+        }
     }
 
     /// The physical address of an instruction at `address`, if its page is known; `which` tells
@@ -149,7 +242,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// Asks for a line of instructions. `address`, by which the program knows it, is that of the
     /// first byte that it needs.
-    fn fetch_line(&mut self, line: LineAddress, address: u64, outbox: &mut Outbox) -> bool {
+    fn fetch_line(
+        &mut self,
+        (which, line): (Which, LineAddress),
+        address: u64,
+        outbox: &mut Outbox,
+    ) -> bool {
         // What user mode may not write it may still execute.
         if !self.is_plain(line.base(), 64)
             && self.shared.memory_map.classify(line.base()) != Region::Ram
@@ -162,6 +260,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.shared.spec.l1_instruction.hit_latency_cycles,
         );
         let wanted = (Side::Instruction, line, false);
+        let next = self.next_to_fetch();
+        self.hart.fetch_buffer.ask(next, which, line);
         if self.request_line(wanted, at, outbox) == RequestOutcome::Sent {
             self.hart.statistics.instruction_misses += 1;
             self.expect_answer(at);

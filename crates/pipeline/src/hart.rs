@@ -4,6 +4,7 @@ use crate::blocks::NOWHERE;
 use crate::core::{MissingLoad, NEVER, PostedStore, REGISTERS, WaitingLoad};
 use crate::departures::Departure;
 use crate::extension::Extension;
+use crate::fetch::FetchBuffer;
 use crate::port::AtPort;
 use crate::predictor::BranchContext;
 use crate::probe::Probed;
@@ -46,6 +47,7 @@ state::declare! {
         /// With translation: the page of the last fetch, and the page behind it, if an instruction
         /// is in both.
         pub fetched: [FetchedPage; 2] = [FetchedPage::NONE; 2],
+        pub fetch_buffer: Box<FetchBuffer> = Box::default(),
         pub dispatch_cycle: u64 => cycle = 0,
         pub dispatch_left: u8 = spec.width,
         /// In order: the cycle of the last issue.

@@ -68,8 +68,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let Some((side, fill)) = found else {
                 return;
             };
-            if side == Side::Data {
-                self.first_level_filled(fill, Source::SecondLevel, now, outbox);
+            match side {
+                Side::Instruction => self.keep_fetched(fill.line),
+                Side::Data => self.first_level_filled(fill, Source::SecondLevel, now, outbox),
             }
         }
     }
@@ -99,6 +100,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 data,
                 ..
             } => {
+                self.keep_fetched(line);
                 if let Some(evicted) = evicted {
                     self.line_lost(evicted, now);
                 }

@@ -9,6 +9,7 @@ mod fence;
 use crate::core::{Core, Crash, NEVER, PostedStore, Why};
 use crate::events::{self, Counts};
 use crate::extension::Extension;
+use crate::fetch::FetchBuffer;
 use crate::kind::CoreKind;
 use crate::port::AtPort;
 use crate::stack::Stall;
@@ -533,6 +534,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Class::FenceI => {
                 self.shared.blocks.clear();
                 self.forget_cursors();
+                *self.hart.fetch_buffer = FetchBuffer::default();
                 self.finish(serial, 0, now + 1);
                 self.redirect(next, now + self.front_end());
             }

@@ -6,6 +6,7 @@ use common::assembler::*;
 use common::servers::{
     self, Ending, models, models_of_all_levels, read, server, with_second_level, with_small_caches,
 };
+use fabric::{PagePolicy, Replacement};
 use pipeline::{CoreSpec, Model};
 use riscv::Class;
 use riscv::elf::Image;
@@ -359,5 +360,70 @@ fn a_contended_lock_goes_on() {
     for core in models_of_all_levels() {
         let machine = assert_halts(&server(HARTS, &core), &image, "a lock");
         assert_eq!(read(&machine, DATA + 64), HARTS as u64 * TIMES);
+    }
+}
+
+const LINES: u64 = 12;
+
+/// Runs through lines that share a set of a last-level cache of eight sets, more than it has ways.
+/// With `cut`, each instruction is in two lines, and all second lines share a set, too.
+fn run_through_one_set(asm: &mut Assembler, cut: bool) {
+    const APART_BYTES: u64 = 8 * 64;
+    const COMPRESSED_NOP: u16 = 1;
+    for _ in 0..LINES {
+        let next = asm.label();
+        asm.jump(next);
+        let offset = if cut { APART_BYTES - 2 } else { 0 };
+        while asm.here() % APART_BYTES != offset {
+            asm.emit_half(COMPRESSED_NOP);
+        }
+        asm.bind(next);
+        asm.add_immediate(S1, S1, 1);
+        if cut {
+            asm.emit_half(COMPRESSED_NOP);
+        }
+    }
+}
+
+/// The same with caches, wires and memory of a cycle each, so that a line may be recalled in the
+/// cycle in which it comes.
+fn fast(mut spec: ServerSpec) -> ServerSpec {
+    spec.core.l1_data.hit_latency_cycles = 1;
+    spec.core.l1_instruction.hit_latency_cycles = 1;
+    spec.fabric.forward_latency_cycles = 1;
+    spec.fabric.last_level.latency_cycles = 1;
+    spec.fabric.mesh.hop_latency_cycles = 1;
+    spec.fabric.memory.latency_ns = 0.4;
+    spec
+}
+
+/// A line of instructions that comes brings its hart one instruction at least, however soon it is
+/// recalled.
+#[test]
+fn harts_whose_code_competes_for_a_set_get_on() {
+    for cut in [false, true] {
+        let mut asm = Assembler::new();
+        asm.harts(8, |asm, hart| {
+            run_through_one_set(asm, cut);
+            asm.load_immediate(S0, DATA + 64 * hart as u64);
+            asm.store_double(S1, S0, 0);
+            asm.halt();
+        });
+        let image = asm.finish(&[]);
+        for threads in [1, 2, 8] {
+            let core = servers::with_threads(threads, CoreSpec::hyperplane_table1());
+            for replacement in [Replacement::Lru, Replacement::TreePlru, Replacement::Srrip] {
+                let spec = servers::server_with_small_last_level(8, &core);
+                let spec = fast(servers::with_replacement(spec, replacement));
+                let with_dram = servers::with_dram(spec.clone(), PagePolicy::Open);
+                for spec in [spec, with_dram] {
+                    let what = format!("{threads} threads, {replacement:?}, cut {cut}");
+                    let machine = assert_halts(&spec, &image, &what);
+                    for hart in 0..8 {
+                        assert_eq!(read(&machine, DATA + 64 * hart), LINES, "{what}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -57,6 +57,8 @@ pub fn check<S: Strategy>(
         cases,
         failure_persistence: None,
         max_shrink_iters: 20_000,
+        // A guest that never ends takes seconds each time.
+        max_shrink_time: 120_000,
         ..Config::default()
     };
     let mut bytes = [0; 32];
