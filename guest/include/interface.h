@@ -41,6 +41,11 @@ static inline uint64_t interface_queue(void) { return INTERFACE_REGISTER(INTERFA
 /** How many receive rings the host has. */
 static inline uint64_t interface_queues(void) { return INTERFACE_REGISTER(INTERFACE_QUEUES); }
 
+/** How many cores the host has. */
+static inline uint64_t interface_host_cores(void) {
+  return INTERFACE_REGISTER(INTERFACE_HOST_CORES);
+}
+
 /** How many cores the interface has. */
 static inline uint64_t interface_cores(void) { return INTERFACE_REGISTER(INTERFACE_CORES); }
 
@@ -83,6 +88,38 @@ static inline void interface_prefetch(const void *address) {
 static inline uint64_t interface_drain(void) {
   (void)INTERFACE_REGISTER(INTERFACE_DRAIN);
   return INTERFACE_REGISTER(INTERFACE_FAULTS);
+}
+
+/** What interface_run() says of the code. */
+enum interface_run {
+  INTERFACE_ENDED_BY_CODE = 0,    /**< It has come to an `ebreak`. */
+  INTERFACE_ENDED_BY_BUDGET = 1,  /**< It has executed as many instructions as it may. */
+  INTERFACE_ENDED_BY_REFUSAL = 2, /**< It has come to what it may not do. */
+  INTERFACE_ENDED_BY_FAULT = 3,   /**< A load has found no memory. */
+};
+
+/** Runs code in the scratchpad that is not trusted: it has registers of its own, which are 0 but
+ * for `a0`, and can do nothing but compute, and load from the scratchpad and host memory. It ends
+ * at an `ebreak`, after so many instructions, at what it may not do, or when a load finds no
+ * memory. Its loads that are still under way come, for their steering tags. Returns why it has
+ * ended. */
+static inline uint64_t interface_run(const void *code, uint64_t argument, uint64_t most) {
+  INTERFACE_REGISTER(INTERFACE_RUN_ARGUMENT) = argument;
+  INTERFACE_REGISTER(INTERFACE_RUN_BUDGET) = most;
+  interface_finish(INTERFACE_RUN, (uint64_t)code);
+  __asm__ volatile("" ::: "memory");
+  return INTERFACE_REGISTER(INTERFACE_RUN_ENDED);
+}
+
+/** Notes a word for hardware of the host that listens, if there is any: it has the notes of a
+ * frame, and the address of its buffer, when the frame is delivered. The first note is the core of
+ * the host for which they are. A frame can have 7. */
+static inline void interface_note(uint64_t word) { INTERFACE_REGISTER(INTERFACE_NOTE) = word; }
+
+/** What hardware of the host sends is put here, at offsets that it knows. */
+static inline void interface_open(void *start, uint64_t bytes) {
+  INTERFACE_REGISTER(INTERFACE_WINDOW) = (uint64_t)start;
+  INTERFACE_REGISTER(INTERFACE_WINDOW_BYTES) = bytes;
 }
 
 #endif

@@ -264,6 +264,23 @@ class CoreResult(TypedDict):
     """What the translation of addresses has cost, if it has missed anything."""
 
 
+class OffloadStatistics(TypedDict):
+    """Regions on their way to the network interface, and packets of which it has told."""
+
+    code_bytes: int
+    """Bytes of their code, with the values of registers."""
+    packets_begun: int
+    """How often a hart has begun to load such a packet."""
+    packets_told: int
+    """Packets of which the interface has told what user routines returned."""
+    regions_sent: int
+    """Regions that were sent."""
+    regions_too_large: int
+    """Regions that were not sent, because their code is too large."""
+    regions_without_register: int
+    """Regions that were not sent, because they use all registers."""
+
+
 class CriticalRegionStatistics(TypedDict):
     """What has been identified on all cores."""
 
@@ -291,6 +308,8 @@ class CriticalRegionStatistics(TypedDict):
     """The mean number of instructions of distinct regions."""
     misses: int
     """Loads that missed the second-level cache."""
+    offload: NotRequired[OffloadStatistics]
+    """What has gone to the network interface and come from it, if regions are executed there."""
     other: float | None
     """Control flow and copies of registers, as part of the instructions."""
     ready_coverage: float | None
@@ -1298,8 +1317,12 @@ class ProcessorsStatistics(TypedDict):
     """Frames that they have given to the network."""
     frames_to_host: int
     """Frames that they have given to receive rings."""
+    host_load_data_bytes: int
+    """Bytes of PCI Express for the data of loads of host memory."""
     host_load_faults: int
     """Loads of host memory that found no memory."""
+    host_load_request_bytes: int
+    """Bytes of PCI Express for the requests of loads of host memory."""
     host_loads: int
     """Loads of host memory."""
     host_loads_steered: int
@@ -1308,8 +1331,26 @@ class ProcessorsStatistics(TypedDict):
     """Lines that were not in an instruction cache."""
     instructions: int
     """Instructions that they have executed."""
+    note_bytes: int
+    """Bytes of PCI Express for what firmware has noted of frames for hardware of the host."""
+    run_host_loads: int
+    """Loads of host memory by such code, as part of `host_loads`."""
+    run_instructions: int
+    """Instructions of such code, as part of `instructions`."""
+    runs: int
+    """Runs of code that firmware does not vouch for, such as hardware of the host sends."""
+    runs_over_budget: int
+    """Runs that were ended because they had executed as many instructions as they may."""
+    runs_refused: int
+    """Runs that were ended by what such code may not do."""
+    runs_without_memory: int
+    """Runs that were ended by a load that found no memory."""
     scratchpad_words: int
     """Words of 8 bytes that the scratchpad has read and written, of instructions too."""
+    window_blocks_refused: int
+    """Blocks from hardware of the host for which there was no room in the scratchpad."""
+    window_bytes: int
+    """Bytes of PCI Express for what hardware of the host has sent into the scratchpad."""
 
 
 class NicStatistics(TypedDict):

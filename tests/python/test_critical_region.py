@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from nanoplane import Description, simulator
+from nanoplane import Description, compiler, simulator
 from nanoplane.errors import DescriptionError, NanoplaneError
+from nanoplane.papers.compare import key_value
 from test_stores import elf
 
 pytestmark = pytest.mark.simulator
@@ -121,3 +122,72 @@ def test_what_is_identified_is_not_saved(tmp_path: Path) -> None:
     with pytest.raises(NanoplaneError) as error:
         simulator.warm_up(resolved.data, elf("object-cache"), tmp_path / "checkpoint")
     assert "server.critical_region sees what the harts execute" in str(error.value)
+
+
+def store(offload: Mapping[str, Any] | None, **simulate: Any) -> Mapping[str, Any]:
+    """Run a store behind rings, and a client that asks one question after the other.
+
+    The interface forwards, or runs critical regions.
+    """
+    offer = {"mode": "open", "rate_mrps": 0.5}
+    data = key_value.rack("store", "rings", offer, {"requests": 1, "warmup": 0}).data
+    (entry,) = data["rack"]["servers"]
+    fabric = {"cores": 4, "mesh": {"columns": 2, "rows": 2, "hop_latency_cycles": 3}}
+    entry["server"]["fabric"] |= fabric
+    entry["server"]["data_plane_cores"] = 4
+    firmware = "flow-hash" if offload is None else "critical-regions"
+    entry["server"]["dma_nic"] |= {"queues": 4, "processors": {"firmware": firmware}}
+    if offload is not None:
+        entry["server"]["critical_region"] = {"epoch_misses": 48, "offload": offload}
+    client = {
+        "name": "client",
+        "program": str(compiler.GUEST / "tests" / "store-client.c"),
+        "interface": "nanopu",
+        "server": {**key_value.SERVER, "fabric": entry["server"]["fabric"]},
+    }
+    rack = {"link": {"latency_ns": 1000.0}, "servers": [entry, client]}
+    description = Description.from_dict({"rack": rack, "simulator": simulate})
+    resolved = description.resolve()
+    elves = compiler.unpack(resolved.elf())
+    return simulator.rack(resolved.data, elves, {}, None, resolved.contents())
+
+
+@functools.cache
+def offloaded() -> Mapping[str, Any]:
+    return store({})
+
+
+def test_answers_are_the_same_with_regions_on_the_interface() -> None:
+    """Every reply has the same words, and regions have been executed, right and wrong ones."""
+    plain, with_regions = store(None), offloaded()
+    outputs = [result["servers"][1]["output"] for result in (plain, with_regions)]
+    assert len(outputs[0].splitlines()) == 120
+    assert outputs[0] == outputs[1]
+    server = with_regions["servers"][0]
+    cores, sent = server["interface"]["processors"], server[KEY]["offload"]
+    assert sent["regions_sent"] > 0
+    assert sent["packets_told"] == cores["frames_to_host"] == 120
+    assert 100 < sent["packets_begun"] <= 120
+    assert 0 < cores["runs"] <= 120
+    assert cores["run_instructions"] > cores["runs"]
+    assert cores["run_host_loads"] == cores["host_loads"] == cores["host_loads_steered"] > 0
+    # A block of 64 bytes for each region, and one for each 64 bytes of its code; and the notes: the
+    # address, what the interface adds, the core, and two words of the key.
+    assert cores["window_bytes"] >= (24 + 64) * (sent["regions_sent"] + sent["code_bytes"] / 64)
+    assert cores["note_bytes"] <= 120 * (24 + 8 * 5)
+    assert cores["host_load_request_bytes"] == 24 * cores["host_loads"]
+    assert cores["window_blocks_refused"] == 0
+
+
+def test_a_budget_ends_a_region_and_not_the_run() -> None:
+    result = store({"budget": 3})
+    cores = result["servers"][0]["interface"]["processors"]
+    assert 0 < cores["runs_over_budget"] <= cores["runs"]
+    assert cores["run_instructions"] <= 3 * cores["runs"]
+    assert result["servers"][1]["output"] == offloaded()["servers"][1]["output"]
+
+
+def test_what_is_executed_does_not_depend_on_the_simulation() -> None:
+    servers = store({}, lookahead_cycles=1)["servers"]
+    assert servers[0][KEY] == offloaded()["servers"][0][KEY]
+    assert servers[0]["interface"] == offloaded()["servers"][0]["interface"]

@@ -104,7 +104,7 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         "memory": {"cache": None, "dram": {}},
     }
     interface: Mapping[str, Any] = {"express": {"iommu": {}}, "processors": {}}
-    machine = {"fabric": fabric, "dma_nic": interface, "critical_region": {}}
+    machine = {"fabric": fabric, "dma_nic": interface, "critical_region": {"offload": {}}}
     translated = same_results._rack("traditional/loopback-express", "dma-nic", machine=machine)
     results += [
         ("rack", interrupted()),

@@ -17,11 +17,16 @@
 //!    and V), or found to be what user routines return ([`RegisterStates`], Table III).
 //! 5. After 4096 misses the epoch ends. The ready instructions with ready registers are the
 //!    [`Region`] that goes to the network interface.
+//! 6. A [`Listener`] at the interface's root port sends regions there, as [`code`], and hears what
+//!    user routines have returned for each packet. The interface runs the region of the core that
+//!    will serve the packet.
 
 pub mod convention;
 mod identification;
 mod instruction_cache;
+mod listener;
 mod observer;
+mod offload;
 mod prediction;
 mod region;
 mod register_map;
@@ -30,11 +35,13 @@ mod spec;
 mod storage;
 mod system;
 
-pub use crate::spec::CriticalRegionSpec;
+pub use crate::spec::{CriticalRegionSpec, OffloadSpec};
 pub use crate::system::{KIND, Statistics};
 pub use identification::{Epoch, Identification, Sizes, misses_second_level};
 pub use instruction_cache::{ContextInstructionCache, Entry, Operand};
+pub use listener::Listener;
 pub use observer::{Counts, DistinctRegion, HartProbe, Observer, SharedObserver};
+pub use offload::{Unsent, code};
 pub use prediction::{
     GEN_VALUES, GENERATED_PER_RETURN, GenValue, IN_VALUES, InValue, ValuePredictor,
 };

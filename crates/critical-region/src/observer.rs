@@ -5,10 +5,11 @@ use crate::identification::{Epoch, Identification, Sizes, misses_second_level};
 use crate::region::{Kind, Region};
 use crate::register_map::Producer;
 use crate::register_state::RegisterState;
+use fabric::{Clock, Time};
 use pipeline::{Executed, Probe};
 use riscv::Register;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 /// A region that epochs have ended with, once or more often: the same instructions.
@@ -44,6 +45,10 @@ pub struct Counts {
     pub wrong_values: u64,
     /// Entries of the context instruction cache that have made room for others.
     pub evictions: u64,
+    /// Packets of which the interface has told what user routines returned.
+    pub packets_told: u64,
+    /// How often a hart has begun with such a packet.
+    pub packets_begun: u64,
     /// By their instructions.
     pub regions: BTreeMap<Vec<u64>, DistinctRegion>,
 }
@@ -56,20 +61,113 @@ pub struct Observer {
     /// The ready instructions of the last epoch that had some.
     ready: Vec<u64>,
     counts: Counts,
+    packets: Packets,
+    /// The buffer of the packet that each hart serves, if it is known.
+    serving: Vec<Option<u64>>,
+    /// Regions that have not been taken, and when their epochs have ended.
+    fresh: VecDeque<(Time, Region)>,
+    /// Packets that it is about to be told of: when, the buffer, its bytes, and the values.
+    arriving: VecDeque<(Time, u64, u64, Vec<u64>)>,
+    clock: Clock,
+}
+
+/// What user routines have returned for packets, by the buffers that they are in.
+#[derive(Debug, Default)]
+struct Packets {
+    /// By the buffer's address: where it ends, and the values.
+    known: BTreeMap<u64, (u64, Vec<u64>)>,
+    /// Buffers, that which was told of first in front.
+    order: VecDeque<u64>,
+    most: usize,
+}
+
+impl Packets {
+    fn put(&mut self, buffer: u64, bytes: u64, values: Vec<u64>) {
+        if self
+            .known
+            .insert(buffer, (buffer + bytes, values))
+            .is_none()
+        {
+            self.order.push_back(buffer);
+        }
+        if self.order.len() > self.most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+
+    /// The buffer that has this address, and the values.
+    fn at(&self, address: u64) -> Option<(u64, &[u64])> {
+        let (&buffer, (end, values)) = self.known.range(..=address).next_back()?;
+        (address < *end).then_some((buffer, values))
+    }
 }
 
 /// A core's observer, shared by the probes of its harts.
 pub type SharedObserver = Rc<RefCell<Observer>>;
 
 impl Observer {
-    /// That of a core with so many harts.
-    pub fn shared(sizes: Sizes, threads: usize) -> SharedObserver {
+    /// That of a core with so many harts and this clock, which keeps at most so many `packets`.
+    pub fn shared(sizes: Sizes, threads: usize, packets: usize, clock: Clock) -> SharedObserver {
         Rc::new(RefCell::new(Observer {
             identification: Identification::new(sizes, threads),
             region: None,
             ready: Vec::new(),
             counts: Counts::default(),
+            packets: Packets {
+                most: packets,
+                ..Packets::default()
+            },
+            serving: vec![None; threads],
+            fresh: VecDeque::new(),
+            arriving: VecDeque::new(),
+            clock,
         }))
+    }
+
+    /// From `at` on it knows that user routines have returned these values for the packet in this
+    /// buffer, which the core is to serve. Later calls have later times.
+    pub fn tell(&mut self, at: Time, buffer: u64, bytes: u64, values: Vec<u64>) {
+        self.counts.packets_told += 1;
+        self.arriving.push_back((at, buffer, bytes, values));
+    }
+
+    /// The region of the last epoch that has ended until `by`, if it has not been taken.
+    pub fn take_region(&mut self, by: Time) -> Option<Region> {
+        let mut last = None;
+        while let Some((_, region)) = self.fresh.pop_front_if(|(at, _)| *at <= by) {
+            last = Some(region);
+        }
+        last
+    }
+
+    /// A hart that loads from a packet's buffer serves that packet from then on.
+    fn serve(&mut self, thread: usize, executed: &Executed) {
+        if executed.found.is_none() {
+            return;
+        }
+        let now = self.clock.time(executed.ended);
+        while let Some((_, buffer, bytes, values)) =
+            self.arriving.pop_front_if(|(at, ..)| *at <= now)
+        {
+            // A hart that still serves what was there before sees the new one when it loads it.
+            for serving in &mut self.serving {
+                serving.take_if(|one| *one == buffer);
+            }
+            self.packets.put(buffer, bytes, values);
+        }
+        let Some(address) = executed.address else {
+            return;
+        };
+        let Some((buffer, values)) = self.packets.at(address) else {
+            return;
+        };
+        if self.serving[thread] != Some(buffer) {
+            self.identification.set_arguments(thread, values);
+            self.serving[thread] = Some(buffer);
+            self.counts.packets_begun += 1;
+        }
     }
 
     /// What it has counted so far.
@@ -78,6 +176,7 @@ impl Observer {
     }
 
     fn committed(&mut self, thread: usize, executed: &Executed) {
+        self.serve(thread, executed);
         self.compare(thread, executed);
         let Some(Epoch { region, ready }) = self.identification.committed(thread, executed) else {
             return;
@@ -100,6 +199,10 @@ impl Observer {
         });
         distinct.region = region.clone();
         distinct.epochs += 1;
+        if self.packets.most > 0 {
+            let at = self.clock.time(executed.ended);
+            self.fresh.push_back((at, region.clone()));
+        }
         self.region = Some((pcs, region));
     }
 

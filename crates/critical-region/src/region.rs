@@ -32,6 +32,8 @@ pub struct RegionInstruction {
     /// Its result comes with the region, so it is not executed: it begins a chain, and its value is
     /// predicted.
     pub given: bool,
+    /// The operands that begin a chain: their values come with the region.
+    pub roots: [Option<Register>; 2],
 }
 
 /// A register with which a region begins.
@@ -105,6 +107,7 @@ impl Region {
                 instruction,
                 kind: kind(entry, &instruction, &members),
                 given: given.is_some(),
+                roots: roots(entry),
             });
         }
         let known = registers.into_iter().map(|(register, root)| LiveIn {
@@ -123,6 +126,12 @@ impl Region {
 pub(crate) fn dead(entry: &Entry) -> impl Iterator<Item = Operand> {
     let operands = entry.operands.into_iter().flatten().flatten();
     operands.filter(|operand| operand.producer == Producer::Dead)
+}
+
+/// Their registers.
+fn roots(entry: &Entry) -> [Option<Register>; 2] {
+    let mut registers = dead(entry).map(|operand| operand.register);
+    [registers.next(), registers.next()]
 }
 
 /// The register whose value stands for a root instruction, if there is one.

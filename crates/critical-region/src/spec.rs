@@ -34,6 +34,32 @@ pub struct CriticalRegionSpec {
     /// Loads that miss the second-level cache, after which an epoch ends (4096: 4K in Section 4.2).
     #[schemars(range(min = 1, max = 1_000_000_000_u64))]
     pub epoch_misses: u64,
+    /// The execution of regions on a programmable network interface, `server.dma_nic.processors`,
+    /// with the firmware `critical-regions`. Without this, regions are found and not sent.
+    pub offload: Option<OffloadSpec>,
+}
+
+/// What a programmable network interface does with regions (Section 4.3).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct OffloadSpec {
+    /// Instructions that the interface executes of a region for a packet, at most: a region that
+    /// loops without end costs so many. The paper has no limit; chosen.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub budget: u64,
+    /// Packets of which each core keeps what user routines have returned, until a hart loads them.
+    /// The paper does not say how a core knows; chosen.
+    #[schemars(range(min = 1, max = 65536))]
+    pub packets: usize,
+}
+
+impl Default for OffloadSpec {
+    fn default() -> OffloadSpec {
+        OffloadSpec {
+            budget: 128,
+            packets: 64,
+        }
+    }
 }
 
 impl Default for CriticalRegionSpec {
@@ -45,6 +71,7 @@ impl Default for CriticalRegionSpec {
             in_values: sizes.in_values,
             gen_values: sizes.gen_values,
             epoch_misses: sizes.epoch_misses,
+            offload: None,
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The identification of critical regions as a part of a server.
 
 use crate::convention::Root;
+use crate::listener::Listener;
 use crate::observer::{Counts, HartProbe, Observer, SharedObserver};
 use crate::region::Kind as InstructionKind;
 use crate::register_state::RegisterState;
 use crate::{CriticalRegionSpec, Storage};
-use fabric::{Fabric, Time};
+use fabric::{AgentId, Attachment, Fabric, Time};
 use pipeline::Probe;
 use queues::Ledger;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -80,6 +81,26 @@ pub struct Statistics {
     pub evictions: u64,
     /// Bytes of the structures beside each core.
     pub storage_bytes: u64,
+    /// What has gone to the network interface and come from it, if regions are executed there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offload: Option<OffloadStatistics>,
+}
+
+/// Regions on their way to the network interface, and packets of which it has told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct OffloadStatistics {
+    /// Regions that were sent.
+    pub regions_sent: u64,
+    /// Bytes of their code, with the values of registers.
+    pub code_bytes: u64,
+    /// Regions that were not sent, because their code is too large.
+    pub regions_too_large: u64,
+    /// Regions that were not sent, because they use all registers.
+    pub regions_without_register: u64,
+    /// Packets of which the interface has told what user routines returned.
+    pub packets_told: u64,
+    /// How often a hart has begun to load such a packet.
+    pub packets_begun: u64,
 }
 
 impl Statistics {
@@ -149,19 +170,32 @@ impl System for CriticalRegionSpec {
         CriticalRegionSpec::check(self)
     }
 
-    fn attach(&self, _fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {
+    fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {
         let threads = usize::from(site.host.core.threads);
         let sizes = self.sizes();
-        let cores = (0..site.host.fabric.cores).map(|_| Observer::shared(sizes, threads));
-        let cores: Vec<SharedObserver> = cores.collect();
+        let packets = self.offload.as_ref().map_or(0, |offload| offload.packets);
+        let clock = fabric.clock();
+        let cores = 0..site.host.fabric.cores;
+        let cores: Vec<SharedObserver> = cores
+            .map(|_| Observer::shared(sizes, threads, packets, clock))
+            .collect();
+        let listener = match &self.offload {
+            None => None,
+            Some(offload) => {
+                let listener = Listener::new(&cores, offload.budget);
+                Some(fabric.attach(Box::new(listener), Attachment::default())?)
+            }
+        };
         let watched = cores.clone();
         Ok(Attached {
             probes: Some(Box::new(move |core, thread| -> Box<dyn Probe> {
                 let observer = &watched[usize::from(core.0)];
                 Box::new(HartProbe::new(observer, usize::from(thread)))
             })),
+            listener,
             ..Attached::new(Part {
                 cores,
+                listener,
                 storage: Storage::of(sizes, threads),
             })
         })
@@ -171,13 +205,23 @@ impl System for CriticalRegionSpec {
 /// The identification hardware of a server.
 struct Part {
     cores: Vec<SharedObserver>,
+    listener: Option<AgentId>,
     storage: Storage,
 }
 
 impl Hardware for Part {
-    fn statistics(&self, _fabric: &mut Fabric, _now: Time, _ledger: Option<&Ledger>) -> Value {
+    fn statistics(&self, fabric: &mut Fabric, _now: Time, _ledger: Option<&Ledger>) -> Value {
         let cores: Vec<_> = self.cores.iter().map(|core| core.borrow()).collect();
         let counts = cores.iter().map(|core| core.counts());
-        serde_json::json!(Statistics::of(counts, &self.storage))
+        let mut told = Statistics::of(counts.clone(), &self.storage);
+        let listener = self
+            .listener
+            .and_then(|agent| fabric.agent_mut::<Listener>(agent));
+        told.offload = listener.map(|listener| OffloadStatistics {
+            packets_told: counts.clone().map(|one| one.packets_told).sum(),
+            packets_begun: counts.map(|one| one.packets_begun).sum(),
+            ..listener.statistics()
+        });
+        serde_json::json!(told)
     }
 }

@@ -29,12 +29,12 @@ use crate::express::{self, AtDevice, Express};
 use crate::frames::is_memory;
 use crate::iommu::Iommu;
 use crate::port::{self, NicStatistics, Port};
-use crate::processors::{Fate, Frame, Processors};
+use crate::processors::{Crossing, Fate, Frame, Processors};
 use crate::rss;
 use crate::spec::DmaNicSpec;
 use fabric::{
-    AddressRange, Agent, AgentContext, AgentId, Attachment, CacheSpec, LineData, MemoryAccess,
-    RegisterAccess, Request, Time,
+    AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LineData,
+    MemoryAccess, RegisterAccess, Request, Time,
 };
 use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
@@ -173,8 +173,8 @@ pub struct DmaNic {
     /// Of each queue that is to interrupt: how many frames its program has taken.
     #[state(slice)]
     armed: Vec<Option<u32>>,
-    /// Frames of each queue that wait for their buffers, with their hashes.
-    input: Vec<VecDeque<(u32, Vec<u8>)>>,
+    /// Frames of each queue that wait for their buffers.
+    input: Vec<VecDeque<Frame>>,
     input_bytes: u32,
     /// Frames that are being read, in the order in which they are to be sent; the first is number
     /// `first_sending`.
@@ -186,6 +186,9 @@ pub struct DmaNic {
     next_queue: usize,
     statistics: NicStatistics,
     fault: Option<String>,
+    /// Who on the chip is told what firmware notes of frames.
+    #[state(fixed)]
+    listener: Option<AgentId>,
     /// The cores that run firmware, if it is programmable.
     #[state(inside)]
     processors: Option<Box<Processors>>,
@@ -217,6 +220,7 @@ impl DmaNic {
             next_queue: 0,
             statistics: NicStatistics::default(),
             fault: None,
+            listener: None,
             processors: None,
         })
     }
@@ -281,6 +285,14 @@ impl DmaNic {
     /// message.
     pub fn connect_interrupts(&mut self, to: AgentId) {
         self.express.connect_interrupts(to);
+    }
+
+    /// What its firmware notes of frames is sent to this agent: the address of the frame's buffer as
+    /// the header of a message, the frame's bytes and, from bit 32 on, how
+    /// many notes there are as its first word, and the notes as the others. The agent can
+    /// answer with blocks: their offset in the firmware's window as the header.
+    pub fn connect_listener(&mut self, to: AgentId) {
+        self.listener = Some(to);
     }
 
     /// The rate of its link.
@@ -501,11 +513,24 @@ impl DmaNic {
     fn take_in(&mut self, context: &mut AgentContext<'_>, queue: usize, hash: u32, bytes: Vec<u8>) {
         if let Some(processors) = &mut self.processors {
             let room = bytes.len() as u32;
-            processors.give(context.now(), Frame { hash, bytes, room });
+            let frame = Frame {
+                hash,
+                bytes,
+                room,
+                ..Frame::default()
+            };
+            processors.give(context.now(), frame);
             return self.wake_processors(context);
         }
         if let Some(input) = self.input.get_mut(queue) {
-            input.push_back((hash, bytes));
+            let room = bytes.len() as u32;
+            let frame = Frame {
+                hash,
+                bytes,
+                room,
+                ..Frame::default()
+            };
+            input.push_back(frame);
             self.deliver(context, queue);
         }
     }
@@ -536,6 +561,7 @@ impl DmaNic {
             let token = purpose::HOST_LOAD | load.number;
             self.express
                 .read_for_program(context, token, range, load.steer);
+            processors.crossed(Crossing::Request, express::READ_BYTES);
         }
         for (fate, frame) in processors.take_left() {
             self.frame_left(context, fate, frame);
@@ -551,6 +577,7 @@ impl DmaNic {
         let digits = bytes.iter().rev();
         let raw = digits.fold(0u64, |value, &byte| value << 8 | u64::from(byte));
         processors.loaded(context.now(), number, (!bytes.is_empty()).then_some(raw));
+        processors.crossed(Crossing::Data, express::completion_bytes(bytes.len()));
         self.wake_processors(context);
     }
 
@@ -558,7 +585,7 @@ impl DmaNic {
     fn frame_left(&mut self, context: &mut AgentContext<'_>, fate: Fate, frame: Frame) {
         match fate {
             Fate::Delivered(queue) if self.has_buffer(queue as usize) => {
-                self.input[queue as usize].push_back((frame.hash, frame.bytes));
+                self.input[queue as usize].push_back(frame);
                 self.deliver(context, queue as usize);
             }
             Fate::Delivered(_) => {
@@ -587,7 +614,12 @@ impl DmaNic {
             return;
         };
         while !ring.ahead.is_empty()
-            && let Some((hash, frame)) = input.pop_front()
+            && let Some(Frame {
+                hash,
+                bytes: frame,
+                notes,
+                ..
+            }) = input.pop_front()
             && let Some(descriptor) = ring.ahead.pop_front()
         {
             ring.used = ring.used.wrapping_add(1);
@@ -607,6 +639,22 @@ impl DmaNic {
                 descriptor.at + STATUS_OFFSET,
                 upper_half(frame.len() as u16, status, hash),
             );
+            if fits && let Some(to) = self.listener.filter(|_| !notes.is_empty()) {
+                let mut message = AgentMessage {
+                    header: descriptor.address,
+                    data: LineData::ZERO,
+                };
+                let size = frame.len() as u64 | (notes.len() as u64) << 32;
+                message.data.write(0, 8, size);
+                for (place, &note) in notes.iter().enumerate() {
+                    message.data.write(8 * (1 + place), 8, note);
+                }
+                let words = 1 + notes.len() as u64;
+                let bytes = self.express.note(context, to, words, message);
+                if let Some(processors) = &mut self.processors {
+                    processors.crossed(Crossing::Note, bytes);
+                }
+            }
             let write = (descriptor.address, content);
             let doorbell = self.doorbells.get(queue).copied().unwrap_or(0);
             self.express.write(context, token, write, behind, doorbell);
@@ -748,6 +796,14 @@ impl Agent for DmaNic {
         }
     }
 
+    fn message(&mut self, context: &mut AgentContext<'_>, _: AgentId, message: AgentMessage) {
+        let block = message.data.0.to_vec();
+        if let Some(processors) = &mut self.processors {
+            processors.crossed(Crossing::Window, express::write_bytes(block.len()));
+            self.express.write_registers(context, message.header, block);
+        }
+    }
+
     fn access_done(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -776,8 +832,12 @@ impl Agent for DmaNic {
                         let value = self.read_register(context.now(), offset);
                         self.express.answer(context, reply_to, value);
                     }
-                    // Its registers do not combine stores.
-                    Some(AtDevice::BlockWritten { .. }) => {}
+                    // From the listener: its registers do not combine stores of cores.
+                    Some(AtDevice::BlockWritten { offset, block }) => {
+                        if let Some(processors) = &mut self.processors {
+                            processors.write_window(context.now(), offset, &block);
+                        }
+                    }
                     Some(AtDevice::Read { token, data }) => {
                         let index = token & purpose::INDEX;
                         match token & !purpose::INDEX {

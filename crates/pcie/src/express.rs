@@ -55,6 +55,24 @@ pub(crate) mod purpose {
     pub const INDEX: u64 = !(0xff << 56);
 }
 
+/// Bytes of the request of a read.
+pub(crate) const READ_BYTES: u64 = REQUEST_BYTES;
+
+/// Bytes of the completion of a read of so many bytes.
+pub(crate) fn completion_bytes(data: usize) -> u64 {
+    COMPLETION_BYTES + data as u64
+}
+
+/// Bytes of a posted write of so many bytes.
+pub(crate) fn write_bytes(data: usize) -> u64 {
+    REQUEST_BYTES + data as u64
+}
+
+/// Bytes of a note of so many words.
+fn note_bytes(words: u64) -> u64 {
+    REQUEST_BYTES + 8 * (1 + words)
+}
+
 /// What reaches the device.
 #[derive(Clone, Debug)]
 pub(crate) enum AtDevice {
@@ -102,6 +120,11 @@ enum Up {
         reply_to: ReplyTo,
         value: Option<u64>,
     },
+    Note {
+        to: AgentId,
+        words: u64,
+        message: AgentMessage,
+    },
 }
 
 impl Up {
@@ -109,7 +132,7 @@ impl Up {
     fn posted_bytes(&self) -> u64 {
         match self {
             Up::Write { data, .. } | Up::Behind { data, .. } => data.len() as u64,
-            Up::Read { .. } | Up::Interrupt { .. } | Up::Answer { .. } => 0,
+            Up::Read { .. } | Up::Interrupt { .. } | Up::Answer { .. } | Up::Note { .. } => 0,
         }
     }
 }
@@ -311,6 +334,7 @@ impl Express {
             }
             Up::Interrupt { .. } => REQUEST_BYTES + INTERRUPT_BYTES,
             Up::Answer { .. } => COMPLETION_BYTES + REGISTER_BYTES,
+            Up::Note { words, .. } => note_bytes(*words),
         };
         self.bytes += bytes;
         let at = self.up.send(context.now(), bytes);
@@ -332,6 +356,19 @@ impl Express {
         let at = self.down.send(context.now(), bytes);
         self.downward.push_back(packet);
         context.wake(at, purpose::AT_DEVICE);
+    }
+
+    /// Sends a listener on the chip so many words and a header: a vendor-defined message with data
+    /// (PCI Express Base Specification 3.0, Section 2.2.8.6). Returns its bytes.
+    pub fn note(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        to: AgentId,
+        words: u64,
+        message: AgentMessage,
+    ) -> u64 {
+        self.send_up(context, Up::Note { to, words, message });
+        note_bytes(words)
     }
 
     /// A core writes a register: it has its answer at once.
@@ -583,7 +620,7 @@ impl Express {
             Up::Behind {
                 address, doorbell, ..
             } => [*address, *doorbell],
-            Up::Interrupt { .. } | Up::Answer { .. } => return None,
+            Up::Interrupt { .. } | Up::Answer { .. } | Up::Note { .. } => return None,
         };
         let missing = addresses.into_iter().find(|&address| {
             address != 0
@@ -650,6 +687,9 @@ impl Express {
                 self.send_interrupts(context);
             }
             Up::Answer { reply_to, value } => context.answer(reply_to, value),
+            Up::Note { to, words, message } => {
+                context.send(to, 8 * (1 + words), message);
+            }
         }
         None
     }

@@ -189,6 +189,9 @@ trait Conventional: Agent + Interface + 'static {
 
     /// Its interrupts go to this agent, if it has any that are messages.
     fn connect_interrupts(&mut self, _to: AgentId) {}
+
+    /// What its firmware notes of frames goes to this agent, if it is programmable.
+    fn connect_listener(&mut self, _to: AgentId) {}
 }
 
 impl Conventional for IceNic {
@@ -218,6 +221,10 @@ impl Conventional for DmaNic {
 
     fn connect_interrupts(&mut self, to: AgentId) {
         DmaNic::connect_interrupts(self, to);
+    }
+
+    fn connect_listener(&mut self, to: AgentId) {
+        DmaNic::connect_listener(self, to);
     }
 }
 
@@ -283,6 +290,12 @@ impl Hardware for Part {
     fn connect_signal(&self, fabric: &mut Fabric, to: AgentId) {
         if let Some(nic) = (self.find)(fabric, self.agent) {
             nic.connect_interrupts(to);
+        }
+    }
+
+    fn connect_listener(&self, fabric: &mut Fabric, to: AgentId) {
+        if let Some(nic) = (self.find)(fabric, self.agent) {
+            nic.connect_listener(to);
         }
     }
 

@@ -710,3 +710,209 @@ fn a_checkpoint_goes_on() {
     assert_eq!(statistics(&mut original), statistics(&mut restored));
     assert_eq!(of_cores(&mut original).frames_to_host, 20);
 }
+
+/// Code that is run ends by itself, by its budget, or by what it may not do. Whatever it is,
+/// firmware goes on with its own registers, and nothing in the scratchpad or in memory has changed.
+#[test]
+fn code_that_is_run_changes_nothing() {
+    let kept = SCRATCHPAD + RESULTS + 0x100;
+    let loop_forever = |asm: &mut Assembler| {
+        let again = asm.label_here();
+        asm.add_immediate(A1, A1, 1);
+        asm.jump(again);
+    };
+    // What is run, with what in `a0`, and why it ends.
+    type Code<'a> = &'a dyn Fn(&mut Assembler);
+    let codes: [(Code<'_>, u64, u64); 9] = [
+        (&|asm| asm.ebreak(), 0, 0),
+        (
+            &|asm| {
+                // Its own registers are 0, the scratchpad can be loaded from, and host memory.
+                let wrong = asm.label();
+                asm.branch(When::NotEqual, S0, ZERO, wrong);
+                asm.load_double(A1, A0, 0);
+                asm.load_immediate(A2, 77);
+                asm.branch(When::NotEqual, A1, A2, wrong);
+                asm.load_immediate(A3, MEMORY);
+                asm.load_double(S0, A3, 0);
+                asm.branch(When::Equal, S0, ZERO, wrong);
+                asm.load_double(S0, A3, 64);
+                asm.ebreak();
+                asm.bind(wrong);
+                loop_forever(asm);
+            },
+            kept,
+            0,
+        ),
+        (&loop_forever, 0, 1),
+        (&|asm| asm.store_double(ZERO, A0, 0), kept, 2),
+        (&|asm| asm.store_double(ZERO, A0, 0), MEMORY, 2),
+        (&|asm| asm.amo(0, 0, 8, A1, A0, ZERO), kept, 2),
+        (
+            &|asm| asm.load_double(A1, A0, interface("NEXT") as i64),
+            INTERFACE,
+            2,
+        ),
+        (&|asm| asm.jump_register(ZERO, A0, 0), MEMORY, 2),
+        (&|asm| asm.load_double(A1, A0, 0), FRAME, 2),
+    ];
+    let firmware = firmware(|asm| {
+        let start = asm.label();
+        asm.jump(start);
+        let places: Vec<u64> = codes
+            .iter()
+            .map(|(code, ..)| {
+                let place = asm.here() - CODE + SCRATCHPAD;
+                code(asm);
+                place
+            })
+            .collect();
+        asm.bind(start);
+        asm.load_immediate(S4, kept);
+        asm.load_immediate(T0, 77);
+        asm.store_double(T0, S4, 0);
+        for (number, (&place, (_, argument, _))) in places.iter().zip(&codes).enumerate() {
+            asm.load_immediate(A0, *argument);
+            write_register(asm, "RUN_ARGUMENT", A0);
+            asm.load_immediate(T0, 40);
+            write_register(asm, "RUN_BUDGET", T0);
+            asm.load_immediate(T0, place);
+            asm.load_immediate(S0, INTERFACE);
+            write_register(asm, "RUN", T0);
+            read_register(asm, T1, "RUN_ENDED");
+            asm.store_double(T1, S4, 8 * (1 + number) as i64);
+        }
+        read_register(asm, ZERO, "DRAIN");
+        park(asm);
+    });
+    let mut bench = bench(&spec(1), &firmware);
+    bench.store::<DmaNic>(MEMORY, &5u64.to_le_bytes());
+    bench.run_for::<DmaNic>(8000.0);
+    assert_eq!(bench.nic::<DmaNic>().fault(), None);
+    let found: Vec<u64> = (0..=codes.len() as u64)
+        .map(|number| word(&mut bench, RESULTS + 0x100 + 8 * number))
+        .collect();
+    let expected: Vec<u64> = codes.iter().map(|(.., why)| *why).collect();
+    assert_eq!((found[0], &found[1..]), (77, &expected[..]));
+    assert_eq!(bench.load::<DmaNic>(MEMORY, 8), 5u64.to_le_bytes());
+    let counts = of_cores(&mut bench);
+    assert_eq!((counts.runs, counts.runs_over_budget), (9, 1));
+    assert_eq!((counts.runs_refused, counts.run_host_loads), (6, 2));
+    assert!(counts.run_instructions >= 40 && counts.run_instructions < 60);
+    // Two requests, and two words.
+    assert_eq!(counts.host_load_request_bytes, 2 * 24);
+    assert_eq!(counts.host_load_data_bytes, 2 * (20 + 8));
+}
+
+/// The listener hears of a frame's notes, with the buffer's address, and its blocks come into the
+/// firmware's window, and nowhere else.
+#[test]
+fn notes_and_the_window() {
+    let window = SCRATCHPAD + RESULTS;
+    let firmware = firmware(|asm| {
+        asm.load_immediate(T0, window);
+        write_register(asm, "WINDOW", T0);
+        asm.load_immediate(T0, 128);
+        write_register(asm, "WINDOW_BYTES", T0);
+        let next = asm.label_here();
+        read_register(asm, T0, "NEXT");
+        asm.load_immediate(T1, 3);
+        write_register(asm, "NOTE", T1);
+        write_register(asm, "NOTE", T0);
+        write_register(asm, "DELIVER", ZERO);
+        asm.jump(next);
+    });
+    let mut bench = bench(&spec(1), &firmware);
+    let listener = bench.memory;
+    bench.nic::<DmaNic>().connect_listener(listener);
+    give_buffers(&mut bench, 0, 4);
+    let block = |header, word: u64| {
+        let mut data = fabric::LineData::ZERO;
+        data.write(8, 8, word);
+        fabric::AgentMessage { header, data }
+    };
+    bench.told.borrow_mut().1 = vec![block(0, 11), block(64, 22), block(128, 33), block(!0, 44)];
+    bench.give::<DmaNic>(0.0, &request(1, 8));
+    bench.run_for::<DmaNic>(4000.0);
+    assert_eq!(bench.nic::<DmaNic>().fault(), None);
+    assert_eq!(delivered(&mut bench, 0, 1).len(), 1);
+    let bytes = request(1, 8).to_bytes().len() as u64;
+    let heard = bench.told.borrow().0.clone();
+    let words: Vec<u64> = (0..3).map(|place| heard[0].read(8 * place, 8)).collect();
+    assert_eq!(
+        (heard.len(), &words[..]),
+        (1, &[2 << 32 | bytes, 3, bytes][..])
+    );
+    let found = [8, 72, 136].map(|offset| word(&mut bench, RESULTS + offset));
+    assert_eq!(found, [11, 22, 0]);
+    let counts = of_cores(&mut bench);
+    assert_eq!(counts.window_blocks_refused, 2);
+    assert_eq!(counts.window_bytes, 4 * (24 + 64));
+    assert_eq!(counts.note_bytes, 24 + 8 * 4);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+
+    /// Whatever is run, with whatever in `a0`: firmware goes on, and neither the scratchpad nor
+    /// memory nor the frames have changed.
+    #[test]
+    fn any_code_can_be_run(
+        code in proptest::collection::vec(
+            (proptest::prelude::any::<u32>(), 0..8usize), 1..20,
+        ),
+        place in 0..4usize,
+        budget in 1..200u64,
+    ) {
+        let argument = [MEMORY, SCRATCHPAD, INTERFACE, FRAME][place];
+        let kept = SCRATCHPAD + RESULTS + 0x100;
+        // Random words, which are seldom instructions, and random operands of those that are.
+        let opcodes = [0x03, 0x13, 0x33, 0x23, 0x63, 0x6f, 0x2f];
+        let words: Vec<u32> = code
+            .iter()
+            .map(|&(word, kind)| match opcodes.get(kind) {
+                // Of `a0` and its neighbours, and with small offsets.
+                Some(opcode) => word & 0x01f1_f000 & !(1 << 19) | 10 << 15 | (word >> 7 & 3 | 8) << 7 | opcode,
+                None => word,
+            })
+            .collect();
+        let firmware = firmware(|asm| {
+            let start = asm.label();
+            asm.jump(start);
+            let code = asm.here() - CODE + SCRATCHPAD;
+            words.iter().for_each(|&word| asm.emit(word));
+            asm.ebreak();
+            asm.bind(start);
+            asm.load_immediate(S4, kept);
+            for (register, value) in [("RUN_ARGUMENT", argument), ("RUN_BUDGET", budget), ("RUN", code)] {
+                asm.load_immediate(T0, value);
+                write_register(asm, register, T0);
+            }
+            read_register(asm, T1, "RUN_ENDED");
+            asm.store_double(T1, S4, 0);
+            asm.add_immediate(T1, S3, 99);
+            asm.store_double(T1, S4, 8);
+            read_register(asm, ZERO, "DRAIN");
+            park(asm);
+        });
+        let mut bench = bench(&spec(1), &firmware);
+        bench.store::<DmaNic>(MEMORY, &[7; 64]);
+        bench.run_for::<DmaNic>(1000.0);
+        let before: Vec<u64> = (0..16).map(|at| word(&mut bench, 8 * at)).collect();
+        bench.give::<DmaNic>(0.0, &request(1, 8));
+        bench.run_for::<DmaNic>(200_000.0);
+        proptest::prop_assert_eq!(bench.nic::<DmaNic>().fault(), None);
+        let after: Vec<u64> = (0..16).map(|at| word(&mut bench, 8 * at)).collect();
+        proptest::prop_assert_eq!(before, after);
+        proptest::prop_assert_eq!(bench.load::<DmaNic>(MEMORY, 64), [7; 64]);
+        let found = [0, 8, 16].map(|at| word(&mut bench, RESULTS + 0x100 + at));
+        let counts = of_cores(&mut bench);
+        let why = counts.runs_over_budget
+            + 2 * counts.runs_refused
+            + 3 * counts.runs_without_memory;
+        proptest::prop_assert_eq!(found, [why, 99, 0]);
+        proptest::prop_assert!(counts.run_instructions <= budget);
+        // The frame was left to firmware.
+        proptest::prop_assert_eq!((counts.frames, counts.frames_dropped), (1, 1));
+    }
+}

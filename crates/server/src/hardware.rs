@@ -111,6 +111,12 @@ impl<'a> Wanted<'a> {
                 attached.hardware.connect_signal(fabric, to);
             }
         }
+        let mut listeners = hardware.systems.iter();
+        if let Some(to) = listeners.find_map(|(_, attached)| attached.listener) {
+            for (_, attached) in &hardware.systems {
+                attached.hardware.connect_listener(fabric, to);
+            }
+        }
         Ok(hardware)
     }
 }

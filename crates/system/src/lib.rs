@@ -241,6 +241,9 @@ pub struct Attached {
     /// tells it of queues that were empty, and of what has [`Hardware::connect_signal`]. The header
     /// of a message is the number of the source, which is that of a queue.
     pub signal: Option<AgentId>,
+    /// The agent that works with the firmware of a programmable network interface, if there is one:
+    /// [`Hardware::connect_listener`].
+    pub listener: Option<AgentId>,
     /// Stores to these addresses begin and end the service of a request. Without: doorbells.
     pub watched: Option<AddressRange>,
 }
@@ -255,6 +258,7 @@ impl Attached {
             wire: None,
             source: None,
             signal: None,
+            listener: None,
             watched: None,
         }
     }
@@ -265,6 +269,14 @@ pub trait Hardware {
     /// Once, when all systems are attached: what it has to signal goes to this agent
     /// ([`Attached::signal`]).
     fn connect_signal(&self, _fabric: &mut Fabric, _to: AgentId) {}
+
+    /// Once, when all systems are attached: what firmware of a programmable network interface notes
+    /// of frames goes to this agent ([`Attached::listener`]), before the frames are in memory. The
+    /// header of a message is the address of the frame's buffer, its first word has the
+    /// frame's bytes and, from bit 32 on, how many notes there are. The others are the notes, of
+    /// which the first is the number of a core of the host.
+    /// The agent may send blocks back, with the offset in the firmware's window as the header.
+    fn connect_listener(&self, _fabric: &mut Fabric, _to: AgentId) {}
 
     /// Its part of the results: what it has counted until `now`. `ledger` has the requests of a
     /// data plane.

@@ -7,7 +7,7 @@
 use super::Shared;
 use super::frames::{Fate, Frame};
 use super::instruction_cache::{InstructionCache, LINE_BYTES};
-use super::registers::{FRAME, REGISTERS, SCRATCHPAD, register};
+use super::registers::{FRAME, NOTES, REGISTERS, SCRATCHPAD, register, run};
 use super::scratchpad::WORD_BYTES;
 use riscv::{
     Class, Instruction, Operation, SINK, branch_taken, decode, disassemble, evaluate_integer,
@@ -24,6 +24,8 @@ const MULTIPLY_CYCLES: u64 = 3;
 const DIVIDE_CYCLES: u64 = 34;
 /// The number of the stack pointer.
 const STACK_POINTER: u8 = 2;
+/// The number of the first argument's register, `a0`.
+const ARGUMENT: usize = 10;
 /// Each of the ranges of addresses that are not host memory ends here at the latest.
 const RANGE_BYTES: u64 = 0x100_0000;
 
@@ -99,6 +101,14 @@ pub(super) struct Core {
     faults: u64,
     /// Instructions since it asked for a frame last.
     since: u64,
+    /// How many more instructions the code that it runs may have; 0: it executes firmware.
+    budget: u64,
+    /// What `RUN_ARGUMENT`, `RUN_BUDGET` and `RUN_ENDED` have.
+    run: [u64; 3],
+    /// Firmware's program counter and registers while it runs code: a second set of registers.
+    own_pc: u64,
+    own: [u64; 65],
+    own_ready: [u64; 32],
 }
 
 impl Core {
@@ -118,6 +128,11 @@ impl Core {
             steer: None,
             faults: 0,
             since: 0,
+            budget: 0,
+            run: [0; 3],
+            own_pc: entry,
+            own: [0; 65],
+            own_ready: [0; 32],
         }
     }
 
@@ -133,13 +148,61 @@ impl Core {
     }
 
     /// Issues the instruction at its program counter in this cycle, if nothing keeps it. Says what
-    /// is wrong with it.
+    /// is wrong with it; code that is run just ends there.
     pub fn issue(&mut self, cycle: u64, shared: &mut Shared) -> Result<(), String> {
+        let is_running = self.budget > 0;
+        match self.try_issue(cycle, shared) {
+            Err(_) if is_running => {
+                shared.statistics.runs_refused += 1;
+                self.end_run(run::REFUSED, cycle);
+                Ok(())
+            }
+            tried => tried,
+        }
+    }
+
+    /// Code is run from now on. Firmware has no register that is still to come.
+    fn begin_run(&mut self, code: u64, cycle: u64, shared: &mut Shared) {
+        let [argument, budget, _] = self.run;
+        if budget == 0 {
+            return;
+        }
+        shared.statistics.runs += 1;
+        (self.own, self.own_ready) = (self.registers, self.ready);
+        self.own_pc = self.pc;
+        self.registers = [0; 65];
+        self.registers[ARGUMENT] = argument;
+        self.ready = [0; 32];
+        self.budget = budget;
+        self.pc = code;
+        self.next = cycle + 1 + JUMP_CYCLES;
+    }
+
+    /// Firmware goes on. Nobody waits for what the code's loads bring.
+    fn end_run(&mut self, why: u64, cycle: u64) {
+        self.run[2] = why;
+        self.budget = 0;
+        (self.registers, self.ready) = (self.own, self.own_ready);
+        self.pc = self.own_pc;
+        self.pending = 0;
+        for load in self.loads.iter_mut().flatten() {
+            *load = 0;
+        }
+        self.waits = Waits::Nothing;
+        self.next = cycle + 1 + JUMP_CYCLES;
+    }
+
+    fn try_issue(&mut self, cycle: u64, shared: &mut Shared) -> Result<(), String> {
         let Some(i) = self.fetch(cycle, shared)? else {
             return Ok(());
         };
         if i.is_float() {
             return Err(not_its(&i, self.pc));
+        }
+        let is_running = self.budget > 0;
+        if is_running && i.operation == Operation::Ebreak {
+            self.end_run(run::DONE, cycle);
+            return Ok(());
         }
         let used = [i.rs1, i.rs2, i.rd % SINK];
         if used
@@ -158,9 +221,24 @@ impl Core {
         }
         self.next = cycle + 1;
         if let Some(pc) = self.execute(&i, cycle, shared)? {
-            self.pc = pc;
             shared.statistics.instructions += 1;
             self.since += 1;
+            if is_running {
+                self.pc = pc;
+                shared.statistics.run_instructions += 1;
+                self.budget -= 1;
+                if self.budget == 0 {
+                    shared.statistics.runs_over_budget += 1;
+                    self.end_run(run::BUDGET, cycle);
+                }
+                return Ok(());
+            }
+            // A store to `RUN` has begun at another place.
+            if self.budget > 0 {
+                self.own_pc = pc;
+                return Ok(());
+            }
+            self.pc = pc;
             if self.since > shared.spec.most_instructions {
                 return Err(format!(
                     "{} instructions without asking for a frame: it seems to loop without end \
@@ -217,6 +295,14 @@ impl Core {
     ) -> Result<Option<u64>, String> {
         let [a, b] = [i.rs1, i.rs2].map(|register| self.registers[usize::from(register)]);
         let mut pc = i.next(self.pc);
+        if self.budget > 0 && !may_run(i.class) {
+            return Err(not_its(i, self.pc));
+        }
+        let begins_run = || matches!(Place::of(i.address(a)), Place::Register(register::RUN));
+        if i.class == Class::Store && self.pending != 0 && begins_run() {
+            self.wait(Waits::Host);
+            return Ok(None);
+        }
         let (value, ready) = match i.class {
             Class::Alu => (evaluate_integer(i, self.pc, a, b), cycle + 1),
             Class::Multiply => (evaluate_integer(i, self.pc, a, b), cycle + MULTIPLY_CYCLES),
@@ -378,6 +464,11 @@ impl Core {
                     .fold(0, |value, &byte| value << 8 | u64::from(byte));
                 (raw, at + 1)
             }
+            Place::Register(_) if self.budget > 0 => {
+                return Err(format!(
+                    "a load of register {address:#x} by code that is run"
+                ));
+            }
             Place::Register(offset) => {
                 if bytes != WORD_BYTES as u8 || offset % WORD_BYTES != 0 {
                     return Err(format!(
@@ -415,6 +506,7 @@ impl Core {
         }
         shared.statistics.host_loads += 1;
         shared.statistics.host_loads_steered += u64::from(self.steer.is_some());
+        shared.statistics.run_host_loads += u64::from(self.budget > 0);
         shared.loads.push(HostLoad {
             number: (self.number as u64) << 8 | slot as u64,
             address,
@@ -433,6 +525,10 @@ impl Core {
         if raw.is_none() {
             self.faults += 1;
             shared.statistics.host_load_faults += 1;
+        }
+        if raw.is_none() && bits != 0 && self.budget > 0 {
+            shared.statistics.runs_without_memory += 1;
+            return self.end_run(run::NO_MEMORY, cycle);
         }
         if bits != 0 {
             let i = decode(bits);
@@ -462,6 +558,7 @@ impl Core {
             register::CORE => self.number as u64,
             register::CORES => u64::from(shared.spec.cores),
             register::QUEUES => u64::from(shared.queues),
+            register::HOST_CORES => shared.host_cores as u64,
             register::STACK => {
                 let below = u64::from(shared.spec.stack_bytes) * self.number as u64;
                 SCRATCHPAD + shared.scratchpad.size() - below
@@ -491,6 +588,7 @@ impl Core {
                 of_frame(|frame, shared| u64::from(crate::rss::queue(frame.hash, shared.queues)))?
             }
             register::FAULTS => std::mem::take(&mut self.faults),
+            register::RUN_ENDED => self.run[2],
             register::DRAIN => {
                 if self.loads.iter().any(Option::is_some) {
                     self.wait(Waits::Host);
@@ -510,9 +608,36 @@ impl Core {
         &mut self,
         offset: u64,
         value: u64,
+        cycle: u64,
         shared: &mut Shared,
     ) -> Result<(), String> {
         let fate = match offset {
+            register::RUN_ARGUMENT => {
+                self.run[0] = value;
+                return Ok(());
+            }
+            register::RUN_BUDGET => {
+                self.run[1] = value;
+                return Ok(());
+            }
+            register::RUN => {
+                self.begin_run(value, cycle, shared);
+                return Ok(());
+            }
+            register::NOTE => {
+                let Some((_, frame)) = &mut self.frame else {
+                    return Err("it notes something of its frame, and has none".to_string());
+                };
+                if frame.notes.len() == NOTES {
+                    return Err(format!("more than {NOTES} notes of a frame"));
+                }
+                frame.notes.push(value);
+                return Ok(());
+            }
+            register::WINDOW | register::WINDOW_BYTES => {
+                shared.window[usize::from(offset == register::WINDOW_BYTES)] = value;
+                return Ok(());
+            }
             register::STEER => {
                 let named = (value != u64::MAX).then_some(value);
                 if let Some(core) = named.filter(|&core| core >= shared.host_cores as u64) {
@@ -586,7 +711,7 @@ impl Core {
                         "a store of {bytes} bytes to {address:#x}, and registers have 8"
                     ));
                 }
-                self.write_register(offset, b, shared)?;
+                self.write_register(offset, b, cycle, shared)?;
             }
             Place::Host => {
                 return Err(format!(
@@ -626,6 +751,21 @@ impl Core {
         let at = self.access((false, offset, bytes), cycle, 2, shared);
         Ok((i.load_value(old), at + 1))
     }
+}
+
+/// Whether code that is run may have such instructions: those that change registers alone.
+fn may_run(class: Class) -> bool {
+    matches!(
+        class,
+        Class::Alu
+            | Class::Multiply
+            | Class::Divide
+            | Class::Branch
+            | Class::Jump
+            | Class::JumpRegister
+            | Class::Load
+            | Class::Prefetch
+    )
 }
 
 fn not_its(i: &Instruction, pc: u64) -> String {

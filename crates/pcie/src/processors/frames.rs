@@ -11,6 +11,8 @@ pub(crate) struct Frame {
     pub bytes: Vec<u8>,
     /// Bytes of the input buffer that it takes: those that came.
     pub room: u32,
+    /// Words that go to the host's listener when it is delivered.
+    pub notes: Vec<u64>,
 }
 
 /// What becomes of a frame.
@@ -118,7 +120,7 @@ mod tests {
         fn flows_stay_in_order(hashes in prop::collection::vec(0u32..4, 1..40), picks in prop::collection::vec(any::<prop::sample::Index>(), 80)) {
             let mut frames = Frames::default();
             for (number, &hash) in hashes.iter().enumerate() {
-                frames.give(Frame { hash, bytes: vec![number as u8], room: 1 });
+                frames.give(Frame { hash, bytes: vec![number as u8], room: 1, notes: Vec::new() });
             }
             let (mut held, mut left) = (Vec::new(), Vec::new());
             for pick in picks {

@@ -74,6 +74,41 @@ pub struct ProcessorsStatistics {
     pub host_loads_steered: u64,
     /// Loads of host memory that found no memory.
     pub host_load_faults: u64,
+    /// Runs of code that firmware does not vouch for, such as hardware of the host sends.
+    pub runs: u64,
+    /// Runs that were ended because they had executed as many instructions as they may.
+    pub runs_over_budget: u64,
+    /// Runs that were ended by what such code may not do.
+    pub runs_refused: u64,
+    /// Runs that were ended by a load that found no memory.
+    pub runs_without_memory: u64,
+    /// Instructions of such code, as part of `instructions`.
+    pub run_instructions: u64,
+    /// Loads of host memory by such code, as part of `host_loads`.
+    pub run_host_loads: u64,
+    /// Bytes of PCI Express for what hardware of the host has sent into the scratchpad.
+    pub window_bytes: u64,
+    /// Blocks from hardware of the host for which there was no room in the scratchpad.
+    pub window_blocks_refused: u64,
+    /// Bytes of PCI Express for what firmware has noted of frames for hardware of the host.
+    pub note_bytes: u64,
+    /// Bytes of PCI Express for the requests of loads of host memory.
+    pub host_load_request_bytes: u64,
+    /// Bytes of PCI Express for the data of loads of host memory.
+    pub host_load_data_bytes: u64,
+}
+
+/// What crosses PCI Express for the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Crossing {
+    /// A block for the window.
+    Window,
+    /// Notes of a frame.
+    Note,
+    /// A load of host memory.
+    Request,
+    /// What it brings.
+    Data,
 }
 
 /// What the cores share.
@@ -92,6 +127,8 @@ pub(crate) struct Shared {
     frame_bytes: u64,
     scratchpad: Scratchpad,
     frames: Frames,
+    /// Where in the scratchpad is room for what hardware of the host sends, and for how many bytes.
+    window: [u64; 2],
     /// The first cycle in which the port of the frames' buffer is free.
     frame_port: u64,
     /// Frames that have left the cores, and loads that have begun, in this cycle: nothing when no
@@ -148,6 +185,7 @@ impl Processors {
             frame_bytes: u64::from(frame_bytes).next_multiple_of(8),
             scratchpad: Scratchpad::new(spec.scratchpad_bytes, spec.banks, spec.cores),
             frames: Frames::default(),
+            window: [0; 2],
             frame_port: 0,
             left: Vec::new(),
             loads: Vec::new(),
@@ -234,6 +272,37 @@ impl Processors {
             self.shared.scratchpad.access(offset, cycle, 1);
         }
         is_there
+    }
+
+    /// Hardware of the host has sent a block, for this offset of the window.
+    pub fn write_window(&mut self, now: Time, offset: u64, block: &[u8]) {
+        let [start, bytes] = self.shared.window;
+        let has_room = offset
+            .checked_add(block.len() as u64)
+            .is_some_and(|end| end <= bytes);
+        let place = start.checked_sub(SCRATCHPAD);
+        let place = place.and_then(|place| place.checked_add(offset));
+        let mut words = block.chunks_exact(8).zip((0..).step_by(8));
+        let is_written = has_room
+            && place.is_some_and(|place| {
+                words.all(|(word, at)| {
+                    let digits = word.iter().rev();
+                    let word = digits.fold(0, |value, &byte| value << 8 | u64::from(byte));
+                    self.write_scratchpad(now, place + at, word)
+                })
+            });
+        self.shared.statistics.window_blocks_refused += u64::from(!is_written);
+    }
+
+    /// What has crossed PCI Express for the cores.
+    pub fn crossed(&mut self, what: Crossing, bytes: u64) {
+        let counts = &mut self.shared.statistics;
+        *match what {
+            Crossing::Window => &mut counts.window_bytes,
+            Crossing::Note => &mut counts.note_bytes,
+            Crossing::Request => &mut counts.host_load_request_bytes,
+            Crossing::Data => &mut counts.host_load_data_bytes,
+        } += bytes;
     }
 
     /// When the next core issues, and in which cycle, if that has to be asked for.

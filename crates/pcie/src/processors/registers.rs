@@ -40,5 +40,40 @@ pub(crate) mod register {
         FAULTS = 0x60;
         /// Read, waits until all loads of host memory have come: 0.
         DRAIN = 0x68;
+        /// Write: what code that is run finds in `a0`.
+        RUN_ARGUMENT = 0x70;
+        /// Write: the most instructions of code that is run; 0: none is run.
+        RUN_BUDGET = 0x78;
+        /// Write: the code at this address of the scratchpad is run, with registers of its own that
+        /// are 0 at first, up to `ebreak`, its budget, or what it may not do.
+        RUN = 0x80;
+        /// Read: why the last code that was run ended: [`run`](super::run).
+        RUN_ENDED = 0x88;
+        /// Write: a word that is sent to the host's listener when the frame is delivered, behind
+        /// those that were written before. The first one is the core of the host that it is for.
+        NOTE = 0x90;
+        /// Write: where what hardware of the host sends begins in the scratchpad.
+        WINDOW = 0x98;
+        /// Write: how many bytes there are for it; 0, as at first: none.
+        WINDOW_BYTES = 0xa0;
+        /// Read: how many cores the host has.
+        HOST_CORES = 0xa8;
     }
 }
+
+/// Why code that was run has ended.
+pub(crate) mod run {
+    /// By `ebreak`.
+    pub const DONE: u64 = 0;
+    /// It had executed as many instructions as it may.
+    pub const BUDGET: u64 = 1;
+    /// By what it may not do: anything but arithmetic, jumps, and loads of the scratchpad and of
+    /// host memory.
+    pub const REFUSED: u64 = 2;
+    /// A load of its has found no memory.
+    pub const NO_MEMORY: u64 = 3;
+}
+
+/// Words that firmware can note of a frame: what is left of a line behind the word that the
+/// interface adds.
+pub(crate) const NOTES: usize = 7;

@@ -35,6 +35,8 @@ pub fn ns(nanoseconds: f64) -> Time {
 type Reads = Rc<RefCell<Vec<(Time, LineData)>>>;
 /// The headers of messages that have come, and when.
 type Messages = Rc<RefCell<Vec<(Time, u64)>>>;
+/// The words of messages that have come, and the messages with which the next one is answered.
+type Told = Rc<RefCell<(Vec<LineData>, Vec<AgentMessage>)>>;
 /// What is to be written, and where.
 type Writes = Rc<RefCell<Vec<(u64, Vec<u8>)>>>;
 
@@ -43,6 +45,7 @@ type Writes = Rc<RefCell<Vec<(u64, Vec<u8>)>>>;
 struct Memory {
     read: Reads,
     heard: Messages,
+    told: Told,
     to_write: Writes,
 }
 
@@ -80,7 +83,12 @@ impl Agent for Memory {
         }
     }
 
-    fn message(&mut self, context: &mut AgentContext<'_>, _from: AgentId, message: AgentMessage) {
+    fn message(&mut self, context: &mut AgentContext<'_>, from: AgentId, message: AgentMessage) {
+        let (words, answers) = &mut *self.told.borrow_mut();
+        words.push(message.data);
+        for answer in answers.drain(..) {
+            context.send(from, 72, answer);
+        }
         let heard = (context.now(), message.header);
         self.heard.borrow_mut().push(heard);
     }
@@ -102,6 +110,7 @@ pub struct Bench {
     pub memory: AgentId,
     read: Reads,
     heard: Messages,
+    pub told: Told,
     to_write: Writes,
     /// Answers that have come: when, the request's token, and what.
     pub answers: Vec<(Time, u64, Result<u64, ()>)>,
@@ -139,10 +148,11 @@ impl Bench {
         nic.connect(SERVER, LineRate::from_gbit_per_s(64.0));
         let nic = fabric.attach(Box::new(nic), attachment).unwrap();
         let (read, to_write) = (Reads::default(), Writes::default());
-        let heard = Messages::default();
+        let (heard, told) = (Messages::default(), Told::default());
         let memory = Memory {
             read: Rc::clone(&read),
             heard: Rc::clone(&heard),
+            told: Rc::clone(&told),
             to_write: Rc::clone(&to_write),
         };
         let memory = fabric
@@ -156,6 +166,7 @@ impl Bench {
             memory,
             read,
             heard,
+            told,
             to_write,
             answers: Vec::new(),
             sent: Vec::new(),
