@@ -213,9 +213,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if float {
             self.check_float(&i)?;
         }
-        let [a, b] = [i.rs1, i.rs2].map(|register| self.hart.registers[usize::from(register)]);
-        let [a_ready, b_ready] =
-            [i.rs1, i.rs2].map(|register| self.hart.ready[usize::from(register)]);
+        // Not `map` of an array, which is called out of line and copies the array to itself.
+        let [first, second] = [usize::from(i.rs1), usize::from(i.rs2)];
+        let [a, b] = [self.hart.registers[first], self.hart.registers[second]];
+        let [a_ready, b_ready] = [self.hart.ready[first], self.hart.ready[second]];
         let mut ready = a_ready.max(b_ready);
         if route == Route::Float {
             ready = ready.max(self.hart.ready[usize::from(i.rs3)]);
@@ -524,7 +525,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let mut pending = 0;
         let mut operands = [0; 2];
         let mut next_waiters = [NOBODY; 2];
-        for (operand, register) in [i.rs1, i.rs2].map(usize::from).into_iter().enumerate() {
+        for (operand, register) in [i.rs1, i.rs2].into_iter().enumerate() {
+            let register = usize::from(register);
             let ready = self.hart.ready[register];
             operands[operand] = self.hart.registers[register];
             if operand < SOURCES && ready >= UNKNOWN {

@@ -403,8 +403,11 @@ impl Fabric {
             let offset = line.base().wrapping_sub(range.start);
             let near =
                 offset < range.length || range.start.wrapping_sub(line.base()) < LINE_BYTES as u64;
+            if !near {
+                continue;
+            }
             let snooping = self.agents[usize::from(agent.0)].agent.as_ref();
-            if near && snooping.is_some_and(|agent| agent.is_snooping()) {
+            if snooping.is_some_and(|agent| agent.is_snooping()) {
                 self.call(now, agent, inboxes, |agent, context| {
                     agent.ownership_granted(context, line);
                 });
