@@ -23,6 +23,15 @@ extern uint64_t server_cores;
 void prepare(void);
 
 /**
+ * Called when a run of a data plane (`nanoplane run`) is over and all that it measures has been
+ * read, if the program defines it: whether what the program has in its memory is right. Before, the
+ * server goes on without new requests until all are answered. Returns 0 if all is well; what it
+ * prints is then in the result. Another value, or fail(), is an error of the run. It takes no
+ * simulated time, is executed on a stack of its own as if by hart 0, and has what prepare() has.
+ */
+int check_after_run(void);
+
+/**
  * Where every hart but hart 0 begins, once hart 0 has called harts_release(). A program that uses
  * several harts defines it; without a definition they stay halted. Its result is ignored.
  */

@@ -12,7 +12,8 @@ static uint64_t happened;
 #define SILO_HAPPENS(transaction)                                                                  \
   ((transaction)->order = __atomic_add_fetch(&happened, 1, __ATOMIC_SEQ_CST))
 
-#include "tpcc_conditions.h"
+#include <stdio.h>
+#include <tpcc_conditions.h>
 
 enum {
   HARTS = 4,
@@ -99,20 +100,19 @@ static void compare_row(const struct masstree_record *record, void *with) {
     return;
   if (found == NULL || silo_row_of(found)->tid != row->tid ||
       memcmp(silo_row_of(found)->data, row->data, record->value_bytes - sizeof *row) != 0)
-    fail("Row %lx %lx has TID %lx, and %lx in the replica.", word_of(record, 0),
-         record->key_bytes > 8 ? word_of(record, 1) : 0, row->tid,
+    fail("Row %lx %lx has TID %lx, and %lx in the replica.", tpcc_key_word(record, 0),
+         record->key_bytes > 8 ? tpcc_key_word(record, 1) : 0, row->tid,
          found ? silo_row_of(found)->tid : 0);
 }
 
 static void compare(const struct masstree *one, const struct masstree *other) {
-  walk(one, compare_row, (void *)other);
-  walk(other, compare_row, (void *)one);
+  tpcc_walk(one, compare_row, (void *)other);
+  tpcc_walk(other, compare_row, (void *)one);
 }
 
 static void finish(void) {
   uint64_t kinds[8] = {0}, all_aborts = 0, committed = 0, epochs = database.silo.epoch;
-  check_conditions(&database);
-  uint64_t orders = sums.orders;
+  uint64_t orders = tpcc_check(&database);
   if (happened >= sizeof by_order / sizeof *by_order)
     fail("%lu transactions began again and again.", happened);
   for (uint64_t at = 0; at < HARTS * EACH; at++)
@@ -162,7 +162,7 @@ void prepare(void) {
 int main(void) {
   if (harts < HARTS)
     fail("This program needs %d harts.", HARTS);
-  check_conditions(&database);
+  tpcc_check(&database);
   harts_release();
   execute(0);
   meet(1);

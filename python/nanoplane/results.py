@@ -861,6 +861,10 @@ class RunResult(TypedDict):
     """
     captured: list[str]
     """Delivered packets, in hexadecimal, if asked for."""
+    check: NotRequired[str]
+    """What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    program has no such function.
+    """
     cold_samples: int
     """How many of the measured requests were in a slot of their queue's ring in which there had
     been none before, that is, in memory that no cache had. Only the rings of I/O sources count.

@@ -106,12 +106,18 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     interface: Mapping[str, Any] = {"express": {"iommu": {}}, "processors": {}}
     machine = {"fabric": fabric, "dma_nic": interface, "critical_region": {"offload": {}}}
     translated = same_results._rack("traditional/loopback-express", "dma-nic", machine=machine)
+    checked = (
+        "data_plane.program=transactional-store",
+        "data_plane.parameters={ items = 500, customers = 30 }",
+        *("traffic.rate_mrps=0.1", "traffic.packet_bytes=64", "traffic.operations.warehouses=1"),
+    )
     results += [
         ("rack", interrupted()),
         ("rack", translated()),
         ("rack", _completions()),
         ("run", same_results._server(fetching, striding, *memory)()),
         ("run", same_results._server("server.critical_region={}")()),
+        ("run", same_results._server(*checked, requests=100)()),
     ]
     found = set()
     for kind, result in [*results, *traced(tmp_path)]:

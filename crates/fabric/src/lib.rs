@@ -40,6 +40,7 @@ mod memory;
 mod memory_map;
 mod mesh;
 mod message;
+mod newer_lines;
 mod prefetch;
 mod prefetcher;
 mod private_cache;
@@ -75,6 +76,7 @@ pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
     RequestKind, Source, ToCache, ToHome, Transit,
 };
+pub use newer_lines::NewerLines;
 pub use prefetcher::{
     DataPrefetcherKind, LoadInstruction, PrefetchStatistics, PrefetcherKind, Prefetching,
     StreamerSpec, StrideSpec,

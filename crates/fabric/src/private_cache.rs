@@ -585,6 +585,21 @@ impl PrivateCache {
             })
     }
 
+    /// The lines that it holds newer than their homes.
+    pub(crate) fn modified_lines(&self) -> impl Iterator<Item = (LineAddress, &LineData)> {
+        let modified = self
+            .lines()
+            .filter(|&(_, state, _)| state == State::Modified);
+        modified.map(|(line, _, data)| (line, data))
+    }
+
+    /// The lines that it has written and is giving up, as long as their homes have not said that
+    /// they have them.
+    pub(crate) fn leaving_lines(&self) -> impl Iterator<Item = (LineAddress, &LineData)> {
+        let dirty = self.evictions.iter().filter(|eviction| eviction.dirty);
+        dirty.map(|eviction| (eviction.line, &eviction.data))
+    }
+
     /// The lines that have been asked for, and whether in order to write them.
     pub fn pending_lines(&self) -> impl Iterator<Item = (LineAddress, bool)> {
         self.misses.iter().map(|miss| (miss.line, miss.write))

@@ -28,8 +28,8 @@ use crate::translation::Translation;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
     AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
-    MemoryMap, Observation, Outbox, Prefetching, PrivateCache, SecondLevel, SecondLevelStatistics,
-    State, Time, ToCache,
+    MemoryMap, NewerLines, Observation, Outbox, Prefetching, PrivateCache, SecondLevel,
+    SecondLevelStatistics, State, Time, ToCache,
 };
 use riscv::{Attempts, Hart, Privilege, SINK, Trap};
 use state::Walker;
@@ -392,6 +392,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 let slot = cache.find(line)?;
                 Some((cache.state(slot), *cache.line(slot)))
             })
+    }
+
+    /// Adds the lines that its caches hold newer than their homes.
+    pub fn add_newer_lines(&self, lines: &mut NewerLines) {
+        if let Some(second) = &self.shared.second_level {
+            lines.add(second.cache());
+        }
+        lines.add(&self.shared.data_cache);
     }
 
     /// When the core next does something that others might notice, with the messages in `inbox`: a

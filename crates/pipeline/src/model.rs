@@ -8,8 +8,8 @@ use crate::spec::{CoreSpec, Model};
 use crate::spin::Periodic;
 use crate::statistics::CoreStatistics;
 use fabric::{
-    AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, Observation, Outbox,
-    State,
+    AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, NewerLines, Observation,
+    Outbox, State,
 };
 use riscv::{Hart, Names, Trap};
 
@@ -59,6 +59,8 @@ pub trait CoreModel: Periodic + state::State {
     fn remove_probes(&mut self, cycle: u64);
     /// See [`Core::copy_of`].
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
+    /// See [`Core::add_newer_lines`].
+    fn add_newer_lines(&self, lines: &mut NewerLines);
 }
 
 impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
@@ -148,6 +150,10 @@ impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
 
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {
         Core::copy_of(self, line)
+    }
+
+    fn add_newer_lines(&self, lines: &mut NewerLines) {
+        Core::add_newer_lines(self, lines);
     }
 }
 

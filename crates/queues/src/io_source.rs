@@ -54,6 +54,7 @@ mod purpose {
     pub const SHARE_SLOTS: u64 = 11 << 56;
     pub const FILL: u64 = 12 << 56;
     pub const LEARN: u64 = 13 << 56;
+    pub const STOP: u64 = 14 << 56;
     pub const MASK: u64 = 0xff << 56;
 }
 
@@ -168,6 +169,9 @@ pub struct IoSource {
     warm_arrivals: Option<ArrivalProcess>,
     /// The warm start is over, or there is none.
     is_warm: bool,
+    /// Nothing arrives any more.
+    #[state(fixed)]
+    is_stopped: bool,
     #[state(fixed)]
     active_queues: Vec<u32>,
     #[state(fixed)]
@@ -241,6 +245,7 @@ impl IoSource {
             being_filled: 0,
             warm_arrivals: None,
             is_warm: true,
+            is_stopped: false,
             active_queues,
             imbalance: None,
             queue_choice,
@@ -371,6 +376,9 @@ impl IoSource {
     /// The token of the timer at which the warm start is over: the arrivals change, and what is
     /// delivered from then on is measured.
     pub const CHANGE: u64 = purpose::CHANGE;
+
+    /// The token of the timer after which nothing arrives.
+    pub const STOP: u64 = purpose::STOP;
 
     /// How to attach it: it owns its registers. Its cache is as large as those of its producers
     /// together. Of two sockets each has such producers, which write the queues in its memory.
@@ -703,6 +711,7 @@ impl Agent for IoSource {
             self.await_arrival(context);
             return;
         }
+        self.is_stopped |= token == purpose::STOP;
         match token & purpose::MASK {
             purpose::LOOK_FOR_ROOM => return self.end_if_possible(context, token as u32),
             purpose::LEARN => return self.learn_lengths(context),
@@ -711,8 +720,8 @@ impl Agent for IoSource {
             purpose::FILL => return self.fill_ring(context, token as u32),
             _ => {}
         }
-        if token != purpose::ARRIVAL | u64::from(self.is_warm) {
-            // The next arrival of a warm start that is over.
+        if self.is_stopped || token != purpose::ARRIVAL | u64::from(self.is_warm) {
+            // Among others the next arrival of a warm start that is over.
             return;
         }
         let queue = self.choose_queue();

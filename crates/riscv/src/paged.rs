@@ -2,7 +2,9 @@
 
 use crate::interpreter::Memory;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
@@ -22,6 +24,12 @@ pub trait Paged: Memory {
     fn pages(&mut self) -> &mut PageTable;
 }
 
+/// What memory has in pages that have not been touched, instead of zeros.
+pub trait Behind: Debug + Send + Sync {
+    /// Writes what is in the page with this number.
+    fn fill(&self, number: u64, page: &mut Page);
+}
+
 /// Memory in some ranges of addresses: zero until written, and only taking room on the host when
 /// touched.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +39,8 @@ pub struct PagedMemory {
     protected: Vec<Range<u64>>,
     /// See [`PagedMemory::observe`].
     observed: Vec<Range<u64>>,
+    /// See [`PagedMemory::before`].
+    behind: Option<Arc<dyn Behind>>,
     pages: Vec<Option<Box<Page>>>,
     /// Pages beyond the table, and pages of which only a part is memory.
     others: BTreeMap<u64, Box<Page>>,
@@ -86,6 +96,14 @@ impl PagedMemory {
         self
     }
 
+    /// Takes what is in a page from `behind` when the page, of which nothing has been touched, is
+    /// touched first.
+    #[must_use]
+    pub fn before(mut self, behind: Arc<dyn Behind>) -> PagedMemory {
+        self.behind = Some(behind);
+        self
+    }
+
     /// Whether there is memory at an address.
     pub fn contains(&self, address: u64) -> bool {
         self.ranges.iter().any(|range| range.contains(&address))
@@ -117,10 +135,13 @@ impl PagedMemory {
             self.others.contains_key(&number)
         };
         if !exists {
-            let Some(page) = zeros() else {
+            let Some(mut page) = zeros() else {
                 self.host_is_full = true;
                 return None;
             };
+            if let Some(behind) = &self.behind {
+                behind.fill(number, &mut page);
+            }
             self.touched_pages += 1;
             if in_table {
                 self.pages[number as usize] = Some(page);
@@ -348,6 +369,23 @@ mod tests {
         assert_eq!(memory.read(0x2000, 8), Some(1));
         assert!(!memory.is_protected(0x2ff8));
         assert!(memory.into_pages()[2].is_some());
+    }
+
+    #[test]
+    fn pages_begin_with_what_is_behind_them() {
+        #[derive(Debug)]
+        struct Numbers;
+        impl Behind for Numbers {
+            fn fill(&self, number: u64, page: &mut Page) {
+                page[8..16].copy_from_slice(&number.to_le_bytes());
+            }
+        }
+        let mut memory = memory().before(Arc::new(Numbers));
+        assert!(memory.write(0x1010, 8, 7));
+        let read = [0x1000, 0x1008, 0x1010, 0x2008, FAR + 8].map(|at| memory.read(at, 8));
+        let far = FAR / PAGE_BYTES as u64;
+        assert_eq!(read, [0, 1, 7, 2, far].map(Some));
+        assert_eq!(memory.read(0, 8), None, "there is no memory");
     }
 
     #[test]

@@ -145,6 +145,9 @@ pub struct Cluster {
     #[state(inside)]
     warm_arrivals: Option<ArrivalProcess>,
     is_warm: bool,
+    /// Nothing arrives any more.
+    #[state(fixed)]
+    is_stopped: bool,
     #[state(fixed)]
     domains: Vec<DomainPlace>,
     node_choice: Random,
@@ -243,6 +246,7 @@ impl Cluster {
             cleared: 0,
             warm_arrivals: None,
             is_warm: true,
+            is_stopped: false,
             domains,
             node_choice: choice,
             chance,
@@ -656,12 +660,13 @@ impl Agent for Cluster {
             self.await_arrival(context);
             return;
         }
+        self.is_stopped |= token == IoSource::STOP;
         if token & purpose::MASK == purpose::RECEIVED {
             self.received(context, (token & !purpose::MASK) as usize);
             return;
         }
-        if token != purpose::ARRIVAL | u64::from(self.is_warm) {
-            // The next arrival of a warm start that is over.
+        if self.is_stopped || token != purpose::ARRIVAL | u64::from(self.is_warm) {
+            // Among others the next arrival of a warm start that is over.
             return;
         }
         let (of, node) = self.draw_node();

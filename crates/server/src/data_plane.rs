@@ -468,6 +468,18 @@ impl DataPlane {
         fabric.wake_agent(self.source, at, IoSource::CHANGE);
     }
 
+    /// Lets nothing arrive from the time `at` on.
+    pub(crate) fn stop(&self, machine: &mut Machine, at: Time) {
+        let fabric = &mut machine.engine.fabric;
+        fabric.wake_agent(self.source, at, IoSource::STOP);
+    }
+
+    /// Items that have arrived and have not been delivered.
+    pub(crate) fn under_way(&self) -> u64 {
+        let counts = self.ledger.borrow().counts();
+        counts.entering + counts.inside
+    }
+
     /// Items that have been delivered.
     pub(crate) fn delivered(&self) -> u64 {
         self.ledger.borrow().counts().delivered

@@ -135,6 +135,16 @@ impl Engine {
         self.end = self.end.min(cycle);
     }
 
+    /// Goes on without an end, after one that has been reached.
+    pub(crate) fn reopen(&mut self) {
+        self.end = NEVER;
+        self.pause = NEVER;
+        self.forget_loops();
+        for core in 0..self.cores.len() {
+            self.update_next(core);
+        }
+    }
+
     /// Simulates nothing at `cycle` or later until the next call. Changes no result.
     pub fn set_pause(&mut self, cycle: u64) {
         self.pause = cycle;

@@ -10,7 +10,7 @@ use crate::htif::{Htif, main_variables};
 use crate::limits::Spent;
 use crate::machine::{
     Personality, UntimedServer, bare_metal_ram, describe_crash, find_memory, in_vain, linux_ram,
-    out_of_memory, place,
+    out_of_memory, place, stack_of,
 };
 use crate::memory_map::CLINT;
 use fabric::{
@@ -20,12 +20,15 @@ use fabric::{
 use linux::{Allowance, Ending, Fault, Linux};
 use riscv::elf::Image;
 use riscv::interpreter::{Machine, Memory, Step};
-use riscv::paged::{PageTable, Paged, PagedMemory};
+use riscv::paged::{Behind, PageTable, Paged, PagedMemory};
 use riscv::threaded::Threaded;
 use riscv::{Cause, Class, Counters, Hart, Instruction, Names, Operation, Trap};
+use std::sync::Arc;
 
 /// To which a stack pointer is aligned when a function is called.
 const STACK_ALIGNMENT: u64 = 16;
+/// `mstatus.FS` when a program begins: initial.
+const FLOATING_POINT_IS_ON: u64 = 1 << 13;
 /// Instructions of each hart in a round. A hart that spins does so to the end of its round, so long
 /// rounds delay all that wait for others; short ones switch more often.
 const ROUND_CYCLES: u64 = 1000;
@@ -201,7 +204,50 @@ impl FunctionalMachine {
         let loaded: Vec<(u64, u64)> = segments
             .map(|segment| (segment.address, segment.bytes.len() as u64))
             .collect();
-        let mut bus = Bus::with(&ram, &loaded, &[], snoops.as_slice())?;
+        let bus = Bus::with(&ram, &loaded, &[], snoops.as_slice())?;
+        FunctionalMachine::with_host(server, bus, image, live)
+    }
+
+    /// A server in whose memory, at these ranges, a bare-metal program has been executed: `behind`
+    /// has what it has left. Hart 0 calls the function at `address`, on a stack of its own.
+    pub fn calling(
+        server: &UntimedServer,
+        image: Image,
+        (behind, mut ranges): (Arc<dyn Behind>, Vec<AddressRange>),
+        address: u64,
+    ) -> Result<FunctionalMachine, RunError> {
+        let (stack, stack_end) = stack_of(server.harts as u64);
+        ranges.push(stack);
+        let snoops = image.tohost.map(Htif::snoops);
+        let mut bus = Bus::with(&Ram::new(ranges)?, &[], &[], snoops.as_slice())?;
+        bus.memory.0 = std::mem::take(&mut bus.memory.0).before(behind);
+        let global_pointer = image.symbol("__global_pointer$").unwrap_or(0);
+        let mut machine = FunctionalMachine::with_host(server, bus, image, false)?;
+        let hart = &mut machine.harts[0];
+        hart.pc = address;
+        // As _start leaves it to main().
+        hart.hart.csrs.mstatus |= FLOATING_POINT_IS_ON;
+        hart.registers[2] = stack_end;
+        hart.registers[3] = global_pointer;
+        for hart in &mut machine.harts[1..] {
+            hart.waiting = true;
+        }
+        Ok(machine)
+    }
+
+    /// Lets hart 0 return to `address` from the function that it is about to call.
+    pub fn return_to(&mut self, address: u64) {
+        self.harts[0].registers[1] = address;
+    }
+
+    /// A server with this memory, its CLINT and the host behind it.
+    fn with_host(
+        server: &UntimedServer,
+        mut bus: Bus,
+        image: Image,
+        live: bool,
+    ) -> Result<FunctionalMachine, RunError> {
+        let snoops = image.tohost.map(Htif::snoops);
         let clint = Clint::new(server.harts);
         bus.agents.attach(Box::new(clint), Some(CLINT));
         let personality = match (Htif::of(&image, live), snoops) {

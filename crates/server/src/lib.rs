@@ -1,5 +1,6 @@
 //! Builds a server out of a description, runs it, and reports.
 
+mod after_run;
 mod checkpoint;
 mod clint;
 mod data_plane;

@@ -11,7 +11,7 @@ use crate::memory_map::{CLINT, FIRST_STACK, MAIN_MEMORY, PAGE_TABLES, STACK_BYTE
 use crate::meter::Reading;
 use crate::observers::Observers;
 use crate::page_tables;
-use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, Ram, Time};
+use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, NewerLines, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::{
     FirstLevelTlbSpec, MemoryModel, NoExtension, Probe, SecondLevelTlbSpec, TlbPagesSpec,
@@ -82,6 +82,14 @@ fn stack_end(hart: u64) -> u64 {
     FIRST_STACK + hart * STACK_STRIDE
 }
 
+/// The stack of a hart, and where it ends.
+pub(crate) fn stack_of(hart: u64) -> (AddressRange, u64) {
+    let end = stack_end(hart);
+    let start = end - STACK_BYTES;
+    let length = STACK_BYTES;
+    (AddressRange { start, length }, end)
+}
+
 /// All that a program can learn of its server by computing alone, when nothing takes time.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UntimedServer {
@@ -116,12 +124,8 @@ impl UntimedServer {
 
 /// Where main memory and stacks are.
 fn memory_ranges(spec: &UntimedServer) -> Vec<AddressRange> {
-    let mut ranges: Vec<AddressRange> = (0..spec.harts as u64)
-        .map(|hart| AddressRange {
-            start: stack_end(hart) - STACK_BYTES,
-            length: STACK_BYTES,
-        })
-        .collect();
+    let stacks = (0..spec.harts as u64).map(|hart| stack_of(hart).0);
+    let mut ranges: Vec<AddressRange> = stacks.collect();
     let end = MAIN_MEMORY.start + spec.memory_mib * 1024 * 1024;
     ranges.push(AddressRange {
         start: MAIN_MEMORY.start,
@@ -443,6 +447,23 @@ impl Machine {
         let end = self.end.map_or(cycle, |end| end.min(cycle));
         self.end = Some(end);
         self.engine.set_end(end);
+    }
+
+    /// Goes on after the end.
+    pub(crate) fn reopen(&mut self) {
+        self.end = None;
+        self.engine.reopen();
+    }
+
+    /// Takes what is in memory, with what is newer in caches: right for what nobody has accessed
+    /// for longer than a message takes. The machine has no memory after that.
+    pub(crate) fn take_memory(&mut self) -> (Ram, NewerLines) {
+        let mut newer = NewerLines::default();
+        for core in &self.engine.cores {
+            core.add_newer_lines(&mut newer);
+        }
+        self.engine.fabric.add_newer_lines(&mut newer);
+        (std::mem::take(self.engine.fabric.ram_mut()), newer)
     }
 
     /// The cycle at which everything counts as ended.

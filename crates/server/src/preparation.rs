@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// WFI: it ends the preparation at the beginning of `main()`.
-const HALT: [u8; 4] = 0x1050_0073_u32.to_le_bytes();
+pub(crate) const HALT: [u8; 4] = 0x1050_0073_u32.to_le_bytes();
 /// What the arguments of `main()` may take of its stack of 64 KiB.
 const MAX_ARGUMENT_BYTES: usize = 16 << 10;
 /// Rounds between two looks at whether to go on.
@@ -52,6 +52,12 @@ impl Told {
             registers,
             settings,
         }
+    }
+
+    /// A device that tells it, and where its registers are.
+    pub fn device(self) -> (ProgramDevice, AddressRange) {
+        let registers = self.registers;
+        (ProgramDevice::new(registers, self.settings), registers)
     }
 
     /// All of it, each number to the last bit.
@@ -300,8 +306,8 @@ impl Preparation {
         let mut machine = FunctionalMachine::bare_metal(server, image.clone(), live)?;
         machine.limit_output(guard.output_bytes());
         let device = told.map(|told| {
-            let agent = ProgramDevice::new(told.registers, told.settings);
-            machine.attach(Box::new(agent), told.registers)
+            let (agent, registers) = told.device();
+            machine.attach(Box::new(agent), registers)
         });
         run_to(&mut machine, main, server, guard)?;
         let (hart, _, registers, _) = machine.first_hart();

@@ -1,6 +1,7 @@
 //! Servers and network, ready to run: how they are built, run and read. A server alone is a rack of
 //! one without a network.
 
+use crate::after_run;
 use crate::checkpoint::{CheckpointOptions, Kind, Resumable, Saver, Subject, When};
 use crate::data_plane::DataPlane;
 use crate::error::RunError;
@@ -8,7 +9,7 @@ use crate::hardware::Hardware;
 use crate::host::{HostClock, HostCost};
 use crate::hosts::{Common, HostSpec, Place, Runs};
 use crate::limits::{Guard, Spent};
-use crate::machine::Machine;
+use crate::machine::{Machine, UntimedServer};
 use crate::meter::Meter;
 use crate::program::said;
 use crate::rack::{
@@ -20,9 +21,10 @@ use crate::results::{
 };
 use crate::totals::Totals;
 use crate::traces::{Harts, TraceOptions, TraceReport, Traces};
-use fabric::Time;
+use fabric::{Clock, Time};
 use network::LoadGenerator;
 use network::rack::Switch;
+use pipeline::NEVER;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -87,6 +89,46 @@ impl Host<'_> {
         let last = meter.read(machine, machine.end(), delivered);
         let first = machine.first_reading.take().unwrap_or_default();
         Totals::of(machine, &meter, begin, (&first, &last))
+    }
+}
+
+/// Whether a data plane without new requests has come to rest.
+struct Rest {
+    /// When it last delivered something, and how many items were under way then.
+    since: u64,
+    under_way: u64,
+}
+
+enum Resting {
+    Moving,
+    Reached,
+    Stuck,
+}
+
+impl Rest {
+    /// One that lets items wait for this long is stuck.
+    const PATIENCE_NS: f64 = 50e6;
+
+    fn new(now: u64, under_way: u64) -> Rest {
+        Rest {
+            since: now,
+            under_way,
+        }
+    }
+
+    /// At the cycle `now`, which is `NEVER` if nothing will happen any more.
+    fn look(&mut self, now: u64, under_way: u64, clock: Clock) -> Resting {
+        if under_way != self.under_way && now != NEVER {
+            self.since = now;
+            self.under_way = under_way;
+        }
+        let waited = clock.time(now.saturating_sub(self.since));
+        match under_way {
+            0 if now == NEVER || waited >= after_run::SETTLE => Resting::Reached,
+            0 => Resting::Moving,
+            _ if now == NEVER || waited > Time::from_ns(Rest::PATIENCE_NS) => Resting::Stuck,
+            _ => Resting::Moving,
+        }
     }
 }
 
@@ -515,9 +557,85 @@ impl<'a> Prepared<'a> {
         only.ok_or_else(|| RunError::Description("there is no server".to_string()))
     }
 
+    /// What the program of the data plane on the only server, whose results have been read, says of
+    /// itself when all requests are answered; nothing if it has no `check_after_run()`.
+    pub fn check_after_run(&mut self, guard: &mut Guard<'_>) -> Result<Option<String>, RunError> {
+        let Some((server, host)) = self.rack.servers.first_mut().zip(self.hosts.first()) else {
+            return Ok(None);
+        };
+        let (address, Runs::DataPlane(plan)) =
+            (after_run::function(server.machine.image()), &host.spec.runs)
+        else {
+            return Ok(None);
+        };
+        let Some(address) = address else {
+            return Ok(None);
+        };
+        let (told, untimed) = (plan.told(), UntimedServer::of(host.spec.server, &[]));
+        if server.machine.exit().is_none() {
+            self.drain(guard)?;
+        }
+        let (server, _) = self.only()?;
+        let said = after_run::call(&mut server.machine, &untimed, address, told, guard)?;
+        Ok(Some(said))
+    }
+
+    /// Goes on, without new requests, until all are answered and nothing is left to be stored.
+    fn drain(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
+        let (server, _) = self.only()?;
+        let machine = &mut server.machine;
+        let Some(data_plane) = &server.data_plane else {
+            return Ok(());
+        };
+        let stopped_at = machine.engine.time(machine.end());
+        machine.reopen();
+        data_plane.stop(machine, stopped_at);
+        let mut rest = Rest::new(machine.engine.now(), data_plane.under_way());
+        loop {
+            let (server, _) = self.only()?;
+            let machine = &mut server.machine;
+            let Some(data_plane) = &server.data_plane else {
+                return Ok(());
+            };
+            let mut is_over = false;
+            for _ in 0..STEPS {
+                match machine.advance() {
+                    Ok(true) => {}
+                    Ok(false) => is_over = true,
+                    // All wait, and there is nothing to wait for.
+                    Err(RunError::Deadlock(_)) if data_plane.under_way() == 0 => is_over = true,
+                    Err(error) => return Err(error),
+                }
+                if is_over {
+                    break;
+                }
+            }
+            let under_way = data_plane.under_way();
+            let clock = machine.engine.clock();
+            let now = match is_over {
+                true => NEVER,
+                false => machine.engine.now(),
+            };
+            match rest.look(now, under_way, clock) {
+                Resting::Moving => {}
+                Resting::Reached => return self.check(),
+                Resting::Stuck => {
+                    let summary = format!(
+                        "the run is over, and {under_way} items are still in the queues of the \
+                         data plane, which has delivered none for {} ms of simulated time",
+                        Rest::PATIENCE_NS / 1e6
+                    );
+                    return Err(self.stuck(&summary));
+                }
+            }
+            self.check()?;
+            guard.check(1.0, self.spent(Machine::spent))?;
+        }
+    }
+
     /// The results of a data plane on the only server, whose run began at `begin`.
     pub fn server(
-        mut self,
+        &mut self,
         begin: HostClock,
         traces: Vec<TraceReport>,
     ) -> Result<RunResult, RunError> {
@@ -538,6 +656,7 @@ impl<'a> Prepared<'a> {
             totals,
             systems,
             output: machine.output(),
+            check: None,
             traces,
         })
     }

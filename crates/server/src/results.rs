@@ -43,6 +43,10 @@ pub struct RunResult {
     pub systems: SystemResults,
     /// What the guest printed.
     pub output: String,
+    /// What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    /// program has no such function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
     /// What has become of the traces that were asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,

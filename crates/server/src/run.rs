@@ -87,7 +87,11 @@ pub fn run(
         prepared.check_amount(&guard)?;
         let recorders = prepared.recorders();
         let outcome = match description {
-            Description::Server(_) => Outcome::Server(Box::new(prepared.server(begin, traces)?)),
+            Description::Server(_) => {
+                let mut result = prepared.server(begin, traces)?;
+                result.check = prepared.check_after_run(&mut guard)?;
+                Outcome::Server(Box::new(result))
+            }
             Description::Rack(rack) => {
                 Outcome::Rack(Box::new(prepared.rack(rack, &recorders, begin, traces)?))
             }
