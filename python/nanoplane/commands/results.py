@@ -254,7 +254,7 @@ def print_result(outcome: Outcome) -> None:
     for name, value in result.get("program_counters", {}).items():
         table.add_row(report.printable(name), f"{value:,}", "counted by the program")
     if result.get("check"):
-        table.add_row("check", report.printable(result["check"]), "")
+        table.add_row("check", "passed", report.printable(result["check"]))
     for index, core in enumerate(result["cores"]):
         if core["instructions"]:
             table.add_row(f"ipc of core {index}", report.number(core["ipc"]), _cycles(core))
