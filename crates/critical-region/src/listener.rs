@@ -5,7 +5,6 @@ use crate::offload::{Unsent, code};
 use crate::system::OffloadStatistics;
 use fabric::{Agent, AgentContext, AgentId, AgentMessage, LINE_BYTES, LineData, Time};
 use state::Walker;
-use std::any::Any;
 use std::rc::Rc;
 
 // As the firmware keeps regions, guest/firmware/critical-regions.c: for each core of the host a block
@@ -114,8 +113,4 @@ impl Agent for Listener {
 
     /// Servers with it have no checkpoints, because nobody saves what probes have seen.
     fn walk(&mut self, _walker: &mut dyn Walker) {}
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
-    }
 }

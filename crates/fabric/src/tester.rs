@@ -23,7 +23,6 @@ use crate::tests::{
     small_memory_cache,
 };
 use crate::*;
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -237,10 +236,6 @@ impl Agent for TestAgent {
             }
             _ => shared.golden.check_read(line, &data, since),
         }
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -14,7 +14,6 @@ use fabric::{
     RequestKind, Time,
 };
 use harts::Hart;
-use std::any::Any;
 use std::rc::Rc;
 use task::{Activity, Job, Task};
 
@@ -572,9 +571,5 @@ impl Agent for Linux {
                     .describe_wait(thread, hart, &self.tasks[thread].call)
             })
             .collect()
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }

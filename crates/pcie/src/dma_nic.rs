@@ -40,7 +40,6 @@ use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
 use spec::SpecError;
 use state::{State, Walker};
-use std::any::Any;
 use std::collections::VecDeque;
 
 /// Bytes of registers for all of it, and for each queue.
@@ -888,10 +887,6 @@ impl Agent for DmaNic {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

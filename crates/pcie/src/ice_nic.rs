@@ -26,7 +26,6 @@ use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
 use spec::SpecError;
 use state::{State, Walker};
-use std::any::Any;
 use std::collections::VecDeque;
 
 /// Bytes that it moves to or from the chip in a cycle: `NET_IF_WIDTH`, 64 bits.
@@ -654,10 +653,6 @@ impl Agent for IceNic {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -769,8 +769,4 @@ impl Agent for IoSource {
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }

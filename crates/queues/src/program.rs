@@ -178,10 +178,6 @@ impl Agent for ProgramDevice {
         });
         context.answer(request.reply_to, answer);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }
 
 /// Writes the counter whose register is at an offset, if there is one.

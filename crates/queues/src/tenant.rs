@@ -408,8 +408,4 @@ impl Agent for TenantSide {
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }

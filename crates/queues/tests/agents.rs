@@ -6,7 +6,6 @@ use fabric::{
     Time, Transit,
 };
 use queues::{IoSetup, IoSource, Ledger, RingsAtStart, SharedLedger, TenantSide};
-use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 use workload::{Files, Measurement, Random, Recorder, Stream, TrafficSpec, Warmup, checksum};
@@ -196,10 +195,6 @@ impl Agent for Relay {
             Step::Serve => self.begin(context, Step::CheckRoom),
             _ => self.begin(context, Step::Poll),
         }
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -714,8 +714,4 @@ impl Agent for Cluster {
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }

@@ -260,8 +260,4 @@ impl Agent for Frontend {
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }

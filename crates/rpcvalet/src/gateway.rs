@@ -20,7 +20,6 @@ use queues::{SharedLedger, register};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use state::{State, Walker};
-use std::any::Any;
 use std::collections::VecDeque;
 use system::PortEnergySpec;
 
@@ -494,10 +493,6 @@ impl Agent for Gateway {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -12,7 +12,6 @@ use rpcvalet::{
     Statistics, attach, attach_behind,
 };
 use rpcvalet::{Cluster, ClusterSetup, LinkFaults, NetworkSpec};
-use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 use workload::{Files, Random, Recorder, Stream, TrafficSpec, Warmup};
@@ -183,10 +182,6 @@ impl Agent for ScriptedCore {
         } else {
             self.post(context, Kind::PostReplenish, 0, 0);
         }
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 
@@ -854,10 +849,6 @@ impl Agent for Intruder {
         let both = [asked, (answer, message.data)];
         self.heard.borrow_mut().push(both);
         context.wake(context.now() + Time::from_ns(1.0), 0);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

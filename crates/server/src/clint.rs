@@ -4,7 +4,6 @@
 use crate::memory_map::CLINT;
 use fabric::{Agent, AgentContext, Request, RequestKind, Time};
 use state::{State, Walker};
-use std::any::Any;
 
 /// Offsets of the registers; of the first two there is one for each hart.
 pub(crate) mod register {
@@ -146,9 +145,5 @@ impl Agent for Clint {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -11,7 +11,6 @@ use fabric::{
 use linux::Allowance;
 use riscv::elf::Image;
 use state::{State, Walker};
-use std::any::Any;
 use std::io::Write;
 
 const WRITE: u64 = 64;
@@ -330,9 +329,5 @@ impl Agent for Htif {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -16,7 +16,6 @@ use server::{
     Wire, presets,
 };
 use state::{State, Walker};
-use std::any::Any;
 use std::collections::VecDeque;
 
 const REGISTERS: AddressRange = AddressRange {
@@ -108,10 +107,6 @@ impl Agent for TestInterface {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -13,7 +13,6 @@ use fabric::{
 };
 use pipeline::{CoreSpec, NoExtension};
 use server::{Machine, ServerSpec};
-use std::any::Any;
 
 const RESULTS: u64 = 0x8010_0000;
 /// In another set than the code, of a last-level cache of 16 sets.
@@ -227,10 +226,6 @@ impl Agent for Writer {
     ) {
         self.done += 1;
         self.timer(context, 0);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -858,10 +858,6 @@ impl Agent for Bell {
         };
         context.send(self.controller, 4, message);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }
 
 const BELL: u64 = 0x4000_0000;

@@ -180,8 +180,4 @@ impl Agent for InterruptController {
         // The harts have it, too; it is walked once.
         self.counts.borrow_mut().walk(walker);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }

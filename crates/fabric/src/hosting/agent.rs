@@ -2,6 +2,7 @@
 
 use crate::{AddressRange, CacheSpec, CoreId, LineAddress, LineData, Ram, RequestKind, Time};
 use state::Walker;
+use std::any::Any;
 
 /// An agent's number on its fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -198,7 +199,7 @@ pub struct AgentMessage {
 /// Hardware on the fabric beside the cores: devices, network interfaces, accelerators.
 ///
 /// All methods run at the time that the context tells, in the order of simulated time.
-pub trait Agent {
+pub trait Agent: Any {
     /// A name for reports.
     fn name(&self) -> String;
 
@@ -257,9 +258,6 @@ pub trait Agent {
             self.name()
         ));
     }
-
-    /// For the builder of the server, to get results out of an agent that it knows.
-    fn as_any(&mut self) -> &mut dyn std::any::Any;
 }
 
 /// What an agent wants to happen; carried out right after its method returns.

@@ -31,6 +31,7 @@ use access::{PendingAccesses, PendingState};
 use agent::Way;
 use spec::{SpecError, Under};
 use state::{State, Walker};
+use std::any::Any;
 
 /// An event of an agent.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
@@ -620,12 +621,9 @@ impl Fabric {
 
     /// The agent `id`, if it is a `T`.
     pub fn agent_mut<T: 'static>(&mut self, id: AgentId) -> Option<&mut T> {
-        self.agents
-            .get_mut(usize::from(id.0))?
-            .agent
-            .as_mut()?
-            .as_any()
-            .downcast_mut()
+        let hosted = self.agents.get_mut(usize::from(id.0))?;
+        let agent: &mut dyn Any = hosted.agent.as_deref_mut()?;
+        agent.downcast_mut()
     }
 
     /// Lets [`Agent::timer`] of agent `id` be called at `at`, which must not be past.

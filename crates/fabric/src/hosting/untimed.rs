@@ -5,6 +5,7 @@ use crate::{
     AddressRange, Agent, AgentContext, AgentId, CoreId, LINE_BYTES, LineAddress, LineData,
     MemoryAccess, Ram, ReplyTo, Request, RequestKind, Time,
 };
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Memory as agents without a fabric see it. What does not exist reads as zeros and is not written.
@@ -89,7 +90,8 @@ impl UntimedAgents {
     /// The agent, if it is of this type.
     pub fn agent_mut<A: 'static>(&mut self, id: AgentId) -> Option<&mut A> {
         let (agent, _) = self.agents.get_mut(usize::from(id.0))?;
-        agent.as_any().downcast_mut()
+        let agent: &mut dyn Any = agent.as_mut();
+        agent.downcast_mut()
     }
 
     /// Who owns an address.
@@ -324,10 +326,6 @@ mod tests {
         fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
             self.rung.push((context.now(), token));
             context.interrupt(3, 7, true, Time::ZERO);
-        }
-
-        fn as_any(&mut self) -> &mut dyn std::any::Any {
-            self
         }
     }
 

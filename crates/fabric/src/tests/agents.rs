@@ -329,10 +329,6 @@ impl Agent for Talker {
             context.send_over_wires(self.to, Time::from_ns(token as f64), message);
         }
     }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 #[test]

@@ -7,7 +7,6 @@ mod latencies;
 mod traffic;
 
 use crate::*;
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -332,10 +331,6 @@ impl Agent for Script {
 
     fn waiting_for(&self) -> Vec<String> {
         vec!["waits for its script".to_string()]
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

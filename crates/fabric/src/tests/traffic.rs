@@ -229,10 +229,6 @@ impl Agent for TestAgent {
             context.wake(context.now() + delay, 0);
         }
     }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 /// What a random run is made of.

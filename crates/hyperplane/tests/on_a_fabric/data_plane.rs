@@ -55,10 +55,6 @@ impl Agent for Producer {
         let gap = clock().time(self.random.below(self.longest_gap_cycles + 1));
         context.wake(context.now() + gap, 0);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }
 
 /// What a consumer does.

@@ -44,10 +44,6 @@ impl Agent for Device {
         let address = address - address % 8;
         context.access(MemoryAccess::FetchAdd { address, addend }, 0);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }
 
 const fn doorbell(queue: u64) -> u64 {

@@ -57,7 +57,6 @@ use send::{SendQueue, Sender};
 use serde::Serialize;
 use spec::SpecError;
 use state::{State, Walker};
-use std::any::Any;
 use std::collections::VecDeque;
 
 /// Bytes of registers for all of it, and for each queue pair.
@@ -671,10 +670,6 @@ impl Agent for CqeNic {
 
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

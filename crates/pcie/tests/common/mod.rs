@@ -14,7 +14,6 @@ use fabric::{
 };
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};
-use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -95,10 +94,6 @@ impl Agent for Memory {
 
     /// What it has read and is to write is the test's.
     fn walk(&mut self, _walker: &mut dyn state::Walker) {}
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
-    }
 }
 
 pub struct Bench {

@@ -426,8 +426,4 @@ impl Agent for Backend {
     fn walk(&mut self, walker: &mut dyn Walker) {
         State::walk(self, walker);
     }
-
-    fn as_any(&mut self) -> &mut dyn std::any::Any {
-        self
-    }
 }
