@@ -315,7 +315,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     pub fn statistics(&self, cycle: u64) -> CoreStatistics {
         let mut statistics = self.hart.statistics(cycle);
         for other in self.others() {
-            statistics.join(&other.statistics(cycle));
+            state::add_counts(&mut statistics, &other.statistics(cycle));
         }
         if let Some(second) = &self.shared.second_level {
             let SecondLevelStatistics { hits, misses } = second.statistics();

@@ -23,20 +23,9 @@ pub(crate) enum Stall {
 /// A hart's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
 /// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.) That of a core is the sum over
 /// its harts.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    state::State,
-    state::Plain,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 #[state(all(count))]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CycleStack {
     /// Cycles in which instructions were dispatched that were not undone.
     pub base: u64,
@@ -146,13 +135,6 @@ impl CycleStack {
     pub(crate) fn add_parts(&mut self, more: &[u64; PARTS]) {
         for (part, more) in self.parts_mut().into_iter().zip(more) {
             *part = part.wrapping_add(*more);
-        }
-    }
-
-    /// Adds what has come since `before`, another `times` times.
-    pub(crate) fn repeat(&mut self, before: &CycleStack, times: u64) {
-        for (part, before) in self.parts_mut().into_iter().zip(before.parts()) {
-            *part += (*part - before) * times;
         }
     }
 }

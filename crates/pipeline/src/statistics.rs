@@ -9,20 +9,9 @@ use serde::{Deserialize, Serialize};
 
 /// Operations that were issued and not undone before that, by their execution units; those of
 /// the integer, load and store units are told by the other counts.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    state::State,
-    state::Plain,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 #[state(all(count))]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct Operations {
     /// Multiplications of integers.
     pub multiplications: u64,
@@ -49,14 +38,6 @@ impl Operations {
         }
     }
 
-    fn join(&mut self, other: &Operations) {
-        self.multiplications += other.multiplications;
-        self.divisions += other.divisions;
-        self.float_additions += other.float_additions;
-        self.float_multiplications += other.float_multiplications;
-        self.float_divisions += other.float_divisions;
-    }
-
     /// All of them.
     pub fn total(&self) -> u64 {
         self.multiplications + self.divisions + self.float()
@@ -70,37 +51,21 @@ impl Operations {
 
 /// What prefetch instructions ("Zicbop") have done. One that is in no count but the first has found
 /// its line in the cache or on its way.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    state::State,
-    state::Plain,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
+#[state(all(count))]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SoftwarePrefetchStatistics {
     /// Instructions that have issued, those on a wrong path among them.
-    #[state(count)]
     pub executed: u64,
     /// Lines that they have asked for.
-    #[state(count)]
     pub issued: u64,
     /// Instructions that have found no miss register, no memory, or no page that allows the access.
-    #[state(count)]
     pub dropped: u64,
     /// Lines that had come when they were needed.
-    #[state(count)]
     pub useful: u64,
     /// Lines that were still on their way when they were needed.
-    #[state(count)]
     pub late: u64,
     /// Lines that were never needed before another line took their place.
-    #[state(count)]
     pub unused: u64,
 }
 
@@ -218,66 +183,5 @@ impl CoreStatistics {
                 self.lines_sent += 1;
             }
         }
-    }
-
-    /// Adds what another hart of the core has done.
-    pub(crate) fn join(&mut self, other: &CoreStatistics) {
-        self.instructions += other.instructions;
-        self.squashed_instructions += other.squashed_instructions;
-        self.halted_cycles += other.halted_cycles;
-        self.branches += other.branches;
-        self.mispredictions += other.mispredictions;
-        self.data_hits += other.data_hits;
-        self.data_misses += other.data_misses;
-        self.forwarded_loads += other.forwarded_loads;
-        self.stores += other.stores;
-        self.instruction_misses += other.instruction_misses;
-        self.l2_hits += other.l2_hits;
-        self.l2_misses += other.l2_misses;
-        self.software_prefetches.executed += other.software_prefetches.executed;
-        self.software_prefetches.dropped += other.software_prefetches.dropped;
-        self.lines_filled += other.lines_filled;
-        self.lines_evicted += other.lines_evicted;
-        self.snoops += other.snoops;
-        self.lines_sent += other.lines_sent;
-        self.operations.join(&other.operations);
-        self.memory_order_squashes += other.memory_order_squashes;
-        self.stack.add_parts(&other.stack.parts());
-    }
-
-    /// Adds what has been counted since `before`, another `times` times.
-    pub(crate) fn repeat(&mut self, before: &CoreStatistics, times: u64) {
-        let repeat = |now: &mut u64, before: u64| *now += (*now - before) * times;
-        repeat(&mut self.instructions, before.instructions);
-        repeat(
-            &mut self.squashed_instructions,
-            before.squashed_instructions,
-        );
-        repeat(&mut self.halted_cycles, before.halted_cycles);
-        self.stack.repeat(&before.stack, times);
-        repeat(&mut self.branches, before.branches);
-        repeat(&mut self.mispredictions, before.mispredictions);
-        repeat(&mut self.data_hits, before.data_hits);
-        repeat(&mut self.data_misses, before.data_misses);
-        repeat(&mut self.forwarded_loads, before.forwarded_loads);
-        repeat(&mut self.stores, before.stores);
-        repeat(&mut self.instruction_misses, before.instruction_misses);
-        let (now, then) = (&mut self.software_prefetches, &before.software_prefetches);
-        repeat(&mut now.executed, then.executed);
-        repeat(&mut now.dropped, then.dropped);
-        repeat(&mut self.lines_filled, before.lines_filled);
-        repeat(&mut self.lines_evicted, before.lines_evicted);
-        repeat(&mut self.snoops, before.snoops);
-        repeat(&mut self.lines_sent, before.lines_sent);
-        let (now, then) = (&mut self.operations, &before.operations);
-        repeat(&mut now.multiplications, then.multiplications);
-        repeat(&mut now.divisions, then.divisions);
-        repeat(&mut now.float_additions, then.float_additions);
-        repeat(&mut now.float_multiplications, then.float_multiplications);
-        repeat(&mut now.float_divisions, then.float_divisions);
-        repeat(
-            &mut self.memory_order_squashes,
-            before.memory_order_squashes,
-        );
     }
 }

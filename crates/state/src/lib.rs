@@ -9,6 +9,7 @@
 //! fixed is there.
 
 mod bytes;
+mod counts;
 mod period;
 mod walks;
 
@@ -16,6 +17,7 @@ mod walks;
 extern crate self as state;
 
 pub use bytes::{Reader, Writer};
+pub use counts::{add_counts, repeat_counts};
 pub use period::{Comparer, Mover};
 pub use walks::{by_rank, items, maybe_cycle, octets, slice};
 

@@ -94,9 +94,7 @@ pub struct MemoryCacheStatistics {
 
 impl std::ops::AddAssign for MemoryCacheStatistics {
     fn add_assign(&mut self, other: MemoryCacheStatistics) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.writebacks += other.writebacks;
+        state::add_counts(self, &other);
     }
 }
 

@@ -139,20 +139,9 @@ impl State for Model {
 }
 
 /// What a prefetcher has done.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    state::State,
-    state::Plain,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 #[state(all(count))]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PrefetchStatistics {
     /// Lines that the prefetcher has asked for.
     pub issued: u64,

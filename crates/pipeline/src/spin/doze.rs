@@ -79,13 +79,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// Skips as many periods as end before `cycle`; from there on the core is awake.
     pub(crate) fn wake_up(&mut self, cycle: u64) {
-        if let Some(Doze { period, before }) = self.shared.spin.doze.take() {
+        if let Some(Doze { period, mut before }) = self.shared.spin.doze.take() {
             self.advance_scheduler(self.hart.dispatch_cycle);
             let room = cycle.saturating_sub(self.hart.dispatch_cycle + 1);
             let periods = room / period;
-            self.hart.statistics.repeat(&before, periods);
+            // What the hart has counted has no part of the core's translation.
+            let translated = std::mem::take(&mut before.translation);
+            state::repeat_counts(&mut self.hart.statistics, &before, periods);
             if let Some(translation) = &mut self.shared.translation {
-                translation.repeat(&before.translation, periods);
+                translation.repeat(&translated, periods);
             }
             self.shared.spin.skipped_cycles += periods * period;
             self.shift(periods * period);

@@ -53,20 +53,9 @@ use walker::{PageWalk, Waiter, Walker};
 pub(crate) use walker::Wanted;
 
 /// Counts of address translation.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    state::State,
-    state::Plain,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 #[state(all(count))]
+#[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TranslationStatistics {
     /// Loads, stores and atomics that the first-level TLB had the page of.
     pub l1_data_tlb_hits: u64,
@@ -154,25 +143,7 @@ impl Translation {
 
     /// Counts what has been counted since `before`, another `times` times.
     pub fn repeat(&mut self, before: &TranslationStatistics, times: u64) {
-        let repeat = |now: &mut u64, before: u64| *now += (*now - before) * times;
-        let now = &mut self.statistics;
-        repeat(&mut now.l1_data_tlb_hits, before.l1_data_tlb_hits);
-        repeat(&mut now.l1_data_tlb_misses, before.l1_data_tlb_misses);
-        repeat(
-            &mut now.l1_instruction_tlb_hits,
-            before.l1_instruction_tlb_hits,
-        );
-        repeat(
-            &mut now.l1_instruction_tlb_misses,
-            before.l1_instruction_tlb_misses,
-        );
-        repeat(&mut now.l2_tlb_hits, before.l2_tlb_hits);
-        repeat(&mut now.l2_tlb_misses, before.l2_tlb_misses);
-        repeat(&mut now.structure_cache_hits, before.structure_cache_hits);
-        repeat(&mut now.structure_cache_fills, before.structure_cache_fills);
-        repeat(&mut now.page_walk_loads, before.page_walk_loads);
-        repeat(&mut now.page_walk_cycles, before.page_walk_cycles);
-        repeat(&mut now.page_faults, before.page_faults);
+        state::repeat_counts(&mut self.statistics, before, times);
     }
 
     /// A hart takes a trap.

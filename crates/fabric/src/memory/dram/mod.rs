@@ -68,17 +68,7 @@ pub struct DramStatistics {
 
 impl std::ops::AddAssign for DramStatistics {
     fn add_assign(&mut self, other: DramStatistics) {
-        self.activates += other.activates;
-        self.precharges += other.precharges;
-        self.reads += other.reads;
-        self.writes += other.writes;
-        self.refreshes += other.refreshes;
-        self.row_hits += other.row_hits;
-        self.row_misses += other.row_misses;
-        self.row_conflicts += other.row_conflicts;
-        self.forwarded_reads += other.forwarded_reads;
-        self.merged_writes += other.merged_writes;
-        self.row_open_fs += other.row_open_fs;
+        state::add_counts(self, &other);
     }
 }
 
