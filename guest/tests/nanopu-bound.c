@@ -27,7 +27,7 @@ static void work(uint64_t number) {
     lnic_wait();
     (void)lnic_read();
     uint64_t service_cycles = lnic_read();
-    busy_turns(service_cycles * BUSY_MEASURED_TURNS / busy_measured_cycles);
+    busy_iterations(service_cycles * BUSY_MEASURED_ITERATIONS / busy_measured_cycles);
     if (number == LAST)
       done_at = clock_cycles();
     lnic_msg_done();

@@ -355,10 +355,10 @@ impl LoadGenerator {
                 }
             }
             Offer::Simultaneous {
-                requests_at_once,
+                requests_per_burst,
                 every_ns,
             } => {
-                for _ in 0..requests_at_once {
+                for _ in 0..requests_per_burst {
                     self.make_request(context);
                 }
                 self.ask_for_requests(context, Time::from_ns(every_ns));

@@ -513,7 +513,7 @@ fn fault(code: impl Fn(&mut Assembler)) -> String {
         park(asm);
     });
     let mut spec = spec(1);
-    spec.processors.as_mut().unwrap().most_instructions = 1000;
+    spec.processors.as_mut().unwrap().max_instructions = 1000;
     let mut bench = bench(&spec, &firmware);
     bench.run_for::<DmaNic>(100.0);
     bench.give::<DmaNic>(0.0, &request(1, 8));
@@ -553,7 +553,7 @@ fn what_firmware_does_wrong_is_named() {
                 asm.jump(again);
             },
             "1001 instructions without asking for a frame: it seems to loop without end \
-             (server.dma_nic.processors.most_instructions)",
+             (server.dma_nic.processors.max_instructions)",
         ),
         (|asm| asm.emit(0), ".word 0x0000"),
         (|asm| asm.csr_read(T0, CYCLE), "csrrs"),

@@ -865,7 +865,7 @@ fn stream(asm: &mut Assembler, lines: i64, bank: i64, store: bool) {
     }
 }
 
-/// Loads of the last-level cache: as many at once as there are miss registers, and one for each
+/// Loads of the last-level cache: as many outstanding as there are miss registers, and one for each
 /// cycle of a bank, or for each five cycles of a link, which carries a line in five flits.
 #[test]
 fn the_last_level_caches_bandwidth() {
@@ -912,13 +912,13 @@ fn memorys_bandwidth() {
     let memory = 4 + 1 + 10 + 1 + 50 + 1 + 10 + 1;
     assert_eq!(cycles(&spec, (12, 60), false), 4 * memory);
     assert_eq!(cycles(&spec, (12, 60), true), 4 * memory);
-    // 12 lines in 78 cycles are one in 6.5; with 32 at once, one in 2.4, the channel limits.
+    // 12 lines in 78 cycles are one in 6.5; with 32 outstanding, one in 2.4, the channel limits.
     spec.core.l1_data.mshrs = 32;
     spec.fabric.memory.bandwidth_gb_per_s = 16.0;
     assert_eq!(cycles(&spec, (32, 64), false), 32 * 4);
     assert_eq!(cycles(&spec, (32, 64), true), 32 * 4);
     // Two controllers, each on the tile of its lines' bank, take turns. The link back is wide
-    // enough not to limit, and 64 loads wait at once, which is more than a latency's worth.
+    // enough not to limit, and 64 loads are outstanding, which is more than a latency's worth.
     let mut spec = one_tile(&out_of_order());
     spec.fabric.mesh.columns = 2;
     spec.fabric.mesh.link_bytes = 72;

@@ -5,8 +5,8 @@
  * As in the published program, a request is served until the cycle counter has moved on by so many,
  * whoever runs meanwhile: the request of a thread that is swapped out goes on. With BUSY_ON_CORE
  * the cycles are the thread's own, and those in which another thread runs do not count: it works by
- * turns of a loop, whose length is measured in the beginning. A thread that is alone takes as long
- * either way.
+ * iterations of a loop, whose length is measured in the beginning. A thread that is alone takes as
+ * long either way.
  */
 #ifndef NANOPU_BUSY_H
 #define NANOPU_BUSY_H
@@ -14,31 +14,31 @@
 #include <nanopu/clock.h>
 #include <nanopu/messages.h>
 
-enum { BUSY_MEASURED_TURNS = 4096 };
+enum { BUSY_MEASURED_ITERATIONS = 4096 };
 
 static uint64_t busy_measured_cycles;
 
-static inline void busy_turns(uint64_t turns) {
-  if (turns == 0)
+static inline void busy_iterations(uint64_t iterations) {
+  if (iterations == 0)
     return;
   __asm__ volatile(".balign 16\n"
                    "1: addi %0, %0, -1\n"
                    "bnez %0, 1b"
-                   : "+r"(turns));
+                   : "+r"(iterations));
 }
 
-/** To be called before anything works by turns. */
+/** To be called before anything works by iterations. */
 static inline void busy_prepare(void) {
   for (int time = 0; time < 2; time++) { /* The first one fills caches. */
     uint64_t begin = clock_cycles();
-    busy_turns(BUSY_MEASURED_TURNS);
+    busy_iterations(BUSY_MEASURED_ITERATIONS);
     busy_measured_cycles = clock_cycles() - begin;
   }
 }
 
 static inline void busy_work(uint64_t service_cycles) {
 #ifdef BUSY_ON_CORE
-  busy_turns(service_cycles * BUSY_MEASURED_TURNS / busy_measured_cycles);
+  busy_iterations(service_cycles * BUSY_MEASURED_ITERATIONS / busy_measured_cycles);
 #else
   uint64_t begin = clock_cycles();
   while (clock_cycles() - begin < service_cycles)

@@ -2,7 +2,7 @@
  * spin: poll the doorbell of every queue.
  *
  * As tight as a loop can be: a load and a branch for each doorbell, and nothing that would keep an
- * out-of-order core from having the loads of many doorbells under way at once.
+ * out-of-order core from having the loads of many doorbells outstanding.
  *
  * Harts that share queues begin their rounds at different places, and claim what they find:
  *

@@ -28,13 +28,13 @@ pub enum Offer {
         #[schemars(range(min = 1.0, max = 1e6))]
         burst_length: f64,
     },
-    /// Several together, and again after a while: with many load generators, an incast.
+    /// A burst of requests, and again after a while: with many load generators, an incast.
     Simultaneous {
-        /// How many together.
+        /// Requests in a burst.
         #[serde(default = "one_request")]
         #[schemars(range(min = 1, max = 1000000))]
-        requests_at_once: u32,
-        /// Nanoseconds from one time to the next.
+        requests_per_burst: u32,
+        /// Nanoseconds from one burst to the next.
         #[schemars(range(min = 1.0, max = 1e12))]
         every_ns: f64,
     },

@@ -277,7 +277,7 @@ fn an_open_loop_is_what_queueing_theory_says() {
 #[test]
 fn trimming_ends_an_incast_without_timeouts() {
     let mut spec = spec(Offer::Simultaneous {
-        requests_at_once: 1,
+        requests_per_burst: 1,
         every_ns: 1e6,
     });
     spec.requests[0].bytes = 1024;
@@ -441,7 +441,7 @@ fn requests_are_as_described() {
 #[test]
 fn requests_need_not_be_stamped() {
     let mut spec = spec(Offer::Simultaneous {
-        requests_at_once: 3,
+        requests_per_burst: 3,
         every_ns: 1000.0,
     });
     spec.stamped = false;
@@ -564,7 +564,7 @@ fn the_warm_up_is_not_what_is_wanted() {
 fn what_finds_no_room_waits() {
     for protocol in [Protocol::Ndp, Protocol::Homa, Protocol::Datagrams] {
         let mut spec = spec(Offer::Simultaneous {
-            requests_at_once: 100,
+            requests_per_burst: 100,
             every_ns: 1e9,
         });
         spec.max_requests = Some(100);

@@ -239,10 +239,10 @@ impl Core {
                 return Ok(());
             }
             self.pc = pc;
-            if self.since > shared.spec.most_instructions {
+            if self.since > shared.spec.max_instructions {
                 return Err(format!(
                     "{} instructions without asking for a frame: it seems to loop without end \
-                     (server.dma_nic.processors.most_instructions)",
+                     (server.dma_nic.processors.max_instructions)",
                     self.since
                 ));
             }

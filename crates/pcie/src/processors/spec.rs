@@ -45,7 +45,7 @@ pub struct ProcessorsSpec {
     /// Instructions that a core executes without asking for a frame before its firmware counts as
     /// endless, and the run ends. Chosen: 6 ms.
     #[schemars(range(min = 1000, max = 1_000_000_000))]
-    pub most_instructions: u64,
+    pub max_instructions: u64,
     /// What they cost.
     pub energy: ProcessorsEnergySpec,
 }
@@ -80,7 +80,7 @@ impl Default for ProcessorsSpec {
             banks: 4,
             stack_bytes: 2048,
             host_loads: 8,
-            most_instructions: 1_000_000,
+            max_instructions: 1_000_000,
             energy: ProcessorsEnergySpec::default(),
         }
     }
