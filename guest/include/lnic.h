@@ -8,14 +8,16 @@
  * takes the next word of what the running context has received, each write to netTX appends one to
  * what it sends. Payload words are big-endian on the wire and numbers here.
  *
- * Including this file keeps the compiler from using x30 and x31 for anything else (compiler.py).
+ * Including this file keeps the compiler from using x30 and x31 for anything else: compiler.py
+ * looks for LNIC_RESERVED_REGISTERS.
  */
 #ifndef LNIC_H
 #define LNIC_H
 
 #include <stdint.h>
 
-#ifndef LNIC_REGISTERS_RESERVED
+#define LNIC_RESERVED_REGISTERS x30, x31
+#ifndef REGISTERS_RESERVED
 #error "x30 and x31 are not reserved: compile with -ffixed-x30 -ffixed-x31 and define this"
 #endif
 

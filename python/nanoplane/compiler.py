@@ -46,8 +46,9 @@ _ZIG = [
 ]
 _INTERFACE = {"-march=": "-march=rv64imac_zifencei", "-mcpu=": "-mcpu=generic_rv64+m+a+c+zifencei"}
 """What a core of a network interface executes, instead of what a hart of the server does."""
-_USES_LNIC = re.compile(rb'^\s*#\s*include\s*[<"](lnic\w*\.h|nanopu/)', re.MULTILINE)
-"""How a program says that it uses nanoPU's registers for messages."""
+_INCLUDES = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+_RESERVES = re.compile(rb"^#define \w+_RESERVED_REGISTERS ([x\d, ]+)$", re.MULTILINE)
+"""How a header says that hardware has registers which a compiler may not use: `x30, x31`."""
 
 
 @functools.cache
@@ -212,9 +213,8 @@ def build(
 
     `debug` adds debug information, which has paths of this host in it and changes no instruction.
     """
-    # Reading gives a sentence of ours where there is nothing to read.
-    uses_lnic = _USES_LNIC.search(_read(source)) is not None
-    command = _reserve_registers(_compiler()) if uses_lnic else _compiler()
+    registers = _reserved_registers(source)
+    command = _reserve(registers, _compiler()) if registers else _compiler()
     more = [] if mechanism is None else [f"-DDATA_PLANE_NOTIFY=<{mechanism}>"]
     runtime = GUEST.resolve() / "runtime"
     sources = [*sorted(runtime.glob("*.S")), *sorted(runtime.glob("*.c")), source]
@@ -275,16 +275,30 @@ def _compiled(
         return output.read_bytes()
 
 
-def _reserve_registers(command: list[str]) -> list[str]:
-    """Return a compiler's command that leaves x30 and x31 to nanoPU; lnic.h wants to be told so."""
+def _reserved_registers(source: Path) -> list[str]:
+    """Return the registers that hardware has, by the headers that a program includes."""
+    # Reading gives a sentence of ours where there is nothing to read.
+    texts = {source: _read(source)}
+    waiting = [source]
+    while waiting:
+        path = waiting.pop()
+        for name in (one.decode(errors="replace") for one in _INCLUDES.findall(texts[path])):
+            for header in (path.parent / name, GUEST / "include" / name):
+                if header not in texts and header.is_file():
+                    texts[header] = _read(header)
+                    waiting.append(header)
+    found = (one.decode() for text in texts.values() for one in _RESERVES.findall(text))
+    return sorted({register for listed in found for register in listed.split(", ")})
+
+
+def _reserve(registers: list[str], command: list[str]) -> list[str]:
+    """Return a compiler's command that does not use registers; their headers want to be told so."""
     if command == _GCC:
-        command = [*command, "-ffixed-x30", "-ffixed-x31"]
+        command = [*command, *(f"-ffixed-{register}" for register in registers)]
     else:  # Zig ignores -ffixed.
-        command = [
-            f"{part}+reserve_x30+reserve_x31" if part.startswith("-mcpu=") else part
-            for part in command
-        ]
-    return [*command, "-DLNIC_REGISTERS_RESERVED"]
+        without = "".join(f"+reserve_{register}" for register in registers)
+        command = [part + without if part.startswith("-mcpu=") else part for part in command]
+    return [*command, "-DREGISTERS_RESERVED"]
 
 
 def _read(path: Path) -> bytes:
