@@ -133,16 +133,37 @@ def _docstring(text: str) -> str:
     return textwrap.indent("\n".join([*words.wrap(f'"""{text}'), '"""']), "    ")
 
 
+def _base(table: Table) -> Table | None:
+    """Return the largest table that is most of this one: half of its fields or more."""
+    within = [
+        one
+        for one in tables().values()
+        if set(one.fields) < set(table.fields) and 2 * len(one.fields) >= len(table.fields)
+    ]
+    return max(within, key=lambda one: len(one.fields), default=None)
+
+
 def types() -> str:
-    """Return the text of results.py: a TypedDict for each table."""
-    written = [_HEAD]
-    for table in tables().values():
-        lines = [f"\nclass {table.name}(TypedDict):", _docstring(table.text), ""]
-        for one in table.fields:
+    """Return the text of results.py: a TypedDict for each table, each after what it extends."""
+    written: dict[str, str] = {}
+
+    def write(table: Table) -> None:
+        if table.name in written:
+            return
+        base = _base(table)
+        if base is not None:
+            write(base)
+        inherited = () if base is None else base.fields
+        extends = "TypedDict" if base is None else base.name
+        lines = [f"\nclass {table.name}({extends}):", _docstring(table.text), ""]
+        for one in (one for one in table.fields if one not in inherited):
             of = one.type if one.is_always_there else f"NotRequired[{one.type}]"
             lines += [f"    {one.name}: {of}", _docstring(one.text)]
-        written.append("\n".join(lines) + "\n")
-    return "\n".join(written)
+        written[table.name] = "\n".join(lines) + "\n"
+
+    for table in tables().values():
+        write(table)
+    return "\n".join([_HEAD, *written.values()])
 
 
 _MARKDOWN_HEAD = """# Fields of results

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.errors import DescriptionError
-from nanoplane.outcomes import Outcome
+from nanoplane.outcomes import Outcome, measurement, settled
 from nanoplane.sweep import Run
 
 if TYPE_CHECKING:  # Half of the start of the command, and only plots need it.
@@ -47,7 +47,7 @@ class Measured(dict[Any, Outcome]):
         raise (KeyError if point in self._points else LeftOutError)(point)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One point of a figure."""
 
@@ -60,16 +60,62 @@ class Row:
     """What `y` is: `peak throughput`, `mean latency`, `p99 latency`."""
     labels: Mapping[str, str]
     """What tells the point from others: `task`, `notify`, `shape` and the like."""
-    ci95: tuple[float, float] | None
+    ci95: tuple[float, float] | None = None
     """95 % confidence interval of `y`; None where the simulator gives none."""
     samples: int
     """Requests behind `y`, warm-up excluded."""
-    steady: bool
+    steady: bool = True
     """Whether the run had settled; if not, `y` may still change with time."""
     command: str = ""
     """The command that makes it."""
     paper: str = ""
     """What a paper says and where, if the paper states the point and nothing was measured."""
+
+    @classmethod
+    def measured(
+        cls,
+        point: Any,
+        outcome: Outcome,
+        *,
+        y: float,
+        ci95: Sequence[float] | None = None,
+        unit: float = 1.0,
+        **told: Any,
+    ) -> "Row":
+        """Make the row of a point that was run; `y` and its interval are divided by `unit`.
+
+        `told` has the other fields, and those that are not as usual: the point's labels, the
+        requests behind the result, and whether it has settled.
+        """
+        measured = measurement(outcome.result)
+        latency = measured.get("latency_ns") or measured["latency_service_times"]
+        usual = {
+            "labels": labels(point),
+            "samples": latency["samples"],
+            "steady": settled(outcome),
+        }
+        interval = None if ci95 is None else (ci95[0] / unit, ci95[1] / unit)
+        return cls(y=y / unit, ci95=interval, **{**usual, **told})
+
+    @classmethod
+    def latency(
+        cls,
+        point: Any,
+        outcome: Outcome,
+        statistic: str = "p99",
+        of: Mapping[str, Any] | None = None,
+        **told: Any,
+    ) -> "Row":
+        """Make the row of a latency in microseconds: of a summary, or of all requests."""
+        summary = measurement(outcome.result)["latency_ns"] if of is None else of
+        return cls.measured(
+            point,
+            outcome,
+            y=summary[statistic],
+            ci95=summary.get(f"{statistic}_ci95"),
+            unit=1000,
+            **{"y_unit": "microseconds", "statistic": f"{statistic} latency", **told},
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -402,8 +402,8 @@ class CoreEnergy(TypedDict):
     """Renaming, reorder buffer, scheduler. Nothing in an in-order core."""
 
 
-class EnergyResult(TypedDict):
-    """What a run has cost, in nanojoules."""
+class Energy(TypedDict):
+    """What the work of a server has cost, in nanojoules; or its mean power, in watts."""
 
     cores: list[CoreEnergy]
     """The cores that the result shows."""
@@ -439,16 +439,8 @@ class EnergyResult(TypedDict):
     """The port of the network interface: media access control, coding and transceiver."""
     pci_express: NotRequired[Split]
     """PCI Express, with the controllers of both ends, and the IOTLB of an IOMMU."""
-    per_request: NotRequired[float]
-    """For each request that was delivered in that time, those of the warm-up included; absent if
-    there were none.
-    """
     ready_set: NotRequired[Split]
     """HyperPlane's ready set."""
-    seconds: float
-    """The time in which that was spent: from the beginning of the traffic, if there is any, or from
-    the end of the warm start, to the end.
-    """
     socket_link: Split
     """The link between two sockets; nothing, if there is one."""
     static: float
@@ -457,6 +449,19 @@ class EnergyResult(TypedDict):
     """All of it."""
     user_interrupts: NotRequired[Split]
     """User-level interrupts: the harts' registers, the routes of devices' interrupts, notices."""
+
+
+class EnergyResult(Energy):
+    """What a run has cost, in nanojoules."""
+
+    per_request: NotRequired[float]
+    """For each request that was delivered in that time, those of the warm-up included; absent if
+    there were none.
+    """
+    seconds: float
+    """The time in which that was spent: from the beginning of the traffic, if there is any, or from
+    the end of the warm start, to the end.
+    """
 
 
 class DramStatistics(TypedDict):
@@ -618,55 +623,6 @@ class HyperPlaneStatistics(TypedDict):
     """
     wake_ups: int
     """`QWAIT`s answered with a QID."""
-
-
-class Energy(TypedDict):
-    """What the work of a server has cost, in nanojoules; or its mean power, in watts."""
-
-    cores: list[CoreEnergy]
-    """The cores that the result shows."""
-    directory: Split
-    """The directory."""
-    dram: Split
-    """Accesses to the memory chips, without their background power; nothing, if the commands of
-    DRAM are modelled.
-    """
-    dram_activate: NotRequired[Split]
-    """Activates and precharges, if the commands of DRAM are modelled."""
-    dram_background: NotRequired[Split]
-    """Standby of the memory chips, and what they draw more while a row is open."""
-    dram_read: NotRequired[Split]
-    """Lines read by commands of DRAM."""
-    dram_refresh: NotRequired[Split]
-    """Refreshes: one in each tREFI for each rank, whatever else happens."""
-    dram_write: NotRequired[Split]
-    """Lines written by commands of DRAM."""
-    dynamic: float
-    """For what happened, and for clocks."""
-    interface_cores: NotRequired[Split]
-    """The cores of a programmable network interface, with their caches and scratchpad."""
-    last_level: Split
-    """The banks of the last-level cache."""
-    memory_controllers: Split
-    """Memory controllers and their pins."""
-    mesh: Split
-    """Routers and links."""
-    monitoring_set: NotRequired[Split]
-    """HyperPlane's monitoring set."""
-    network_port: NotRequired[Split]
-    """The port of the network interface: media access control, coding and transceiver."""
-    pci_express: NotRequired[Split]
-    """PCI Express, with the controllers of both ends, and the IOTLB of an IOMMU."""
-    ready_set: NotRequired[Split]
-    """HyperPlane's ready set."""
-    socket_link: Split
-    """The link between two sockets; nothing, if there is one."""
-    static: float
-    """Leakage, and what is drawn whether anything happens or not."""
-    total: float
-    """All of it."""
-    user_interrupts: NotRequired[Split]
-    """User-level interrupts: the harts' registers, the routes of devices' interrupts, notices."""
 
 
 class QueueResults(TypedDict):
@@ -852,139 +808,6 @@ class UserInterruptStatistics(TypedDict):
     """Interrupts of devices that had nowhere to go."""
 
 
-class RunResult(TypedDict):
-    """What came out of a run of a data plane on one server."""
-
-    by_kind: NotRequired[dict[str, KindMeasurement]]
-    """Throughput and latencies of the requests of each kind, by its name, if the program takes
-    several kinds.
-    """
-    captured: list[str]
-    """Delivered packets, in hexadecimal, if asked for."""
-    check: NotRequired[str]
-    """What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
-    program has no such function.
-    """
-    cold_samples: int
-    """How many of the measured requests were in a slot of their queue's ring in which there had
-    been none before, that is, in memory that no cache had. Only the rings of I/O sources count.
-    """
-    cores: list[CoreResult]
-    """The cores: of a data plane the cores that run it, otherwise all."""
-    critical_region: NotRequired[CriticalRegionStatistics]
-    """What has been identified on all cores."""
-    cycles: int
-    """Cycles of the server's clock."""
-    delivered: int
-    """Items that their tenant has taken; those with errors too."""
-    doorbell_conflicts: int
-    """Doorbells that were given another address because of a conflict."""
-    drift: Drifts | None
-    """How latency and the number of requests under way have changed with time; `None` with less
-    than 60 samples, or of several recorders together.
-    """
-    dropped: int
-    """Items that found their queue full."""
-    energy_nj: EnergyResult
-    """What the cores shown, and what all cores share, have cost, in nanojoules."""
-    entering: int
-    """Items on their way from the source into their queue."""
-    errors: int
-    """Items delivered with the flag that says that the data plane could not process them."""
-    fabric: FabricStatistics
-    """What the fabric counted."""
-    generated: int
-    """Items that arrived at the source."""
-    histogram: str
-    """An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as in
-    HdrHistogram's log files: V2, compressed, in base64.
-    """
-    host_mips: NotRequired[float]
-    """Millions of simulated instructions in a second of processor time, without those that a
-    checkpoint has brought. Absent without instructions to execute.
-    """
-    host_seconds: float
-    """Processor time of the thread that has made the run, in seconds: what else the host does is
-    not in it.
-    """
-    host_skipped_cycles: NotRequired[list[int]]
-    """For each core, of a rack server by server: cycles that were not simulated one by one because
-    the core provably only spun. How many depends on how far cores run ahead of each other. Absent
-    without cores that have times.
-    """
-    host_wall_seconds: float
-    """Seconds on the wall clock."""
-    hyperplane: NotRequired[HyperPlaneStatistics]
-    """What HyperPlane has counted."""
-    inside: int
-    """Items in a queue, in the data plane, or in a tenant's queue."""
-    instructions: int
-    """Instructions of all cores."""
-    keeps_up: bool
-    """Whether the system serves what it is offered: nothing is said in `overload`. Not of one that
-    is offered more than it can take on purpose.
-    """
-    latency_ns: LatencySummary
-    """From an item's arrival in its queue to the ring of the tenant's doorbell."""
-    offered_mrps: float | None
-    """Requests that came, those that were dropped included, in millions a second: from the first to
-    the last of those that were measured. `None` if they came all at once.
-    """
-    output: str
-    """What the guest printed."""
-    overload: list[str]
-    """Why the system does not keep up, a sentence each: requests were lost, fewer were served than
-    came, or they are under way for longer and longer.
-    """
-    power_w: Energy
-    """The mean power in the time of `energy_nj`, in watts."""
-    precise: bool
-    """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
-    throughput of a saturated data plane, and otherwise that of the p99; true if it asks for
-    nothing. If not, it takes more than `measure.requests`, or the run was not steady.
-    """
-    program_counters: dict[str, int]
-    """What the program has counted, by the names that it gave."""
-    queues: QueueResults
-    """Where the items of each queue went."""
-    refused: int
-    """Items that found their queue closed."""
-    reordered: int
-    """Items delivered before an older item of their queue."""
-    rpcvalet: NotRequired[RpcValetStatistics]
-    """What the network interface and the cluster have counted."""
-    service_histogram: str | None
-    """A histogram of the times of `service_ns`, in the form of `histogram`."""
-    service_ns: LatencySummary | None
-    """How long harts worked on the requests: from the take of an item, when it is counted off its
-    queue, to the ring of the tenant's doorbell; for the later ones of a batch, from the ring
-    before. `None` if no take was seen.
-    """
-    simulated_seconds: float
-    """Simulated time."""
-    steady: bool
-    """Whether the rule for the warm-up found its end, and neither latency nor the number of
-    requests under way drifts behind it. If not, the run was too short, or the system does not
-    settle: what was measured may still change with time. If the rule found no end, only the last
-    `requests` are measured. Drift means nothing where rings are kept full: latencies say how long
-    these are.
-    """
-    throughput_mrps: float
-    """Requests that completed in the measured time, in millions a second."""
-    throughput_mrps_ci95: list[float] | None
-    """95 % confidence interval of `throughput_mrps`, by means of batches of the times between
-    completions; `None` with less than 61 samples, or less than five rounds over the queues.
-    """
-    traces: NotRequired[list[TraceReport]]
-    """What has become of the traces that were asked for."""
-    user_interrupts: NotRequired[UserInterruptStatistics]
-    """What has happened to the interrupts of all harts."""
-    version: str
-    """Version of the simulator."""
-    warmup_samples: int
-    """How many requests at the beginning are left out."""
-
-
 class Measurement(TypedDict):
     """What was measured in a run."""
 
@@ -1041,6 +864,91 @@ class Measurement(TypedDict):
     """
     warmup_samples: int
     """How many requests at the beginning are left out."""
+
+
+class DataPlaneResult(Measurement):
+    """What was measured of a data plane."""
+
+    by_kind: NotRequired[dict[str, KindMeasurement]]
+    """Throughput and latencies of the requests of each kind, by its name, if the program takes
+    several kinds.
+    """
+    captured: list[str]
+    """Delivered packets, in hexadecimal, if asked for."""
+    delivered: int
+    """Items that their tenant has taken; those with errors too."""
+    doorbell_conflicts: int
+    """Doorbells that were given another address because of a conflict."""
+    dropped: int
+    """Items that found their queue full."""
+    entering: int
+    """Items on their way from the source into their queue."""
+    errors: int
+    """Items delivered with the flag that says that the data plane could not process them."""
+    generated: int
+    """Items that arrived at the source."""
+    inside: int
+    """Items in a queue, in the data plane, or in a tenant's queue."""
+    program_counters: dict[str, int]
+    """What the program has counted, by the names that it gave."""
+    queues: QueueResults
+    """Where the items of each queue went."""
+    refused: int
+    """Items that found their queue closed."""
+    reordered: int
+    """Items delivered before an older item of their queue."""
+
+
+class RunResult(DataPlaneResult):
+    """What came out of a run of a data plane on one server."""
+
+    check: NotRequired[str]
+    """What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    program has no such function.
+    """
+    cores: list[CoreResult]
+    """The cores: of a data plane the cores that run it, otherwise all."""
+    critical_region: NotRequired[CriticalRegionStatistics]
+    """What has been identified on all cores."""
+    cycles: int
+    """Cycles of the server's clock."""
+    energy_nj: EnergyResult
+    """What the cores shown, and what all cores share, have cost, in nanojoules."""
+    fabric: FabricStatistics
+    """What the fabric counted."""
+    host_mips: NotRequired[float]
+    """Millions of simulated instructions in a second of processor time, without those that a
+    checkpoint has brought. Absent without instructions to execute.
+    """
+    host_seconds: float
+    """Processor time of the thread that has made the run, in seconds: what else the host does is
+    not in it.
+    """
+    host_skipped_cycles: NotRequired[list[int]]
+    """For each core, of a rack server by server: cycles that were not simulated one by one because
+    the core provably only spun. How many depends on how far cores run ahead of each other. Absent
+    without cores that have times.
+    """
+    host_wall_seconds: float
+    """Seconds on the wall clock."""
+    hyperplane: NotRequired[HyperPlaneStatistics]
+    """What HyperPlane has counted."""
+    instructions: int
+    """Instructions of all cores."""
+    output: str
+    """What the guest printed."""
+    power_w: Energy
+    """The mean power in the time of `energy_nj`, in watts."""
+    rpcvalet: NotRequired[RpcValetStatistics]
+    """What the network interface and the cluster have counted."""
+    simulated_seconds: float
+    """Simulated time."""
+    traces: NotRequired[list[TraceReport]]
+    """What has become of the traces that were asked for."""
+    user_interrupts: NotRequired[UserInterruptStatistics]
+    """What has happened to the interrupts of all harts."""
+    version: str
+    """Version of the simulator."""
 
 
 class LinkCounts(TypedDict):
@@ -1151,92 +1059,6 @@ class RackClientResult(TypedDict):
     """What the client has counted."""
     transport: TransportStatistics
     """What the client's transport has counted."""
-
-
-class DataPlaneResult(TypedDict):
-    """What was measured of a data plane."""
-
-    by_kind: NotRequired[dict[str, KindMeasurement]]
-    """Throughput and latencies of the requests of each kind, by its name, if the program takes
-    several kinds.
-    """
-    captured: list[str]
-    """Delivered packets, in hexadecimal, if asked for."""
-    cold_samples: int
-    """How many of the measured requests were in a slot of their queue's ring in which there had
-    been none before, that is, in memory that no cache had. Only the rings of I/O sources count.
-    """
-    delivered: int
-    """Items that their tenant has taken; those with errors too."""
-    doorbell_conflicts: int
-    """Doorbells that were given another address because of a conflict."""
-    drift: Drifts | None
-    """How latency and the number of requests under way have changed with time; `None` with less
-    than 60 samples, or of several recorders together.
-    """
-    dropped: int
-    """Items that found their queue full."""
-    entering: int
-    """Items on their way from the source into their queue."""
-    errors: int
-    """Items delivered with the flag that says that the data plane could not process them."""
-    generated: int
-    """Items that arrived at the source."""
-    histogram: str
-    """An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as in
-    HdrHistogram's log files: V2, compressed, in base64.
-    """
-    inside: int
-    """Items in a queue, in the data plane, or in a tenant's queue."""
-    keeps_up: bool
-    """Whether the system serves what it is offered: nothing is said in `overload`. Not of one that
-    is offered more than it can take on purpose.
-    """
-    latency_ns: LatencySummary
-    """From an item's arrival in its queue to the ring of the tenant's doorbell."""
-    offered_mrps: float | None
-    """Requests that came, those that were dropped included, in millions a second: from the first to
-    the last of those that were measured. `None` if they came all at once.
-    """
-    overload: list[str]
-    """Why the system does not keep up, a sentence each: requests were lost, fewer were served than
-    came, or they are under way for longer and longer.
-    """
-    precise: bool
-    """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
-    throughput of a saturated data plane, and otherwise that of the p99; true if it asks for
-    nothing. If not, it takes more than `measure.requests`, or the run was not steady.
-    """
-    program_counters: dict[str, int]
-    """What the program has counted, by the names that it gave."""
-    queues: QueueResults
-    """Where the items of each queue went."""
-    refused: int
-    """Items that found their queue closed."""
-    reordered: int
-    """Items delivered before an older item of their queue."""
-    service_histogram: str | None
-    """A histogram of the times of `service_ns`, in the form of `histogram`."""
-    service_ns: LatencySummary | None
-    """How long harts worked on the requests: from the take of an item, when it is counted off its
-    queue, to the ring of the tenant's doorbell; for the later ones of a batch, from the ring
-    before. `None` if no take was seen.
-    """
-    steady: bool
-    """Whether the rule for the warm-up found its end, and neither latency nor the number of
-    requests under way drifts behind it. If not, the run was too short, or the system does not
-    settle: what was measured may still change with time. If the rule found no end, only the last
-    `requests` are measured. Drift means nothing where rings are kept full: latencies say how long
-    these are.
-    """
-    throughput_mrps: float
-    """Requests that completed in the measured time, in millions a second."""
-    throughput_mrps_ci95: list[float] | None
-    """95 % confidence interval of `throughput_mrps`, by means of batches of the times between
-    completions; `None` with less than 61 samples, or less than five rounds over the queues.
-    """
-    warmup_samples: int
-    """How many requests at the beginning are left out."""
 
 
 class RpcValetInterface(TypedDict):

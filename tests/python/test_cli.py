@@ -164,7 +164,16 @@ def test_points_whose_x_was_measured_have_a_line_each(
     figure = figures.find("rpcvalet.8")
     xs = {"1x16": (1.98, 5.96, 11.9), "1x16 in software": (1.99, 5.95, 7.9)}
     rows = [
-        Row(series, x, "Mrps", 10 * x, "us", "p99", {}, None, 1, True)
+        Row(
+            series=series,
+            x=x,
+            x_unit="Mrps",
+            y=10 * x,
+            y_unit="us",
+            statistic="p99",
+            labels={},
+            samples=1,
+        )
         for series, measured in xs.items()
         for x in measured
     ]

@@ -901,7 +901,17 @@ def test_numbers_have_four_digits() -> None:
 
 
 def test_an_interval_that_reaches_zero_has_no_place_on_a_logarithmic_axis() -> None:
-    row = Row("s", 1.0, "Mrps", 2.0, "us", "p99", {"kind": "s"}, (-0.5, 3.0), 1, True)
+    row = Row(
+        series="s",
+        x=1.0,
+        x_unit="Mrps",
+        y=2.0,
+        y_unit="us",
+        statistic="p99",
+        labels={"kind": "s"},
+        ci95=(-0.5, 3.0),
+        samples=1,
+    )
     for axis, low in ((plots.logarithmic("us"), 2.0), (plots.linear("us"), -0.5)):
         assert plots._drawn_interval(row, axis) == (low, 3.0)
 

@@ -134,12 +134,17 @@ def panels(
     x: Axis,
     y: Axis,
     colour: Series,
-    dash: Series,
+    dash: Series | None = None,
     columns: int = 3,
     shared_y: bool = True,
 ) -> "altair.TopLevelMixin":
-    """Put the rows of each title into a panel of lines, in the order in which titles come."""
+    """Put the rows of each title into a panel of lines, in the order in which titles come.
+
+    Without dashes of their own, the series have those that go with their colours.
+    """
     import altair
+
+    dash = dash or dataclasses.replace(colour, styles=DASHES)
 
     titles = list(dict.fromkeys(title(row) for row in rows))
     drawn: list[Any] = [

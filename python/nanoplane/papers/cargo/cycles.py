@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, above
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import BASELINES, CACHE, STORES, points
 from nanoplane.papers.cargo.model import IDLE_PARTS, MEMORY_PARTS
@@ -35,17 +34,15 @@ def _rows(results: Results) -> list[Row]:
         instructions = sum(core["instructions"] for core in outcome.result["cores"])
         for number, (name, cycles) in enumerate(parts(results, case.store).items()):
             rows.append(
-                Row(
+                Row.measured(
+                    case,
+                    outcome,
                     series=name,
                     x=number,
                     x_unit="part",
                     y=cycles / instructions,
                     y_unit="cycles an instruction",
                     statistic="cycles an instruction",
-                    labels=labels(case),
-                    ci95=None,
-                    samples=outcome.result["latency_ns"]["samples"],
-                    steady=settled(outcome),
                 )
             )
     return rows

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, between, within
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import CACHE, CORES, Case
 from nanoplane.sweep import Run
@@ -111,17 +110,15 @@ def _row(
     results: Results, case: Case, series: str, x: float, y: float, unit: str, what: str
 ) -> Row:
     outcome = results[case]
-    return Row(
+    return Row.measured(
+        case,
+        outcome,
         series=series,
         x=x,
         x_unit="Gb/s",
         y=y,
         y_unit=unit,
         statistic=what,
-        labels=labels(case),
-        ci95=None,
-        samples=outcome.result["latency_ns"]["samples"],
-        steady=settled(outcome),
     )
 
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, between, within
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import BASELINES, CACHE, DATABASE, STORES, Case, points
 
@@ -37,17 +36,15 @@ def _row(
     results: Results, case: Case, series: str, x: float, y: float, unit: str, what: str
 ) -> Row:
     outcome = results[case]
-    return Row(
+    return Row.measured(
+        case,
+        outcome,
         series=series,
         x=x,
         x_unit="regions" if what in (SIZE, EXECUTIONS) else "kind",
         y=y,
         y_unit=unit,
         statistic=what,
-        labels=labels(case),
-        ci95=None,
-        samples=outcome.result["latency_ns"]["samples"],
-        steady=settled(outcome),
     )
 
 
@@ -70,7 +67,6 @@ def _region_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=plots.linear("regions, the one that is executed most often first"),
         y=plots.linear("instructions, or executions"),
         colour=plots.Series.label("store", "store", STORES, plots.COLOURS),
-        dash=plots.Series.label("store", "store", STORES, plots.DASHES),
         shared_y=False,
     )
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
-from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.load_search import Limit
-from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.stores import STORES
 from nanoplane.sweep import Run
@@ -157,24 +156,17 @@ def _rows(results: Results) -> list[Row]:
 
 
 def _row(results: Results, case: Case) -> Row:
-    result = results[case].result
-    latency = result["latency_ns"]
-    interval = latency.get("p99_ci95")
     statistic = "p99 latency"
     if case.limit is not None:
         statistic = f"p99 at the largest load within {case.limit:g} mean service times"
-    return Row(
+    row = Row.latency(
+        case,
+        results[case],
         series=SYSTEMS[case.system].name,
-        x=result["throughput_mrps"],
+        x=results[case].result["throughput_mrps"],
         x_unit="million requests a second",
-        y=latency["p99"] / 1000,
-        y_unit="microseconds",
-        statistic=statistic,
-        labels=labels(case),
-        ci95=None if interval is None else (interval[0] / 1000, interval[1] / 1000),
-        samples=latency["samples"],
-        steady=settled(results[case]),
     )
+    return dataclasses.replace(row, statistic=statistic)
 
 
 def _chart(rows: list[Row]) -> "altair.TopLevelMixin":

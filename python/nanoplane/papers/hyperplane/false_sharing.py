@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, Part, exactly, part
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     MIN_REQUESTS,
@@ -108,7 +107,7 @@ def _spurious(results: Results, line: Line) -> float:
 def _row(results: Results, line: Line, statistic: str) -> Row:
     result = results[line].result
     latency = result["latency_ns"]
-    interval = None
+    interval, per = None, 1
     if statistic == "spurious wake-ups":
         value, unit = _spurious(results, line), "a request"
     elif statistic == "peak throughput":
@@ -116,10 +115,11 @@ def _row(results: Results, line: Line, statistic: str) -> Row:
         interval = result.get("throughput_mrps_ci95")
     else:
         name = statistic.split()[0]
-        value, unit = latency[name] / 1000, "microseconds"
-        if ends := latency.get(f"{name}_ci95"):
-            interval = [end / 1000 for end in ends]
-    return Row(
+        value, unit, per = latency[name], "microseconds", 1000
+        interval = latency.get(f"{name}_ci95")
+    return Row.measured(
+        line,
+        results[line],
         series=line.load,
         x=line.doorbells,
         x_unit="doorbells on a line",
@@ -127,9 +127,8 @@ def _row(results: Results, line: Line, statistic: str) -> Row:
         y_unit=unit,
         statistic=statistic,
         labels={**labels(line), "load": line.load},
-        ci95=None if interval is None else (interval[0], interval[1]),
-        samples=latency["samples"],
-        steady=settled(results[line]),
+        ci95=interval,
+        unit=per,
     )
 
 

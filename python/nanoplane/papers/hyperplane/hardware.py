@@ -10,8 +10,8 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, at_most, below, within
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import Outcome, settled
+from nanoplane.figures import Figure, Results, Row
+from nanoplane.outcomes import Outcome
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     INTERFACE,
@@ -115,39 +115,34 @@ def _peak_rows(results: Results) -> list[Row]:
     for point in itertools.starmap(Peak, itertools.product(SYSTEMS, SHAPES, QUEUES)):
         if (outcome := results.get(point)) is None:
             continue
-        interval = outcome.result.get("throughput_mrps_ci95")
         rows.append(
-            Row(
+            Row.measured(
+                point,
+                outcome,
                 series=f"{SYSTEMS[point.notify]}, {SHAPES[point.shape]}",
                 x=point.queues,
                 x_unit="queues",
                 y=peak_mrps(outcome),
                 y_unit="million packets a second",
                 statistic="peak throughput",
-                labels=labels(point),
-                ci95=None if interval is None else (interval[0], interval[1]),
-                samples=outcome.result["latency_ns"]["samples"],
-                steady=settled(outcome),
+                ci95=outcome.result.get("throughput_mrps_ci95"),
             )
         )
     return rows
 
 
 def _trip_row(point: RoundTrip, outcome: Outcome, statistic: str) -> Row:
-    latency = machine.measurement(outcome)["latency_ns"]
-    interval = latency.get(f"{statistic}_ci95")
-    return Row(
+    latencies = machine.measurement(outcome)["latency_ns"]
+    row = Row.latency(
+        point,
+        outcome,
+        statistic,
+        of=latencies,
         series=statistic,
         x=point.polled,
         x_unit="queues",
-        y=round_trip_us(outcome, statistic),
-        y_unit="microseconds",
-        statistic="round trip",
-        labels=labels(point),
-        ci95=None if interval is None else (interval[0] / 1000, interval[1] / 1000),
-        samples=latency["samples"],
-        steady=settled(outcome),
     )
+    return dataclasses.replace(row, statistic="round trip")
 
 
 def _rows(results: Results) -> list[Row]:
@@ -195,7 +190,6 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
                 x=plots.queues(QUEUES),
                 y=plots.linear("million packets a second"),
                 colour=plots.Series.label("traffic", "shape", SHAPES, plots.COLOURS),
-                dash=plots.Series.label("traffic", "shape", SHAPES, plots.DASHES),
             )
         )
     for statistic, x, y in (

@@ -96,7 +96,6 @@ def _rows(_: Results) -> list[Row]:
             labels={"ways": str(table.ways), "lines": lines},
             ci95=_interval(table, lines, spare_percent),
             samples=TABLES * _doorbells(table, spare_percent),
-            steady=True,
         )
         for table in TABLES_TRIED
         for lines, text in LINES.items()

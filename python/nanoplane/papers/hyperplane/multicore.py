@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, Part, above, below, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     AS_PRINTED,
@@ -138,19 +137,13 @@ def tail_row(results: Results, case: Case, series: str) -> Row | None:
     outcome = results.get(case)
     if outcome is None or case.load is None:
         return None
-    latency = outcome.result["latency_ns"]
-    interval = latency.get("p99_ci95")
-    return Row(
+    return Row.latency(
+        case,
+        outcome,
         series=series,
         x=100 * case.load,
         x_unit="% of HyperPlane's scale-out peak",
-        y=latency["p99"] / 1000,
-        y_unit="microseconds",
-        statistic="p99 latency",
         labels={**labels(case), "organisation": organisation(case)},
-        ci95=None if interval is None else (interval[0] / 1000, interval[1] / 1000),
-        samples=latency["samples"],
-        steady=settled(outcome),
     )
 
 

@@ -75,7 +75,6 @@ def rows(results: Results) -> Iterator[Row]:
             y_unit="times",
             statistic=STATISTIC,
             labels={"task": task, "notify": notify},
-            ci95=None,
             samples=sum(results[case].result["latency_ns"]["samples"] for case in cases),
             steady=all(settled(results[case]) for case in cases),
         )

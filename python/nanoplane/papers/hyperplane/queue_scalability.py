@@ -17,8 +17,7 @@ from nanoplane.claims import (
     part,
     within,
 )
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane import poll_ratio
 from nanoplane.papers.hyperplane.cases import (
@@ -92,19 +91,17 @@ def _peak_rows(results: Results) -> list[Row]:
         outcome = results.get(case)
         if outcome is None:
             continue
-        interval = outcome.result.get("throughput_mrps_ci95")
         rows.append(
-            Row(
+            Row.measured(
+                case,
+                outcome,
                 series=f"{TASKS[case.task]}, {PEAK_SYSTEMS[case.notify]}, {SHAPES[case.shape]}",
                 x=case.queues,
                 x_unit="queues",
                 y=outcome.result["throughput_mrps"],
                 y_unit="million requests a second",
                 statistic="peak throughput",
-                labels=labels(case),
-                ci95=None if interval is None else (interval[0], interval[1]),
-                samples=outcome.result["latency_ns"]["samples"],
-                steady=settled(outcome),
+                ci95=outcome.result.get("throughput_mrps_ci95"),
             )
         )
     return [*rows, *poll_ratio.rows(results)]
@@ -119,20 +116,14 @@ def _light_rows(results: Results) -> list[Row]:
         outcome = results.get(case)
         if outcome is None:
             continue
-        latency = outcome.result["latency_ns"]
-        interval = latency.get(f"{statistic}_ci95")
         rows.append(
-            Row(
+            Row.latency(
+                case,
+                outcome,
+                statistic,
                 series=f"{MODES[mode]}, {SHAPES[shape]}, {TASKS[task]}",
                 x=queues,
                 x_unit="queues",
-                y=latency[statistic] / 1000,
-                y_unit="microseconds",
-                statistic=f"{statistic} latency",
-                labels=labels(case),
-                ci95=None if interval is None else (interval[0] / 1000, interval[1] / 1000),
-                samples=latency["samples"],
-                steady=settled(outcome),
             )
         )
     return rows
@@ -234,9 +225,7 @@ def _stated(notify: str, y: float, says: str) -> list[Row]:
             y_unit="microseconds",
             statistic="p99 latency",
             labels={"task": task, "notify": notify, "shape": shape, "power": REGULAR},
-            ci95=None,
             samples=0,
-            steady=True,
             paper=f"Section V-B: “{says}”",
         )
         for task, shape in itertools.product(TASKS, LIGHT_SHAPES)
@@ -456,7 +445,7 @@ CLAIMS = (
         within(
             4.1,
             0.20,
-            below="a tight loop has many polls under way at once: one busy queue of 1000 "
+            below="a tight loop has many outstanding polls: one busy queue of 1000 "
             "gives 5 times here, and 16 with one miss at a time (docs/figures.md)",
             above="the reason is not known",
         ),

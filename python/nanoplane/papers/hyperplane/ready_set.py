@@ -55,7 +55,6 @@ def _rows(results: Results) -> list[Row]:
                 y_unit="of the throughput with the ready set in hardware",
                 statistic="normalised peak throughput",
                 labels=labels(case),
-                ci95=None,
                 samples=result["latency_ns"]["samples"],
                 steady=settled(results[case]) and settled(results[hardware]),
             )

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
-from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.load_search import Limit
-from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import (
     USUAL_WARM_MRPS,
@@ -120,19 +119,12 @@ def _row(results: Results, case: Case) -> Row | None:
     outcome = results.get(case)
     if outcome is None or case.load is None:
         return None
-    latency = outcome.result["latency_ns"]
-    interval = latency.get("p99_ci95")
-    return Row(
+    return Row.latency(
+        case,
+        outcome,
         series=f"{_TITLES[case.imbalance]}, {SYSTEMS[case.system]}",
         x=100 * case.load,
         x_unit="% of the balanced peak of ready sets apart",
-        y=latency["p99"] / 1000,
-        y_unit="microseconds",
-        statistic="p99 latency",
-        labels=labels(case),
-        ci95=None if interval is None else (interval[0] / 1000, interval[1] / 1000),
-        samples=latency["samples"],
-        steady=settled(outcome),
     )
 
 

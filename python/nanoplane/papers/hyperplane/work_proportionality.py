@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, Part, above, at_most, between, part
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane import multicore
 from nanoplane.papers.hyperplane.cases import (
@@ -130,39 +129,33 @@ def _ipc_rows(results: Results) -> list[Row]:
             case = _busy(notify, queues) if load is None else _loaded(notify, load, queues)
             if case not in results or _busy(notify, 1) not in results:
                 continue
-            result = results[case].result
             of = _ipc if kind == "all" else _useful_ipc
             rows.append(
-                Row(
+                Row.measured(
+                    case,
+                    results[case],
                     series=f"{SYSTEMS[notify]}, {queues} queues, {kind} instructions",
                     x=100 if load is None else 100 * load,
                     x_unit="% of the peak",
                     y=of(results, case),
                     y_unit="instructions a cycle",
                     statistic=f"{kind} instructions",
-                    labels=labels(case),
-                    ci95=None,
-                    samples=result["latency_ns"]["samples"],
-                    steady=settled(results[case]),
                 )
             )
     for notify, load in itertools.product(SYSTEMS, CO_RUNNER_LOADS):
         case = _beside_co_runner(notify, load)
         if case not in results:
             continue
-        result = results[case].result
         rows.append(
-            Row(
+            Row.measured(
+                case,
+                results[case],
                 series=f"co-runner beside {SYSTEMS[notify]}",
                 x=100 * load,
                 x_unit="% of the peak",
                 y=_co_runner_ipc(results, notify, load),
                 y_unit="instructions a cycle",
                 statistic=BESIDE,
-                labels=labels(case),
-                ci95=None,
-                samples=result["latency_ns"]["samples"],
-                steady=settled(results[case]),
             )
         )
     return rows
@@ -277,19 +270,16 @@ def _power_rows(results: Results) -> list[Row]:
         case = _powered(notify, power, load, queues)
         if case not in results:
             continue
-        result = results[case].result
         rows.append(
-            Row(
+            Row.measured(
+                case,
+                results[case],
                 series=f"{MODES[notify, power]}, {queues} queues",
                 x=100 if load is None else 0,
                 x_unit="% load",
                 y=_core_watts(results, case),
                 y_unit="watts",
                 statistic="power of the core",
-                labels=labels(case),
-                ci95=None,
-                samples=result["latency_ns"]["samples"],
-                steady=settled(results[case]),
             )
         )
     tails = (

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, Estimate, Rule, above, at_most, below, between, within
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.intervals import Value
-from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu import traces
 from nanoplane.papers.nanopu.racks import (
@@ -244,18 +243,15 @@ def _load_row(results: Results, point: Service, series: str, kind: str | None) -
     client = results[point].result["clients"][0]
     measured = client["measurement"]
     latencies = (measured if kind is None else client["by_kind"][kind])["latency_ns"]
-    ends = latencies.get("p99_ci95")
-    return Row(
+    return Row.latency(
+        point,
+        results[point],
+        of=latencies,
         series=series,
         x=measured["throughput_mrps"],
         x_unit="million requests a second",
-        y=latencies["p99"] / 1000,
-        y_unit="microseconds",
-        statistic="p99 latency",
         labels={**labels(point), **({} if kind is None else {"kind": kind})},
-        ci95=None if ends is None else (ends[0] / 1000, ends[1] / 1000),
         samples=latencies["samples"],
-        steady=settled(results[point]),
     )
 
 
@@ -402,7 +398,6 @@ def _table_row(series: str, unit: str, name: str, point: Any, found: Percentile)
         labels={**labels(point), "statistic": statistic},
         ci95=(found.ci95_ns[0] / scale, found.ci95_ns[1] / scale),
         samples=found.samples,
-        steady=True,
     )
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, between, within
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.loopback import BATCH
 from nanoplane.papers.nanopu.racks import (
@@ -129,19 +128,16 @@ def _rows(results: Results) -> list[Row]:
         points = [DotProduct(one, pairs) for one in (system, TRADITIONAL)]
         if any(point not in results for point in points):
             continue
-        measured = measurement(results[points[0]])
         rows.append(
-            Row(
+            Row.measured(
+                points[0],
+                results[points[0]],
                 series=SYSTEMS[system],
                 x=message_bytes(pairs),
                 x_unit="bytes",
                 y=speedup(results, system, pairs),
                 y_unit="times the traditional throughput",
                 statistic="speedup",
-                labels=labels(points[0]),
-                ci95=None,
-                samples=measured["latency_ns"]["samples"],
-                steady=settled(results[points[0]]),
             )
         )
     return rows
@@ -154,7 +150,6 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=plots.logarithmic("bytes of a message"),
         y=plots.linear("times the traditional throughput"),
         colour=plots.Series.systems("system", "system", SYSTEMS),
-        dash=plots.Series.label("system", "system", SYSTEMS, plots.DASHES),
     )
 
 

@@ -185,7 +185,6 @@ def _part_rows(results: Results) -> list[Row]:
             y_unit="ns",
             statistic="part of the median response time",
             labels={**labels(WIRE_TO_WIRE), "part": name},
-            ci95=None,
             samples=latencies["samples"],
             steady=settled(results[WIRE_TO_WIRE]),
         )
@@ -253,7 +252,6 @@ def _chart(title: str) -> Any:
             x=plots.logarithmic("bytes of a message"),
             y=plots.linear(title),
             colour=plots.Series.systems("system", "system", SYSTEMS),
-            dash=plots.Series.label("system", "system", SYSTEMS, plots.DASHES),
         )
 
     return chart

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, LeftOutError, Results, Row, labels
 from nanoplane.intervals import UndecidedError
-from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.nanopu.racks import (
     CLOCK_GHZ,
@@ -101,21 +100,14 @@ def _selection_rows(results: Results) -> list[Row]:
     for point in itertools.starmap(Selection, itertools.product(SELECTIONS, LOADS)):
         if point not in results or point.load is None:
             continue
-        measured = measurement(results[point])
-        latencies = measured["latency_ns"]
-        ends = latencies.get("p99_ci95")
         rows.append(
-            Row(
+            Row.latency(
+                point,
+                results[point],
+                of=measurement(results[point])["latency_ns"],
                 series=SELECTIONS[point.selection],
                 x=point.load * IDEAL_MRPS,
                 x_unit="million requests a second",
-                y=latencies["p99"] / 1000,
-                y_unit="microseconds",
-                statistic="p99 latency",
-                labels=labels(point),
-                ci95=None if ends is None else (ends[0] / 1000, ends[1] / 1000),
-                samples=latencies["samples"],
-                steady=settled(results[point]),
             )
         )
     return rows
@@ -128,7 +120,6 @@ def _selection_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=plots.linear("million requests a second"),
         y=plots.logarithmic("p99 in us"),
         colour=plots.Series.label("core selection", "selection", SELECTIONS, plots.COLOURS),
-        dash=plots.Series.label("core selection", "selection", SELECTIONS, plots.DASHES),
     )
 
 
@@ -195,9 +186,7 @@ def _incast_rows(results: Results) -> list[Row]:
             y_unit="microseconds",
             statistic="longest latency",
             labels=labels(point),
-            ci95=None,
             samples=sum(one.percentiles["p50"].samples for one in _clients(results, point)),
-            steady=True,
         )
         for point in itertools.starmap(Incast, itertools.product(REPAIRS, BUFFERS_PACKETS))
         if point in results
@@ -211,7 +200,6 @@ def _incast_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=plots.linear("packets that can wait in the switch"),
         y=plots.linear("longest latency in us"),
         colour=plots.Series.label("repair", "repair", REPAIRS, plots.COLOURS),
-        dash=plots.Series.label("repair", "repair", REPAIRS, plots.DASHES),
     )
 
 

@@ -144,19 +144,16 @@ def p99_us(results: Results, point: Any, kind: str) -> float:
 
 
 def _row(results: Results, point: Any, kind: str, series: str) -> Row:
-    measured = results[point].result["clients"][0]["by_kind"][kind]["latency_ns"]
-    ends = measured.get("p99_ci95")
-    return Row(
+    latencies = results[point].result["clients"][0]["by_kind"][kind]["latency_ns"]
+    return Row.latency(
+        point,
+        results[point],
+        of=latencies,
         series=series,
         x=offered_mrps(point.gap_cycles),
         x_unit="million requests a second",
-        y=measured["p99"] / 1000,
-        y_unit="microseconds",
-        statistic="p99 latency",
         labels={**labels(point), "thread": kind},
-        ci95=None if ends is None else (ends[0] / 1000, ends[1] / 1000),
-        samples=measured["samples"],
-        steady=settled(results[point]),
+        samples=latencies["samples"],
     )
 
 

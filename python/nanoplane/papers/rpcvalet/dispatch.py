@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, Combine, Part, Rule, above, between, part, within
 from nanoplane.description import Description
-from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.intervals import Value
 from nanoplane.load_search import Limit
-from nanoplane.outcomes import mean_service_ns, settled
+from nanoplane.outcomes import mean_service_ns
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.stores import RECORDED, STORES, Recorded, Store
 from nanoplane.papers.rpcvalet.theory import (
@@ -318,19 +318,18 @@ def _row(results: Results, case: Case, unit_ns: float, y_unit: str) -> Row:
     """Return the row of a p99 in a unit, over what was completed."""
     result = results[case].result
     latency = _latency(results, case)
-    interval = latency.get("p99_ci95")
     statistic = _AT_MAX_RELAXED if case.relaxed else _AT_MOST
-    return Row(
+    return Row.measured(
+        case,
+        results[case],
         series=f"{NAMES[case.distribution]}, {MODES[case.mode]}",
         x=result["throughput_mrps"],
         x_unit="million requests a second",
-        y=latency["p99"] / unit_ns,
+        y=latency["p99"],
         y_unit=y_unit,
         statistic=statistic if case.rate_mrps is None else "p99 latency",
-        labels=labels(case),
-        ci95=None if interval is None else (interval[0] / unit_ns, interval[1] / unit_ns),
-        samples=latency["samples"],
-        steady=settled(results[case]),
+        ci95=latency.get("p99_ci95"),
+        unit=unit_ns,
     )
 
 
@@ -372,17 +371,16 @@ def _rows_9(results: Results) -> list[Row]:
             result = results[yardstick].result
             latency = result["latency_service_times"]
             rows.append(
-                Row(
+                Row.measured(
+                    yardstick,
+                    results[yardstick],
                     series=f"{DISTRIBUTIONS[distribution]}, theory",
                     x=capacity_mrps(results, distribution) * result["throughput"],
                     x_unit="million requests a second",
                     y=latency["p99"],
                     y_unit="mean service times",
                     statistic=_AT_MOST if load is None else "p99 latency",
-                    labels=labels(yardstick),
                     ci95=tuple(latency["p99_ci95"]),
-                    samples=latency["samples"],
-                    steady=settled(results[yardstick]),
                 )
             )
     return rows

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, at_most, between, within
 from nanoplane.description import Description
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.dispatch import (
     BEST,
@@ -99,17 +98,16 @@ def _rows(results: Results) -> list[Row]:
         result = results[point].result
         interval = result.get("throughput_mrps_ci95")
         rows.append(
-            Row(
+            Row.measured(
+                point,
+                results[point],
                 series=_NAMES[program],
                 x=result["service_ns"]["mean"],
                 x_unit="ns a request takes",
                 y=_interval_ns(results, program),
                 y_unit="ns between two decisions",
                 statistic="mean time between decisions, saturated",
-                labels=labels(point),
                 ci95=None if interval is None else (1000 / interval[1], 1000 / interval[0]),
-                samples=result["latency_ns"]["samples"],
-                steady=settled(results[point]),
             )
         )
     return rows

@@ -107,7 +107,6 @@ def _histogram(
                 labels=labels(point),
                 ci95=(100 * low, 100 * high),
                 samples=total,
-                steady=True,
             )
         )
     return rows

@@ -110,17 +110,16 @@ def tail_row(results: Results, system: System, series: str) -> Row | None:
     if outcome is None or system.load_percent is None:
         return None
     latency = outcome.result["latency_service_times"]
-    return Row(
+    return Row.measured(
+        system,
+        outcome,
         series=series,
         x=system.load_percent,
         x_unit="% load",
         y=latency["p99"],
         y_unit="mean service times",
         statistic="p99 latency",
-        labels=labels(system),
         ci95=tuple(latency["p99_ci95"]),
-        samples=latency["samples"],
-        steady=settled(outcome),
     )
 
 

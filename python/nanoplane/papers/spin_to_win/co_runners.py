@@ -98,9 +98,7 @@ def _rows(results: Results) -> list[Row]:
                     y_unit="instructions a cycle",
                     statistic=f"beside {pair.first}",
                     labels=labels(pair),
-                    ci95=None,
                     samples=results[pair].result["instructions"],
-                    steady=True,
                 )
             )
     for pair in (ALONE, COLLOCATED):
@@ -117,7 +115,6 @@ def _rows(results: Results) -> list[Row]:
                     labels=labels(pair),
                     ci95=rate.ci95,
                     samples=sum(one.packets for one in machine.windows(results[pair])),
-                    steady=True,
                 )
             )
     return rows

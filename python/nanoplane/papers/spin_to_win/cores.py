@@ -126,9 +126,7 @@ def _one_core_rows(results: Results) -> list[Row]:
                     y_unit="million packets a second",
                     statistic="throughput",
                     labels={**labels(point), "side": side},
-                    ci95=None,
                     samples=outcome.result["servers"][0]["interface"]["frames"]["frames_sent"],
-                    steady=True,
                 )
             )
     return rows
@@ -139,18 +137,17 @@ def _forwarding_rows(results: Results) -> list[Row]:
     for point, outcome in results.items():
         if not isinstance(point, Forwarding):
             continue
-        found = machine.measurement(outcome)
         rows.append(
-            Row(
+            Row.measured(
+                point,
+                outcome,
                 series=f"{point.size} bytes",
                 x=point.cores,
                 x_unit="cores",
                 y=forwarded_mrps(outcome),
                 y_unit="million packets a second",
                 statistic="throughput",
-                labels=labels(point),
-                ci95=found["throughput_mrps_ci95"] and tuple(found["throughput_mrps_ci95"]),
-                samples=found["latency_ns"]["samples"],
+                ci95=machine.measurement(outcome)["throughput_mrps_ci95"],
                 steady=True,
             )
         )
@@ -165,7 +162,6 @@ def _one_core_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=plots.linear("bytes of a packet"),
         y=plots.linear("million packets a second"),
         colour=plots.Series.label("core", "side", sides, plots.COLOURS),
-        dash=plots.Series.label("core", "side", sides, plots.DASHES),
     )
 
 
@@ -177,7 +173,6 @@ def _forwarding_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=plots.linear("cores"),
         y=plots.linear("million packets a second"),
         colour=plots.Series.label("packets", "size", sizes, plots.COLOURS),
-        dash=plots.Series.label("packets", "size", sizes, plots.DASHES),
     )
 
 

@@ -117,9 +117,9 @@ def latency_us(outcome: Outcome) -> float:
 
 
 def _row(point: Dispatch, outcome: Outcome, x: float, x_unit: str) -> Row:
-    found = machine.measurement(outcome)
-    interval = found["throughput_mrps_ci95"]
-    return Row(
+    return Row.measured(
+        point,
+        outcome,
         series=f"{point.organisation}, {point.burst} at a time",
         x=x,
         x_unit=x_unit,
@@ -127,8 +127,7 @@ def _row(point: Dispatch, outcome: Outcome, x: float, x_unit: str) -> Row:
         y_unit="million packets a second",
         statistic="throughput",
         labels={**labels(point), "hiccups": f"{point.hiccups}"},
-        ci95=None if interval is None else (interval[0], interval[1]),
-        samples=found["latency_ns"]["samples"],
+        ci95=machine.measurement(outcome)["throughput_mrps_ci95"],
         steady=True,
     )
 

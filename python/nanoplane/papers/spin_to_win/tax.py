@@ -111,7 +111,6 @@ def _rows(measured: str, results: Results) -> list[Row]:
                 labels=labels(point),
                 ci95=found.ci95,
                 samples=sum(one.polls for one in machine.windows(results[point])),
-                steady=True,
             )
         )
     return sorted(rows, key=lambda row: (int(row.labels["queues"]), row.x))
@@ -126,7 +125,6 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=plots.linear("million packets a second"),
         y=plots.linear(unit),
         colour=plots.Series.label("queues", "queues", queues, plots.COLOURS),
-        dash=plots.Series.label("queues", "queues", queues, plots.DASHES),
     )
 
 

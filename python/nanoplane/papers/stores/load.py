@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.description import Description
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.sweep import Run
 
@@ -149,7 +148,9 @@ def _rows(results: Results) -> list[Row]:
             case: Case = case,
             result: Mapping[str, Any] = result,
         ) -> Row:
-            return Row(
+            return Row.measured(
+                case,
+                results[case],
                 series=f"{STORES[case.store]}, {case.cores}C/{case.cores * THREADS}T, "
                 f"{NOTIFY[case.notify]}",
                 x=case.per_core_mrps * case.cores,
@@ -157,10 +158,7 @@ def _rows(results: Results) -> list[Row]:
                 y=value,
                 y_unit=unit,
                 statistic=statistic,
-                labels=labels(case),
                 ci95=tuple(ci95) if ci95 else None,
-                samples=result["latency_ns"]["samples"],
-                steady=settled(results[case]),
             )
 
         latency = result["latency_ns"]

@@ -4,8 +4,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, within
-from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.outcomes import settled
+from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.substrate.latency import LARGEST_CACHE_BYTES, MIB
 from nanoplane.papers.substrate.machines import ANANDTECH, PRESETS, SKYLAKE, interval, run
@@ -84,17 +83,16 @@ def _rows(results: Results) -> list[Row]:
     for point in (one for one in results if isinstance(one, Stream)):
         result = results[point].result
         rows.append(
-            Row(
+            Row.measured(
+                point,
+                results[point],
                 series=f"{PRESETS[point.preset]}, {KINDS[point.kind]}",
                 x=point.cores,
                 x_unit="cores",
                 y=_gb_per_s(results, point),
                 y_unit="GB/s",
                 statistic="bytes read and written by the cores",
-                labels=labels(point),
                 ci95=interval(result, "throughput_mrps_ci95", GB_PER_S),
-                samples=result["latency_ns"]["samples"],
-                steady=settled(results[point]),
             )
         )
     return rows

@@ -92,9 +92,7 @@ def _rows(results: Results) -> list[Row]:
                 y_unit="lines written to memory for each line received",
                 statistic="in the last of three laps of the ring",
                 labels=labels(ring),
-                ci95=None,
                 samples=ring.descriptors,
-                steady=True,
             )
         )
     return rows
@@ -113,7 +111,6 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         x=rings,
         y=plots.linear("lines"),
         colour=plots.Series.label("I/O fills", "ways", ways, plots.COLOURS),
-        dash=plots.Series.label("I/O fills", "ways", ways, plots.DASHES),
         columns=1,
     )
 
