@@ -62,6 +62,20 @@ def version() -> str:
     return str(_module().version())
 
 
+def histogram_bins(text: str) -> list[tuple[int, int]]:
+    """Return the bins of a result's histogram that are not empty, in ascending order.
+
+    Each is the least value that falls into it, in the unit that docs/result-fields.md tells of the
+    histogram, and its count. Raises `DescriptionError` if `text` is not an HdrHistogram (V2,
+    compressed) in base64.
+    """
+    try:
+        bins: list[tuple[int, int]] = _module().histogram_bins(text)
+    except Exception as error:
+        raise _translate(error) or error from None
+    return bins
+
+
 def without_host(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return a result without what it has cost the host.
 

@@ -26,8 +26,8 @@ from scapy.packet import Raw
 
 from nanoplane import Description, Store, sweep
 from nanoplane.errors import DescriptionError, NanoplaneError
-from nanoplane.histograms import decode
 from nanoplane.load_search import Limit
+from nanoplane.simulator import histogram_bins
 from nanoplane.sweep import Run
 
 pytestmark = pytest.mark.simulator
@@ -74,7 +74,7 @@ def service_times(distribution: str) -> list[float]:
 
 
 def variance(text: str) -> float:
-    pairs = list(decode(text))
+    pairs = list(histogram_bins(text))
     number = sum(count for _, count in pairs)
     mean = sum(value * count for value, count in pairs) / number
     return sum((value - mean) ** 2 * count for value, count in pairs) / number
@@ -268,10 +268,13 @@ def test_queueing_systems_without_a_server(tmp_path: Path) -> None:
     (outcome,) = sweep([one], store=store)
     # M/D/1: wait = load / (1 - load) / 2 service times.
     assert outcome.result["mean_wait_service_times"] == pytest.approx(0.5, rel=0.05)
-    values = dict(decode(outcome.result["histogram"]))
+    values = dict(histogram_bins(outcome.result["histogram"]))
     assert sum(values.values()) == outcome.result["latency_service_times"]["samples"]
     # Nothing is faster than its service, which is 1024 of the histogram's units.
     assert min(values) == 1024
+    for text in ("", "no base64", outcome.result["histogram"][:-8]):
+        with pytest.raises(DescriptionError, match="the histogram cannot be read"):
+            histogram_bins(text)
     assert sweep([one], store=store)[0].stored
     for key, value, sentence in (
         ("queueing.units", 0, "queueing.units is 0; it must be a whole number from 1 to 1024"),

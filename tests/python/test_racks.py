@@ -15,7 +15,7 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from command_line import nanoplane
-from nanoplane import compiler, histograms, simulator
+from nanoplane import compiler, simulator
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError
 from nanoplane.papers.compare import key_value
@@ -260,9 +260,9 @@ def test_clients_are_measured_together_as_well_as_each(tmp_path: Path) -> None:
     assert (together["latency_ns"]["samples"], together["warmup_samples"]) == (300, 20)
     counts: dict[int, int] = defaultdict(int)
     for one in each:
-        for value, count in histograms.decode(one["histogram"]):
+        for value, count in simulator.histogram_bins(one["histogram"]):
             counts[value] += count
-    assert dict(histograms.decode(together["histogram"])) == counts
+    assert dict(simulator.histogram_bins(together["histogram"])) == counts
     means = [one["latency_ns"]["mean"] for one in each]
     assert together["latency_ns"]["mean"] == pytest.approx(sum(means) / 2)
     assert together["latency_ns"]["max"] == max(one["latency_ns"]["max"] for one in each)

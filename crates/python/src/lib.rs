@@ -1,6 +1,10 @@
 //! The Python bindings: JSON in, JSON out. Descriptions are checked and explained on the Python
 //! side; nothing is decided here.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::Deserializer;
 use hyperplane::{DoorbellLines, HyperPlaneSpec};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -71,6 +75,25 @@ fn presets(py: Python<'_>) -> PyResult<String> {
         })
         .collect();
     to_json(py, &presets)
+}
+
+/// The bins of a result's histogram that are not empty, in ascending order: the least value of
+/// each, and its count.
+#[pyfunction]
+fn histogram_bins(py: Python<'_>, text: &str) -> PyResult<Vec<(u64, u64)>> {
+    let unreadable = |cause: &dyn std::fmt::Display| {
+        let sentence = format!("the histogram cannot be read: {cause}");
+        error(py, "description", sentence)
+    };
+    let bytes = STANDARD.decode(text).map_err(|cause| unreadable(&cause))?;
+    let histogram: Histogram<u64> = Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map_err(|cause| unreadable(&cause))?;
+    let bins = histogram.iter_recorded().map(|bin| {
+        let least = histogram.lowest_equivalent(bin.value_iterated_to());
+        (least, bin.count_at_value())
+    });
+    Ok(bins.collect())
 }
 
 /// The simulator's version.
@@ -376,6 +399,7 @@ fn _simulator(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(schema, module)?)?;
     module.add_function(wrap_pyfunction!(presets, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(histogram_bins, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(warm_up, module)?)?;
     module.add_function(wrap_pyfunction!(execute, module)?)?;

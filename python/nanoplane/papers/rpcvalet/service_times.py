@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row, labels
-from nanoplane.histograms import decode
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet import dispatch
 from nanoplane.papers.rpcvalet.stores import STORES
 from nanoplane.papers.rpcvalet.theory import BASE_NS, DISTRIBUTIONS, EXTRA_NS, System
+from nanoplane.simulator import histogram_bins
 from nanoplane.sweep import Run
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _points(quick: bool) -> dict[Any, Run]:
 
 def _times_ns(results: Results, distribution: str) -> list[tuple[float, int]]:
     text = results[drawn(distribution)].result["histogram"]
-    return [(MEAN_NS * value / UNITS_OF_MEAN, count) for value, count in decode(text)]
+    return [(MEAN_NS * value / UNITS_OF_MEAN, count) for value, count in histogram_bins(text)]
 
 
 def _served(results: Results, store: str, kind: str | None) -> Mapping[str, Any]:
@@ -128,7 +128,7 @@ def _rows(results: Results) -> list[Row]:
             measured = result if store.kind is None else result["by_kind"][store.kind]
             series = f"{store.name}, {_SENT[notify]}"
             bins = _BINS_NS[program]
-            rows += _histogram(point, series, decode(measured["service_histogram"]), bins)
+            rows += _histogram(point, series, histogram_bins(measured["service_histogram"]), bins)
     return rows
 
 
