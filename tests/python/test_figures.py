@@ -303,11 +303,24 @@ def test_the_network_interface_of_rpcvalet_is_measured() -> None:
     assert judged["rpcvalet.4.state"]["measured"] == 21.5
 
 
+def ranked(name: str, rows: list[Row]) -> list[tuple[str, float]]:
+    """Return the systems and their loads in the order in which a figure's answer has them."""
+    answer = find(name).answer
+    assert answer is not None
+    _, _, listed = answer(rows).removesuffix(".").partition(": ")
+    pairs = [one.rpartition(": ") for one in listed.split("; ")]
+    return [(system, float(load)) for system, _, load in pairs]
+
+
 def test_the_ways_to_learn_of_requests_are_compared() -> None:
     results = run("compare.notification")
     rows = find("compare.notification").rows(results)
     # Five systems, three loads, and the largest within two limits.
     assert len(rows) == 5 * (3 + 2)
+    largest = {row.series: row.x for row in rows if row.labels.get("limit") == "10.0"}
+    answered = ranked("compare.notification", rows)
+    assert dict(answered) == pytest.approx(largest, abs=0.05)
+    assert [load for _, load in answered] == sorted((load for _, load in answered), reverse=True)
     descriptions = {
         system: results[notification.Case(system, 10.0)].description
         for system in notification.SYSTEMS
@@ -333,6 +346,8 @@ def test_interfaces_are_compared_with_the_same_requests() -> None:
     # Six systems: the peak, the largest loads within two limits; and at three rates two latencies,
     # the energy, its seven parts and leakage. At the fake's peaks all rates can be taken.
     assert len(rows) == 6 * (1 + 2 + 3 * (2 + 1 + 7 + 1))
+    largest = {row.series: row.y for row in rows if row.statistic.endswith("mean service times")}
+    assert dict(ranked("compare.key-value", rows)) == pytest.approx(largest, abs=0.05)
     interrupted = run("compare.key-value", f"system={','.join(key_value.INTERRUPTED)}")
     racks = {
         system: {**results, **interrupted}[key_value.Case(system, 7.5)].description
@@ -794,6 +809,10 @@ def test_every_figure_has_rows_and_a_plot() -> None:
         rows = figure.rows(results)
         assert rows, figure.name
         assert report.picture([figure.chart(rows)]).startswith(b"\x89PNG")
+        if figure.answer is not None:
+            # One sentence with numbers; from no rows follows nothing.
+            assert re.fullmatch(r"[A-Z][^\n]*\d[^\n]*\.", figure.answer(rows)), figure.name
+            assert figure.answer([]) == ""
         # A part of it can be drawn as well.
         assert figure.rows({}) == [] or figure.name == "hyperplane.conflicts"
 

@@ -352,6 +352,18 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     return chart
 
 
+def _answer(rows: list[Row]) -> str:
+    limit = next(iter(LIMITS.values()))
+    within = [row for row in rows if row.statistic == f"largest load within {limit}"]
+    if len(within) < 2:
+        return ""
+    ranked = sorted(within, key=lambda row: -row.y)
+    return (
+        f"Million requests a second with a p99 within {limit}: "
+        f"{'; '.join(f'{row.series}: {row.y:.1f}' for row in ranked)}."
+    )
+
+
 FIGURES = (
     Figure(
         name="compare.key-value",
@@ -368,6 +380,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
+        answer=_answer,
         optional={"system": tuple(INTERRUPTED)},
     ),
 )

@@ -187,6 +187,17 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     )
 
 
+def _answer(rows: list[Row]) -> str:
+    within = [row for row in rows if row.labels.get("limit") == f"{LIMITS[0]}"]
+    if len(within) < 2:
+        return ""
+    ranked = sorted(within, key=lambda row: -row.x)
+    return (
+        f"Million requests a second with a p99 of at most {LIMITS[0]:g} mean service times: "
+        f"{'; '.join(f'{row.series}: {row.x:.1f}' for row in ranked)}."
+    )
+
+
 FIGURES = (
     Figure(
         name="compare.notification",
@@ -203,6 +214,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
+        answer=_answer,
         optional={"system": (INTERRUPTED,)},
     ),
 )

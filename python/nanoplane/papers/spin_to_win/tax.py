@@ -128,6 +128,37 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     )
 
 
+def _ends(rows: list[Row]) -> tuple[Row, Row] | None:
+    """Return the rows of most queues with the least and the most packets."""
+    if not rows:
+        return None
+    queues = max(int(row.labels["queues"]) for row in rows)
+    line = sorted(
+        (row for row in rows if int(row.labels["queues"]) == queues), key=lambda row: row.x
+    )
+    return (line[0], line[-1]) if len(line) > 1 else None
+
+
+def _tax_answer(rows: list[Row]) -> str:
+    if (ends := _ends(rows)) is None:
+        return ""
+    least, most = ends
+    return (
+        f"With {most.series}, a core spends {most.y:.0f} % of its cycles on polling when it routes "
+        f"{most.x:.1f} million packets a second, and {least.y:.0f} % at {least.x:.1f} million."
+    )
+
+
+def _ipc_answer(rows: list[Row]) -> str:
+    if (ends := _ends(rows)) is None:
+        return ""
+    least, most = ends
+    return (
+        f"With {most.series}, a core retires {most.y:.2f} instructions a cycle when it routes "
+        f"{most.x:.1f} million packets a second, and {least.y:.2f} at {least.x:.1f} million."
+    )
+
+
 _ROUTER = (
     "One core routes packets of 64 bytes by 16,384 prefixes, with the receive function of DPDK's "
     "driver (`rx_vec_en`). "
@@ -144,6 +175,7 @@ FIGURES = (
         points=lambda quick: _points(TAX, QUEUES, quick),
         rows=lambda results: _rows(TAX, results),
         chart=_chart,
+        answer=_tax_answer,
     ),
     Figure(
         name="spin-to-win.6",
@@ -152,6 +184,7 @@ FIGURES = (
         points=lambda quick: _points(IPC, IPC_QUEUES, quick),
         rows=lambda results: _rows(IPC, results),
         chart=_chart,
+        answer=_ipc_answer,
     ),
 )
 
