@@ -117,6 +117,22 @@ def test_structures_that_cannot_be(assignment: str, sentence: str) -> None:
     assert sentence in str(error.value)
 
 
+def test_regions_are_offloaded_to_firmware_that_runs_them() -> None:
+    for firmware in (None, "flow-hash"):
+        offer = {"mode": "open", "rate_mrps": 0.5}
+        data = key_value.rack("store", "rings", offer, {"requests": 100, "warmup": 0}).data
+        server = data["rack"]["servers"][0]["server"]
+        server["critical_region"] = {"offload": {}}
+        if firmware is not None:
+            server["dma_nic"]["processors"] = {"firmware": firmware}
+        with pytest.raises(DescriptionError) as error:
+            Description.from_dict(data).resolve()
+        assert "server.critical_region.offload is {" in str(error.value)
+        why = "the server has no such interface" if firmware is None else "its firmware is flow"
+        sentence = f"server.dma_nic.processors with the firmware critical-regions, and {why}"
+        assert sentence in str(error.value)
+
+
 def test_what_is_identified_is_not_saved(tmp_path: Path) -> None:
     resolved = resolve(EPOCH, "measure.warm_start.requests=10")
     with pytest.raises(NanoplaneError) as error:

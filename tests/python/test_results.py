@@ -103,7 +103,8 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         "last_level": {"size_bytes_per_bank": 65536},
         "memory": {"cache": None, "dram": {}},
     }
-    interface: Mapping[str, Any] = {"express": {"iommu": {}}, "processors": {}}
+    processors = {"firmware": "critical-regions"}
+    interface: Mapping[str, Any] = {"express": {"iommu": {}}, "processors": processors}
     machine = {"fabric": fabric, "dma_nic": interface, "critical_region": {"offload": {}}}
     translated = same_results._rack("traditional/loopback-express", "dma-nic", machine=machine)
     checked = (

@@ -28,6 +28,14 @@ pub const KIND: Kind = Kind {
     memory_map: &[],
 };
 
+/// The built-in firmware that executes regions.
+const FIRMWARE: &str = "critical-regions";
+
+/// Whether firmware is a file, and not a built-in one.
+fn is_path(firmware: &str) -> bool {
+    firmware.contains('/') || [".c", ".elf"].iter().any(|end| firmware.ends_with(end))
+}
+
 /// What has been identified on all cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "CriticalRegionStatistics")]
@@ -166,8 +174,27 @@ impl Statistics {
 }
 
 impl System for CriticalRegionSpec {
-    fn check(&self, _host: &Host<'_>) -> Result<(), SpecError> {
-        CriticalRegionSpec::check(self)
+    fn check(&self, host: &Host<'_>) -> Result<(), SpecError> {
+        CriticalRegionSpec::check(self)?;
+        let Some(offload) = &self.offload else {
+            return Ok(());
+        };
+        // Whether firmware in a file asks for regions is not known.
+        let has_no_place = |firmware: &str| firmware != FIRMWARE && !is_path(firmware);
+        let why = match host.firmware {
+            None => "the server has no such interface".to_string(),
+            Some(firmware) if has_no_place(firmware) => format!("its firmware is {firmware}"),
+            Some(_) => return Ok(()),
+        };
+        Err(SpecError::new(
+            "server.critical_region.offload",
+            serde_json::json!(offload),
+            format!(
+                "regions are executed on a programmable `dma-nic`, server.dma_nic.processors with \
+                 the firmware {FIRMWARE}, and {why}; without offload, regions are found and not \
+                 executed"
+            ),
+        ))
     }
 
     fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {

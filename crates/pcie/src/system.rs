@@ -129,6 +129,11 @@ impl System for DmaNicSpec {
         self.express.iommu.iter().map(|_| IO_PAGE_TABLES).collect()
     }
 
+    fn firmware(&self) -> Option<&str> {
+        let processors = self.processors.as_ref()?;
+        Some(&processors.firmware)
+    }
+
     fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {
         if let Some(iommu) = &self.express.iommu {
             iommu::write_tables(iommu, IO_PAGE_TABLES.start, fabric.ram_mut())?;

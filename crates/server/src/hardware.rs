@@ -70,7 +70,7 @@ impl<'a> Wanted<'a> {
             let used = self.systems.iter().find(|(used, ..)| used.key == kind.key);
             if used.is_some() || self.server.describes(kind.key) {
                 let setting = used.map_or(&self.setting, |(.., setting)| setting);
-                let host = self.server.host(setting, used.is_some());
+                let host = self.host(setting, used.is_some());
                 let system = self.server.system(kind.key);
                 system.map_or(Ok(()), |system| system.check(&host))?;
             }
@@ -90,7 +90,7 @@ impl<'a> Wanted<'a> {
     pub fn memory(&self) -> Vec<AddressRange> {
         let systems = self.systems.iter();
         systems
-            .flat_map(|(_, system, setting)| system.memory(&self.server.host(setting, true)))
+            .flat_map(|(_, system, setting)| system.memory(&self.host(setting, true)))
             .collect()
     }
 
@@ -102,7 +102,7 @@ impl<'a> Wanted<'a> {
     ) -> Result<Hardware, RunError> {
         let mut hardware = Hardware::default();
         for (kind, system, setting) in &self.systems {
-            let attached = system.attach(fabric, site(self.server.host(setting, true)));
+            let attached = system.attach(fabric, site(self.host(setting, true)));
             let attached = attached.map_err(|Refusal(why)| RunError::Description(why))?;
             hardware.systems.push((kind, attached));
         }
@@ -119,17 +119,17 @@ impl<'a> Wanted<'a> {
         }
         Ok(hardware)
     }
-}
 
-impl ServerSpec {
     /// What systems are told of the server.
-    pub(crate) fn host<'a>(&'a self, setting: &'a Setting<'a>, is_used: bool) -> Host<'a> {
+    fn host<'s>(&'s self, setting: &'s Setting<'a>, is_used: bool) -> Host<'s> {
+        let mut systems = self.systems.iter();
         Host {
-            core: &self.core,
-            fabric: &self.fabric,
-            data_plane_cores: self.data_plane_cores,
+            core: &self.server.core,
+            fabric: &self.server.fabric,
+            data_plane_cores: self.server.data_plane_cores,
             setting,
             is_used,
+            firmware: systems.find_map(|(_, system, _)| system.firmware()),
         }
     }
 }

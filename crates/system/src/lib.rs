@@ -115,6 +115,8 @@ pub struct Host<'a> {
     pub setting: &'a Setting<'a>,
     /// Whether the system takes part. Otherwise the server has its table and not the system.
     pub is_used: bool,
+    /// The firmware of its network interface, if that is programmable.
+    pub firmware: Option<&'a str>,
 }
 
 /// What a server is for.
@@ -216,6 +218,12 @@ pub trait System {
     /// How many ports its network interface has.
     fn ports(&self) -> usize {
         1
+    }
+
+    /// Its firmware, if it is a programmable network interface: a built-in one by its name, or a
+    /// path.
+    fn firmware(&self) -> Option<&str> {
+        None
     }
 
     /// Attaches it.
