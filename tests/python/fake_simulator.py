@@ -17,6 +17,7 @@ from typing import Any
 from nanoplane._simulator import (  # noqa: F401
     SimulationError,
     check,
+    histogram_bins,
     presets,
     result_schema,
     schema,
@@ -342,9 +343,9 @@ def _histogram() -> str:
     # Seven bits a byte, the lowest first, of a number whose lowest bit is its sign.
     numbers = ((1024 << 1) - 1, 1000 << 1)
     counts = b"".join(bytes([number & 0x7F | 0x80, number >> 7]) for number in numbers)
-    header = struct.pack(">IIIIQQd", 0x1C849303, len(counts), 0, 3, 1, 1 << 32, 1.0)
+    header = struct.pack(">IIIIQQd", 0x1C849313, len(counts), 0, 3, 1, 1 << 32, 1.0)
     packed = zlib.compress(header + counts)
-    return base64.b64encode(struct.pack(">II", 0x1C849304, len(packed)) + packed).decode()
+    return base64.b64encode(struct.pack(">II", 0x1C849314, len(packed)) + packed).decode()
 
 
 _HISTOGRAM = _histogram()
