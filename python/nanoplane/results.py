@@ -269,6 +269,12 @@ class OffloadStatistics(TypedDict):
 
     code_bytes: int
     """Bytes of their code, with the values of registers."""
+    instructions_failed: int
+    """Instructions of these regions that are left out of the code, because nothing provides their
+    operands, or because they close a loop without an end.
+    """
+    instructions_sent: int
+    """Instructions of these regions."""
     packets_begun: int
     """How often a hart has begun to load such a packet."""
     packets_told: int

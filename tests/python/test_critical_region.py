@@ -154,7 +154,7 @@ def store(offload: Mapping[str, Any] | None, **simulate: Any) -> Mapping[str, An
     firmware = "flow-hash" if offload is None else "critical-regions"
     entry["server"]["dma_nic"] |= {"queues": 4, "processors": {"firmware": firmware}}
     if offload is not None:
-        entry["server"]["critical_region"] = {"epoch_misses": 48, "offload": offload}
+        entry["server"]["critical_region"] = {"epoch_misses": 96, "offload": offload}
     client = {
         "name": "client",
         "program": str(compiler.GUEST / "tests" / "store-client.c"),
@@ -187,6 +187,8 @@ def test_answers_are_the_same_with_regions_on_the_interface() -> None:
     assert 0 < cores["runs"] <= 120
     assert cores["run_instructions"] > cores["runs"]
     assert cores["run_host_loads"] == cores["host_loads"] == cores["host_loads_steered"] > 0
+    assert 0 < cores["host_load_faults"] < cores["host_loads"]
+    assert 0 < sent["instructions_failed"] < sent["instructions_sent"]
     # A block of 64 bytes for each region, and one for each 64 bytes of its code; and the notes: the
     # address, what the interface adds, the core, and two words of the key.
     assert cores["window_bytes"] >= (24 + 64) * (sent["regions_sent"] + sent["code_bytes"] / 64)

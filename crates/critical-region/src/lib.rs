@@ -22,6 +22,7 @@
 //!    will serve the packet.
 
 pub mod convention;
+mod executable;
 mod identification;
 mod instruction_cache;
 mod listener;
@@ -37,6 +38,7 @@ mod system;
 
 pub use crate::spec::{CriticalRegionSpec, OffloadSpec};
 pub use crate::system::{KIND, Statistics};
+pub use executable::executable;
 pub use identification::{Epoch, Identification, Sizes, misses_second_level};
 pub use instruction_cache::{ContextInstructionCache, Entry, Operand};
 pub use listener::Listener;

@@ -1,5 +1,6 @@
 //! At the root port: regions go to the interface, and what user routines return comes from there.
 
+use crate::executable::executable;
 use crate::observer::SharedObserver;
 use crate::offload::{Unsent, code};
 use crate::system::OffloadStatistics;
@@ -70,6 +71,9 @@ impl Listener {
             };
             counts.regions_sent += 1;
             counts.code_bytes += bytes.len() as u64;
+            let executable = executable(&region);
+            counts.instructions_sent += executable.len() as u64;
+            counts.instructions_failed += executable.iter().filter(|can| !**can).count() as u64;
             // The interface may still run the other one.
             *written = 3 - (*written).max(1);
             let place = start + LINE_BYTES as u64 + (*written - 1) * CODE_BYTES;

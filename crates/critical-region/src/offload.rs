@@ -3,7 +3,8 @@
 //! The interface executes a region as instructions, in the order of their addresses. What is not in
 //! the region is left out: control falls through to the next instruction that is, and a branch goes
 //! to the first one at its target or behind it. Jumps whose target is behind the last instruction,
-//! or in a register, end the region. Nothing of it stores.
+//! or in a register, end the region. Nothing of it stores. An instruction whose operands nothing
+//! provides is not executed and left out, too ([`executable`]).
 //!
 //! A register with which the region begins is loaded where an instruction reads it as a root, unless
 //! the code before that has left its value there: the region has instructions of several procedures,
@@ -11,6 +12,7 @@
 //! ones are words of the array that `a0` points to when the code begins.
 
 use crate::convention::{REGISTERS, result};
+use crate::executable::executable;
 use crate::region::{Region, RegionInstruction};
 use crate::register_state::RegisterState;
 use riscv::{Class, Instruction, Operation, Register};
@@ -139,14 +141,7 @@ impl Code<'_> {
         self.current[usize::from(register)] = true;
     }
 
-    /// The region's instruction to which control comes that goes to `pc`; their number: the end.
-    fn place_of(&self, pc: u64) -> usize {
-        let instructions = &self.region.instructions;
-        instructions.partition_point(|one| one.pc < pc)
-    }
-
     fn instruction(&mut self, one: &RegionInstruction) {
-        self.places.push(self.pieces.len());
         let (pc, i) = (one.pc, &one.instruction);
         let written = result(i);
         if let (true, Some(register)) = (one.given, written) {
@@ -160,11 +155,11 @@ impl Code<'_> {
         let end = self.region.instructions.len();
         match i.class {
             Class::Branch => {
-                let target = self.place_of(i.jump_target(pc, 0));
+                let target = self.region.place_of(i.jump_target(pc, 0));
                 self.pieces.push(Piece::Branch(branch(i), target));
             }
             Class::Jump => {
-                let target = self.place_of(i.jump_target(pc, 0));
+                let target = self.region.place_of(i.jump_target(pc, 0));
                 self.pieces.push(Piece::Jump(target));
             }
             Class::JumpRegister => self.pieces.push(Piece::Jump(end)),
@@ -233,7 +228,9 @@ impl Code<'_> {
 /// The code of a region, of at most `room` bytes. It ends with `ebreak`.
 pub fn code(region: &Region, room: usize) -> Result<Vec<u8>, Unsent> {
     let mut is_used = [false; REGISTERS];
-    for one in &region.instructions {
+    let executable = executable(region);
+    let instructions = || region.instructions.iter().zip(&executable);
+    for (one, _) in instructions().filter(|(_, can)| **can) {
         let i = &one.instruction;
         for register in [i.rd, i.rs1, i.rs2] {
             if let Some(used) = is_used.get_mut(usize::from(register)) {
@@ -263,8 +260,11 @@ pub fn code(region: &Region, room: usize) -> Result<Vec<u8>, Unsent> {
         let copy = add_immediate(code.base, A0, 0);
         code.plain(copy);
     }
-    for one in &region.instructions {
-        code.instruction(one);
+    for (one, &can) in instructions() {
+        code.places.push(code.pieces.len());
+        if can {
+            code.instruction(one);
+        }
     }
     code.places.push(code.pieces.len());
     code.plain(EBREAK);

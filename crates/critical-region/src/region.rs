@@ -63,6 +63,12 @@ impl Region {
         place.is_ok()
     }
 
+    /// The instruction to which control comes that goes to `pc`: what is left out is passed
+    /// through. The number of instructions stands for the end.
+    pub(crate) fn place_of(&self, pc: u64) -> usize {
+        self.instructions.partition_point(|one| one.pc < pc)
+    }
+
     /// The region of an epoch (Section 4.4, at its end): the ready instructions of the cache
     /// without those whose operands nobody can provide.
     pub(crate) fn of(cache: &ContextInstructionCache, states: &RegisterStates) -> Region {

@@ -101,6 +101,11 @@ pub struct OffloadStatistics {
     pub regions_sent: u64,
     /// Bytes of their code, with the values of registers.
     pub code_bytes: u64,
+    /// Instructions of these regions.
+    pub instructions_sent: u64,
+    /// Instructions of these regions that are left out of the code, because nothing provides their
+    /// operands, or because they close a loop without an end.
+    pub instructions_failed: u64,
     /// Regions that were not sent, because their code is too large.
     pub regions_too_large: u64,
     /// Regions that were not sent, because they use all registers.

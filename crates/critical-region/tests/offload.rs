@@ -4,7 +4,7 @@ mod common;
 
 use common::{Way, any_way, regions};
 use critical_region::{
-    Kind, LiveIn, Region, RegionInstruction, RegisterState, Unsent, code, convention,
+    Kind, LiveIn, Region, RegionInstruction, RegisterState, Unsent, code, convention, executable,
 };
 use proptest::prelude::*;
 use riscv::{Class, Instruction, Operation, branch_taken, decode, evaluate_integer};
@@ -79,6 +79,10 @@ fn loads(code: &[u8], arguments: &[u64], most: usize, memory: impl Fn(u64) -> u6
 
 fn ld(rd: u32, rs1: u32, offset: u32) -> u32 {
     offset << 20 | rs1 << 15 | 3 << 12 | rd << 7 | 0x03
+}
+
+fn addi(rd: u32, rs1: u32, immediate: u32) -> u32 {
+    immediate << 20 | rs1 << 15 | rd << 7 | 0x13
 }
 
 /// A region of these instructions; `roots` of each, and whether its result is given.
@@ -187,6 +191,88 @@ fn control_flow_that_leaves_ends_the_region() {
     assert_eq!(run(0x0005_8463), 2, "a branch that is not taken");
 }
 
+/// The loop that copies values, as it is found: `t2` is its own predecessor, and nothing begins it.
+/// Its instructions are left out, and what is in front of them and behind them stays.
+#[test]
+fn a_loop_that_nothing_begins_is_left_out() {
+    let of = |begin: &[(u64, u32, [Option<u8>; 2], bool)]| {
+        let mut instructions = vec![(0x100, ld(11, 10, 0), [Some(10), None], false)];
+        instructions.extend(begin);
+        instructions.extend([
+            (0x200, ld(5, 7, 40), [None, None], false), // ld t0, 40(t2)
+            (0x204, addi(7, 7, 64), [None, None], false), // addi t2, t2, 64
+            (0x208, 0xfe00_1ce3 | 7 << 15 | 11 << 20, [None, None], false), // bne t2, a1, 0x200
+            (0x20c, ld(12, 11, 8), [None, None], false),
+        ]);
+        region(&instructions, &[(10, RegisterState::Ready(0x9000_0000))])
+    };
+    let without = of(&[]);
+    assert_eq!(executable(&without), [true, false, false, false, true]);
+    let words: [u32; 8] = [
+        0x0000_0517,    // auipc a0, 0
+        ld(10, 10, 24), // the value of a0
+        ld(11, 10, 0),
+        ld(12, 11, 8),
+        0x0010_0073, // ebreak
+        0,
+        0x9000_0000,
+        0,
+    ];
+    let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
+    assert_eq!(code(&without, ROOM), Ok(bytes));
+    let with = of(&[(0x1fc, addi(7, 11, 0), [None, None], false)]);
+    assert_eq!(executable(&with), [true; 6]);
+}
+
+/// What an instruction can find set: by a loop's end, but not by what is not executed itself.
+#[test]
+fn operands_come_from_what_is_executed() {
+    let a0 = [(10, RegisterState::Ready(0x9000_0000))];
+    let condition_behind = region(
+        &[
+            (0x100, 0x0080_006f, [None, None], false), // j 0x108
+            (0x104, ld(5, 7, 0), [None, None], false),
+            (0x108, addi(7, 10, 0), [Some(10), None], false),
+            (0x10c, 0xfe00_1ce3 | 7 << 15, [None, None], false), // bnez t2, 0x104
+        ],
+        &a0,
+    );
+    assert_eq!(executable(&condition_behind), [true; 4]);
+    let overwritten = region(
+        &[
+            (0x100, ld(11, 10, 0), [Some(10), None], false),
+            (0x104, ld(12, 11, 0), [None, None], false),
+            (0x108, 0x01d5_85b3, [None, None], false), // add a1, a1, t4
+            (0x10c, ld(12, 11, 0), [None, None], false),
+            (0x110, ld(13, 12, 0), [Some(12), None], false), // a2 is another one's, and not known
+        ],
+        &a0,
+    );
+    assert_eq!(executable(&overwritten), [true, true, false, false, false]);
+}
+
+/// A loop whose only way out is a branch without operands is gone through once.
+#[test]
+fn a_loop_that_nothing_leaves_is_not_closed() {
+    let of = |condition: u32| {
+        region(
+            &[
+                (0x100, ld(11, 10, 0), [Some(10), None], false),
+                (0x104, ld(11, 11, 8), [None, None], false),
+                (0x108, 0x0000_0663 | condition << 15, [None, None], false), // beqz ..., 0x114
+                (0x110, 0xff5f_f06f, [None, None], false),                   // j 0x104
+            ],
+            &[(10, RegisterState::Ready(0x9000_0000))],
+        )
+    };
+    assert_eq!(executable(&of(28)), [true, true, false, false]);
+    assert_eq!(
+        loads(&code(&of(28), ROOM).unwrap(), &[], 100, |_| 1).len(),
+        2
+    );
+    assert_eq!(executable(&of(11)), [true; 4]);
+}
+
 /// A region that has no room, or no register for the arguments.
 #[test]
 fn what_cannot_be_sent() {
@@ -199,8 +285,8 @@ fn what_cannot_be_sent() {
         .map(|register| {
             (
                 4 * u64::from(register),
-                ld(register, register, 0),
-                [None, None],
+                ld(register, 10, 0),
+                [Some(10), None],
                 false,
             )
         })
