@@ -187,10 +187,9 @@ impl SecondLevel {
         self.statistics
     }
 
-    /// What has been prefetched so far.
-    pub fn prefetches(&self) -> PrefetchStatistics {
-        let prefetching = self.prefetching.as_ref();
-        prefetching.map_or_else(Default::default, |one| one.statistics())
+    /// What has been prefetched so far, if there is a prefetcher.
+    pub fn prefetches(&self) -> Option<PrefetchStatistics> {
+        self.prefetching.as_ref().map(|one| one.statistics())
     }
 
     /// Whether nothing is under way.

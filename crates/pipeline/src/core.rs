@@ -320,7 +320,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if let Some(second) = &self.shared.second_level {
             let SecondLevelStatistics { hits, misses } = second.statistics();
             (statistics.l2_hits, statistics.l2_misses) = (hits, misses);
-            statistics.l2_prefetches = second.prefetches();
+            statistics.l2_prefetches = second.prefetches().unwrap_or_default();
         }
         if let Some(prefetching) = &self.shared.data_prefetching {
             statistics.l1_prefetches = prefetching.statistics();

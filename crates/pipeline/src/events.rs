@@ -10,12 +10,12 @@ use fabric::{PrefetchStatistics, SecondLevelStatistics};
 /// What a core has counted when a hart reads one of its counters.
 pub(crate) struct Counts<'a> {
     pub(crate) hart: &'a CoreStatistics,
-    /// The second-level cache's, of all harts of the core.
-    pub(crate) second_level: SecondLevelStatistics,
-    pub(crate) l1_prefetches: PrefetchStatistics,
-    pub(crate) l2_prefetches: PrefetchStatistics,
+    /// The second-level cache's, of all harts of the core; like the following, only if there is one.
+    pub(crate) second_level: Option<SecondLevelStatistics>,
+    pub(crate) l1_prefetches: Option<PrefetchStatistics>,
+    pub(crate) l2_prefetches: Option<PrefetchStatistics>,
     /// Of all harts of the core.
-    pub(crate) translation: TranslationStatistics,
+    pub(crate) translation: Option<TranslationStatistics>,
 }
 
 /// Declares the events, numbered from 1.
@@ -25,71 +25,72 @@ macro_rules! events {
         /// 1, the second one as 2, and so on.
         pub const EVENTS: &[(&str, &str)] = &[$(($name, $meaning)),*];
 
-        const COUNT: &[fn(&Counts<'_>) -> u64] = &[$(|$counts| $count),*];
+        const COUNT: &[fn(&Counts<'_>) -> Option<u64>] = &[$(|$counts| $count),*];
     };
 }
 
 events! {
     /// Loads that found their line in the first-level data cache.
-    "L1_DATA_HITS" => |counts| counts.hart.data_hits,
+    "L1_DATA_HITS" => |counts| Some(counts.hart.data_hits),
     /// Loads that did not.
-    "L1_DATA_MISSES" => |counts| counts.hart.data_misses,
+    "L1_DATA_MISSES" => |counts| Some(counts.hart.data_misses),
     /// Fetches whose line was not in the first-level instruction cache.
-    "L1_INSTRUCTION_MISSES" => |counts| counts.hart.instruction_misses,
+    "L1_INSTRUCTION_MISSES" => |counts| Some(counts.hart.instruction_misses),
     /// First-level misses of the core's harts that found their line in the second level.
-    "L2_HITS" => |counts| counts.second_level.hits,
+    "L2_HITS" => |counts| Some(counts.second_level?.hits),
     /// First-level misses of the core's harts that did not.
-    "L2_MISSES" => |counts| counts.second_level.misses,
+    "L2_MISSES" => |counts| Some(counts.second_level?.misses),
     /// Conditional branches and indirect jumps.
-    "BRANCHES" => |counts| counts.hart.branches,
+    "BRANCHES" => |counts| Some(counts.hart.branches),
     /// Those that were predicted wrongly.
-    "MISPREDICTIONS" => |counts| counts.hart.mispredictions,
+    "MISPREDICTIONS" => |counts| Some(counts.hart.mispredictions),
     /// Stores and atomics performed.
-    "STORES" => |counts| counts.hart.stores,
+    "STORES" => |counts| Some(counts.hart.stores),
     /// Loads that took the value of an older store.
-    "FORWARDED_LOADS" => |counts| counts.hart.forwarded_loads,
+    "FORWARDED_LOADS" => |counts| Some(counts.hart.forwarded_loads),
     /// Loads that were undone for the order of memory accesses.
-    "MEMORY_ORDER_SQUASHES" => |counts| counts.hart.memory_order_squashes,
+    "MEMORY_ORDER_SQUASHES" => |counts| Some(counts.hart.memory_order_squashes),
     /// Instructions that were executed on a wrong path or had to be done again.
-    "SQUASHED_INSTRUCTIONS" => |counts| counts.hart.squashed_instructions,
+    "SQUASHED_INSTRUCTIONS" => |counts| Some(counts.hart.squashed_instructions),
     /// Lines that the prefetcher of the first-level data cache fetched, for all harts of the core.
-    "L1_PREFETCHES" => |counts| counts.l1_prefetches.issued,
+    "L1_PREFETCHES" => |counts| Some(counts.l1_prefetches?.issued),
     /// Lines that the prefetcher of the second-level cache fetched, for all harts of the core.
-    "L2_PREFETCHES" => |counts| counts.l2_prefetches.issued,
+    "L2_PREFETCHES" => |counts| Some(counts.l2_prefetches?.issued),
     /// Loads, stores and atomics of the core's harts whose page the first-level TLB did not have.
-    "L1_DATA_TLB_MISSES" => |counts| counts.translation.l1_data_tlb_misses,
+    "L1_DATA_TLB_MISSES" => |counts| Some(counts.translation?.l1_data_tlb_misses),
     /// Fetches of the core's harts whose page the first-level TLB did not have.
-    "L1_INSTRUCTION_TLB_MISSES" => |counts| counts.translation.l1_instruction_tlb_misses,
+    "L1_INSTRUCTION_TLB_MISSES" => |counts| Some(counts.translation?.l1_instruction_tlb_misses),
     /// Misses of both first-level TLBs whose page the second-level TLB did not have: page walks.
-    "L2_TLB_MISSES" => |counts| counts.translation.l2_tlb_misses,
+    "L2_TLB_MISSES" => |counts| Some(counts.translation?.l2_tlb_misses),
     /// Cycles of page walks.
-    "PAGE_WALK_CYCLES" => |counts| counts.translation.page_walk_cycles,
+    "PAGE_WALK_CYCLES" => |counts| Some(counts.translation?.page_walk_cycles),
     /// Loads, stores and atomics of the core's harts whose page the first-level TLB had.
-    "L1_DATA_TLB_HITS" => |counts| counts.translation.l1_data_tlb_hits,
+    "L1_DATA_TLB_HITS" => |counts| Some(counts.translation?.l1_data_tlb_hits),
     /// Misses of both first-level TLBs whose page the second-level TLB had.
-    "L2_TLB_HITS" => |counts| counts.translation.l2_tlb_hits,
+    "L2_TLB_HITS" => |counts| Some(counts.translation?.l2_tlb_hits),
     /// Page faults of the core's harts, without those of wrong paths.
-    "PAGE_FAULTS" => |counts| counts.translation.page_faults,
+    "PAGE_FAULTS" => |counts| Some(counts.translation?.page_faults),
     /// Prefetched lines that had come to the first-level data cache when they were needed.
-    "L1_PREFETCHES_USEFUL" => |counts| counts.l1_prefetches.useful,
+    "L1_PREFETCHES_USEFUL" => |counts| Some(counts.l1_prefetches?.useful),
     /// Prefetched lines that were still on their way there when they were needed.
-    "L1_PREFETCHES_LATE" => |counts| counts.l1_prefetches.late,
+    "L1_PREFETCHES_LATE" => |counts| Some(counts.l1_prefetches?.late),
     /// Misses of lines that prefetched ones had replaced there.
-    "L1_PREFETCHES_POLLUTING" => |counts| counts.l1_prefetches.polluting,
+    "L1_PREFETCHES_POLLUTING" => |counts| Some(counts.l1_prefetches?.polluting),
     /// Prefetched lines that had come to the second-level cache when they were needed.
-    "L2_PREFETCHES_USEFUL" => |counts| counts.l2_prefetches.useful,
+    "L2_PREFETCHES_USEFUL" => |counts| Some(counts.l2_prefetches?.useful),
     /// Prefetched lines that were still on their way there when they were needed.
-    "L2_PREFETCHES_LATE" => |counts| counts.l2_prefetches.late,
+    "L2_PREFETCHES_LATE" => |counts| Some(counts.l2_prefetches?.late),
     /// Misses of lines that prefetched ones had replaced there.
-    "L2_PREFETCHES_POLLUTING" => |counts| counts.l2_prefetches.polluting,
+    "L2_PREFETCHES_POLLUTING" => |counts| Some(counts.l2_prefetches?.polluting),
     /// Fetches of the core's harts, each up to a jump or a line's end, whose page that TLB had.
-    "L1_INSTRUCTION_TLB_HITS" => |counts| counts.translation.l1_instruction_tlb_hits,
+    "L1_INSTRUCTION_TLB_HITS" => |counts| Some(counts.translation?.l1_instruction_tlb_hits),
     /// Page walks that began below the first table, for the caches of the upper levels had it.
-    "STRUCTURE_CACHE_HITS" => |counts| counts.translation.structure_cache_hits,
+    "STRUCTURE_CACHE_HITS" => |counts| Some(counts.translation?.structure_cache_hits),
 }
 
-/// How often the event `number` has happened; `None` if there is no such event.
+/// How often the event `number` has happened; `None` if there is no such event, or if the core has
+/// not what it is about.
 pub(crate) fn count(number: u8, counts: &Counts<'_>) -> Option<u64> {
     let index = usize::from(number).checked_sub(1)?;
-    Some(COUNT.get(index)?(counts))
+    COUNT.get(index)?(counts)
 }

@@ -469,10 +469,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let events = |event: u8| {
             let counts = Counts {
                 hart: &hart.statistics,
-                second_level: second_level.map_or_else(Default::default, SecondLevel::statistics),
-                l1_prefetches: prefetching.map_or_else(Default::default, |one| one.statistics()),
-                l2_prefetches: second_level.map_or_else(Default::default, SecondLevel::prefetches),
-                translation: translation.map_or_else(Default::default, |one| one.statistics()),
+                second_level: second_level.map(SecondLevel::statistics),
+                l1_prefetches: prefetching.map(|one| one.statistics()),
+                l2_prefetches: second_level.and_then(SecondLevel::prefetches),
+                translation: translation.map(|one| one.statistics()),
             };
             events::count(event, &counts)
         };

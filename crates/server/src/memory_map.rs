@@ -218,7 +218,7 @@ fn document() -> String {
     table(&mut text, &bare_metal());
     text.push_str(
         "\n## Linux programs\n\n\
-         These are physical addresses. In functional runs each process has virtual ones of its own.\n\n",
+         These are physical addresses. Each process has [virtual ones](linux-programs.md) of its own.\n\n",
     );
     table(&mut text, linux::MAP);
     text

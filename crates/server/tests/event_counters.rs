@@ -8,7 +8,9 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, models, read, server, with_lru};
+use common::servers::{
+    halted, models, read, server, with_lru, with_prefetchers, with_second_level,
+};
 use fabric::{DataPrefetcherKind, PrefetcherKind, SecondLevelSpec};
 use pipeline::{
     CoreSpec, CoreStatistics, EVENTS, FirstLevelTlbSpec, NEVER, PagingMode, StructureCachesSpec,
@@ -297,4 +299,38 @@ fn prefetches_into_the_second_level() {
     check(&core, (8, 24), &events, &chain(32, 64), |asm, links| {
         follow(asm, links, 100)
     });
+}
+
+/// A core counts no event of what it does not have: `mhpmevent` stays 0, so that a program does not
+/// take the absence of a TLB for the absence of misses.
+#[test]
+fn events_of_what_a_core_does_not_have_cannot_be_selected() {
+    let plain = CoreSpec::hyperplane_table1();
+    let mut whole = with_prefetchers(
+        (DataPrefetcherKind::Stride, PrefetcherKind::Streamer),
+        with_second_level(plain.clone()),
+    );
+    whole.translation = Some(TranslationSpec::default());
+    const OF_MORE: [&str; 5] = ["L2_", "TLB_", "PAGE_", "PREFETCHES", "STRUCTURE_CACHE_"];
+    let is_of_hart = |name: &str| !OF_MORE.iter().any(|part| name.contains(part));
+    for (core, has_all) in [(plain, false), (whole, true)] {
+        let mut asm = Assembler::new();
+        asm.load_immediate(S6, RESULTS);
+        for index in 0..EVENTS.len() {
+            asm.load_immediate(T0, 1 + index as u64);
+            asm.csr_write(EVENT + 3, T0);
+            asm.csr_read(T1, EVENT + 3);
+            asm.store_double(T1, S6, 8 * index as i64);
+        }
+        asm.halt();
+        let machine = halted(&server(1, &core), asm.finish(&[]));
+        for (index, (name, _)) in EVENTS.iter().enumerate() {
+            let selected = read(&machine, RESULTS + 8 * index as u64);
+            let expected = match has_all || is_of_hart(name) {
+                true => 1 + index as u64,
+                false => 0,
+            };
+            assert_eq!(selected, expected, "{name}");
+        }
+    }
 }

@@ -527,12 +527,12 @@ impl Prefetched {
             late,
             unused,
             polluting: _,
-        } = self.second.prefetches();
+        } = self.second.prefetches().unwrap();
         [issued, useful, late, unused]
     }
 
     fn polluting(&self) -> u64 {
-        self.second.prefetches().polluting
+        self.second.prefetches().unwrap().polluting
     }
 }
 
