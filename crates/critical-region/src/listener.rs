@@ -8,9 +8,9 @@ use fabric::{Agent, AgentContext, AgentId, AgentMessage, LINE_BYTES, LineData, T
 use state::Walker;
 use std::rc::Rc;
 
-// As the firmware keeps regions, guest/firmware/critical-regions.c: for each core of the host a block
-// and two pieces of code, which are written in turn. The block's first word is which of them it is,
-// from 1 on, and its second word the most instructions.
+// As the firmware keeps regions, guest/firmware/critical-regions.c: for each core of the host a
+// block and two pieces of code, which are written in turn. The block's first word is which of them
+// it is, from 1 on, and its second word the most instructions.
 
 /// Bytes of a piece of code.
 const CODE_BYTES: u64 = 4096;
@@ -20,8 +20,8 @@ const SLOT_BYTES: u64 = LINE_BYTES as u64 + 2 * CODE_BYTES;
 /// The agent.
 ///
 /// Its way to the hardware beside the cores, over the chip, takes as long as a message to a core at
-/// least ([`AgentContext::minimum_delivery_latency`]). A region waits for the next packet of which the
-/// interface tells.
+/// least ([`AgentContext::minimum_delivery_latency`]). A region waits for the next packet of which
+/// the interface tells.
 pub struct Listener {
     cores: Vec<SharedObserver>,
     budget: u64,

@@ -6,10 +6,10 @@
 //! or in a register, end the region. Nothing of it stores. An instruction whose operands nothing
 //! provides is not executed and left out, too ([`executable`]).
 //!
-//! A register with which the region begins is loaded where an instruction reads it as a root, unless
-//! the code before that has left its value there: the region has instructions of several procedures,
-//! which use the same registers for different things. `READY` values come with the code; `READY-DYN`
-//! ones are words of the array that `a0` points to when the code begins.
+//! A register with which the region begins is loaded where an instruction reads it as a root,
+//! unless the code before that has left its value there: the region has instructions of several
+//! procedures, which use the same registers for different things. `READY` values come with the
+//! code; `READY-DYN` ones are words of the array that `a0` points to when the code begins.
 
 use crate::convention::{REGISTERS, result};
 use crate::executable::executable;
@@ -36,8 +36,8 @@ pub enum Unsent {
 enum Piece {
     /// An encoding of so many bytes.
     Plain(u32, usize),
-    /// The upper part of a distance to literal `.1`, in register `.0`; the load that follows has the
-    /// lower part.
+    /// The upper part of a distance to literal `.1`, in register `.0`; the load that follows has
+    /// the lower part.
     Literal(Register, usize),
     /// A branch to the place of region instruction `.1`, or to the end; its encoding without a
     /// distance.

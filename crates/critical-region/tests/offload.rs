@@ -112,8 +112,9 @@ fn region(
     }
 }
 
-/// The look-up of Table 4: a bucket by a hash that is computed for each packet, out of a table whose
-/// address is predicted, and the chain of items, whose links are 16 bytes behind their beginnings.
+/// The look-up of Table 4: a bucket by a hash that is computed for each packet, out of a table
+/// whose address is predicted, and the chain of items, whose links are 16 bytes behind their
+/// beginnings.
 fn lookup(table: RegisterState, hash: RegisterState) -> Region {
     region(
         &[

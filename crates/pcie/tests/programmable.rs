@@ -438,8 +438,8 @@ fn forwarding_is_as_without_cores() {
     assert_eq!(statistics(&mut plain).processors, None);
 }
 
-/// Firmware that answers: it exchanges the addresses where the frame is, and sends it. The host does
-/// nothing. What it needs: 26 in the MAC each way, and the cycles of the cores.
+/// Firmware that answers: it exchanges the addresses where the frame is, and sends it. The host
+/// does nothing. What it needs: 26 in the MAC each way, and the cycles of the cores.
 #[test]
 fn a_frame_is_answered_without_the_host() {
     let firmware = firmware(|asm| {

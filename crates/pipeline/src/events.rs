@@ -10,7 +10,8 @@ use fabric::{PrefetchStatistics, SecondLevelStatistics};
 /// What a core has counted when a hart reads one of its counters.
 pub(crate) struct Counts<'a> {
     pub(crate) hart: &'a CoreStatistics,
-    /// The second-level cache's, of all harts of the core; like the following, only if there is one.
+    /// The second-level cache's, of all harts of the core; like the following, only if there is
+    /// one.
     pub(crate) second_level: Option<SecondLevelStatistics>,
     pub(crate) l1_prefetches: Option<PrefetchStatistics>,
     pub(crate) l2_prefetches: Option<PrefetchStatistics>,

@@ -161,7 +161,7 @@ fn pages_of_data() {
     }
 }
 
-/// A jump to the next line is a fetch. Its page is that of the one before.
+/// A jump to the next line is a fetch. Its page is that of the one before, and its line is new.
 #[test]
 fn pages_of_fetches() {
     for core in models() {
@@ -172,7 +172,8 @@ fn pages_of_fetches() {
             }),
             ..with_lru(core)
         };
-        let events: [Event; 2] = [
+        let events: [Event; 3] = [
+            ("L1_INSTRUCTION_MISSES", |one| one.instruction_misses, 8),
             (
                 "L1_INSTRUCTION_TLB_HITS",
                 |one| one.translation.l1_instruction_tlb_hits,
@@ -195,6 +196,24 @@ fn pages_of_fetches() {
             asm.nop();
         });
     }
+}
+
+/// A load behind a store to the same bytes takes them from the store queue, where the store is
+/// until everything older has committed.
+#[test]
+fn loads_behind_stores() {
+    let events: [Event; 3] = [
+        ("STORES", |one| one.stores, 8),
+        ("FORWARDED_LOADS", |one| one.forwarded_loads, 8),
+        ("L1_DATA_MISSES", |one| one.data_misses, 0),
+    ];
+    let core = CoreSpec::hyperplane_table1();
+    check(&core, (4, 12), &events, &[], |asm, pairs| {
+        for _ in 0..pairs {
+            asm.store_double(S6, T1, 0);
+            asm.load_double(T2, T1, 0);
+        }
+    });
 }
 
 /// A branch that is met for the first time is predicted not to be taken; those here are. The branch

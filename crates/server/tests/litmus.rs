@@ -764,8 +764,8 @@ fn page_walks_allow_nothing_that_is_forbidden() {
     }
 }
 
-/// Each prefetcher brings lines in, and takes them away from others, while the test runs: with small
-/// TLBs, whose page walks read through the same caches, and without.
+/// Each prefetcher brings lines in, and takes them away from others, while the test runs: with
+/// small TLBs, whose page walks read through the same caches, and without.
 #[test]
 fn prefetchers_allow_nothing_that_is_forbidden() {
     for (place, prefetchers) in PREFETCHERS.into_iter().enumerate() {

@@ -293,8 +293,8 @@ fn a_delivery_on_a_wrong_path_comes_again() {
 
 /// A branch that waits for a load which misses is predicted wrongly. Until that is known the timer
 /// expires again and again, and the program leaves for the handler and returns: all of that is
-/// undone, the youngest first. Afterwards the handler has run as often as interrupts were delivered,
-/// and the program has lost none of its instructions.
+/// undone, the youngest first. Afterwards the handler has run as often as interrupts were
+/// delivered, and the program has lost none of its instructions.
 #[test]
 fn deliveries_and_returns_on_a_wrong_path_are_undone() {
     const PERIOD: u64 = 29;

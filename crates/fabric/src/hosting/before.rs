@@ -1,8 +1,9 @@
-//! What agents change as if it had happened before the simulation: in no time, and without a message.
+//! What agents change as if it had happened before the simulation: in no time, and without a
+//! message.
 //!
-//! All of it leaves alone the lines that a private cache holds or awaits, so that no cache has to be
-//! told: one writer or many readers, inclusion and the directory's knowledge of both stay as they
-//! are.
+//! All of it leaves alone the lines that a private cache holds or awaits, so that no cache has to
+//! be told: one writer or many readers, inclusion and the directory's knowledge of both stay as
+//! they are.
 
 use super::AgentId;
 use crate::{

@@ -1,8 +1,8 @@
 //! One core: what it executes, and when.
 //!
 //! A pipeline of five stages without a branch predictor, which issues an instruction a cycle, in
-//! order, as soon as its operands are there. The text gives the latency of the scratchpad alone; the
-//! constants below are chosen.
+//! order, as soon as its operands are there. The text gives the latency of the scratchpad alone;
+//! the constants below are chosen.
 
 use super::Shared;
 use super::frames::{Fate, Frame};
@@ -388,8 +388,8 @@ impl Core {
         Ok(offset)
     }
 
-    /// The cycle in which the words of an access have been taken, each by the bank of the scratchpad
-    /// or by the port of the frames' buffer for so many cycles. The core goes on in it.
+    /// The cycle in which the words of an access have been taken, each by the bank of the
+    /// scratchpad or by the port of the frames' buffer for so many cycles. The core goes on in it.
     fn access(
         &mut self,
         (is_frame, offset, bytes): (bool, u64, u8),

@@ -1,15 +1,16 @@
 //! The cores of a programmable interface (`server.dma_nic.processors`), between its port and its
 //! receive rings: docs/programmable-interface.md.
 //!
-//! They execute firmware out of a *scratchpad* of several banks behind a crossbar, which they share.
-//! Instructions come through an instruction cache of each core from the same scratchpad. A core that
-//! is free takes the oldest frame, works on it where it is, in the input buffer, and gives it to a
-//! receive ring of the host or to the network. Every address that is nothing of the interface is
-//! host memory: a load from there crosses PCI Express, and the core goes on until it needs the value.
+//! They execute firmware out of a *scratchpad* of several banks behind a crossbar, which they
+//! share. Instructions come through an instruction cache of each core from the same scratchpad. A
+//! core that is free takes the oldest frame, works on it where it is, in the input buffer, and
+//! gives it to a receive ring of the host or to the network. Every address that is nothing of the
+//! interface is host memory: a load from there crosses PCI Express, and the core goes on until it
+//! needs the value.
 //!
 //! They are stepped here and not on the `pipeline` crate, whose cores live on the coherent fabric:
-//! these have no data cache, no coherence, and a memory of a fixed latency that is theirs alone. What
-//! instructions mean they take from the same crate, `riscv`.
+//! these have no data cache, no coherence, and a memory of a fixed latency that is theirs alone.
+//! What instructions mean they take from the same crate, `riscv`.
 //!
 //! All cores advance together, cycle by cycle: an event for each cycle in which one of them issues.
 //! In a cycle the first core is another one each time, so that none always loses a bank.

@@ -2,9 +2,9 @@
 //!
 //! An access whose page the first-level TLB has takes no longer for it. One that misses there looks
 //! into the second level, and if that has not got the page either, a page walk reads the tables
-//! entry by entry through the data cache, each after the one before it. Loads, stores and
-//! atomics go on when their page is known; what they do until then is in `dispatch`, `resolve`
-//! and `serializing`. A core without translation pays nothing; one that has it dispatches as quickly
+//! entry by entry through the data cache, each after the one before it. Loads, stores and atomics
+//! go on when their page is known; what they do until then is in `dispatch`, `resolve` and
+//! `serializing`. A core without translation pays nothing; one that has it dispatches as quickly
 //! where the first-level TLBs have the pages (`hits`).
 //!
 //! Supervisor and user mode have the page tables that `satp` names, and TLBs tell address spaces

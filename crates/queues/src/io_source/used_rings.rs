@@ -43,8 +43,8 @@ impl IoSource {
         IoSource { rings, ..self }
     }
 
-    /// It is the agent `source`, and the tenants are `tenants`. The directory is told who has shared
-    /// the lines of rings that have been used; for data planes that run on cores.
+    /// It is the agent `source`, and the tenants are `tenants`. The directory is told who has
+    /// shared the lines of rings that have been used; for data planes that run on cores.
     pub fn set_sharers(&mut self, source: AgentId, tenants: AgentId) {
         self.sharers = Some([source, tenants]);
     }
