@@ -436,7 +436,9 @@ mod tests {
         for kind in SYSTEMS {
             server[kind.key] = json!({});
         }
-        server["dma_nic"] = json!({"express": {"iommu": {}}, "processors": {}});
+        let processors = json!({"firmware": "critical-regions"});
+        server["dma_nic"] = json!({"express": {"iommu": {}}, "processors": processors});
+        server["critical_region"] = json!({"offload": {}});
         server["hyperplane"]["walk_places"] = json!(52);
         server["rpcvalet"]["domains"] = json!([{
             "nodes": 1, "cores": 1, "slots": 1, "max_message_bytes": 64, "dispatch": {}, "share": 1.0,
