@@ -115,7 +115,16 @@ pub struct Bench {
 
 impl Bench {
     /// A chip with this interface.
-    pub fn new<N: Agent + Interface + 'static>(mut nic: N, attachment: Attachment) -> Bench {
+    pub fn new<N: Agent + Interface + 'static>(nic: N, attachment: Attachment) -> Bench {
+        Bench::with_latency(nic, attachment, 10)
+    }
+
+    /// The same with a last-level cache of so many cycles.
+    pub fn with_latency<N: Agent + Interface + 'static>(
+        mut nic: N,
+        attachment: Attachment,
+        latency_cycles: u64,
+    ) -> Bench {
         let ram = Ram::new(vec![fabric::AddressRange {
             start: MEMORY,
             length: MEMORY_BYTES,
@@ -130,7 +139,7 @@ impl Bench {
                 ..MeshSpec::default()
             },
             last_level: LastLevelSpec {
-                latency_cycles: 10,
+                latency_cycles,
                 ..LastLevelSpec::default()
             },
             memory: MemorySpec {
