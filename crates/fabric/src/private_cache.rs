@@ -531,10 +531,22 @@ impl PrivateCache {
         self.misses.len() >= self.mshrs
     }
 
-    /// Whether `line` has been asked for and has not come.
+    /// Whether `line` is outstanding, so that a store can wait for it without asking again. If a
+    /// prefetch instruction has asked for it, that was late.
     #[inline]
-    pub fn is_asked_for(&self, line: LineAddress) -> bool {
-        self.miss_of(line).is_some()
+    pub fn joins_miss(&mut self, line: LineAddress) -> bool {
+        let miss = self.miss_of(line);
+        if let Some(index) = miss {
+            self.note_late(index);
+        }
+        miss.is_some()
+    }
+
+    /// Something waits for a line that is outstanding: if it has been prefetched, that was late.
+    #[inline]
+    fn note_late(&mut self, index: usize) {
+        let late = std::mem::take(&mut self.misses[index].prefetched);
+        self.prefetches.late += u64::from(late);
     }
 
     /// Whether a request to read `line` would be [refused](RequestOutcome::Full) now.

@@ -68,7 +68,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
             if store.kind == StoreKind::Store {
                 let line = LineAddress::of(store.address);
-                if !self.owns(line) && !self.shared.data_cache.is_asked_for(line) {
+                if !self.owns(line) && !self.shared.data_cache.joins_miss(line) {
                     return false;
                 }
             }
@@ -82,7 +82,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 self.perform_oldest(slot, now);
                 return true;
             }
-            if !self.shared.data_cache.is_asked_for(line) {
+            if !self.shared.data_cache.joins_miss(line) {
                 return false;
             }
         }

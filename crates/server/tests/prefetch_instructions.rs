@@ -8,13 +8,17 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, models, read, server, with_second_level, with_small_tlbs};
+use common::servers::{
+    halted, models, read, server, with_second_level, with_small_tlbs, with_threads,
+};
 use fabric::{LineAddress, State};
-use pipeline::{CoreSpec, CoreStatistics, Model, NEVER, SoftwarePrefetchStatistics};
+use pipeline::{CoreSpec, CoreStatistics, Model, SoftwarePrefetchStatistics};
 use server::{Machine, ServerSpec};
 
 const RESULTS: u64 = 0x8010_0000;
 const DATA: u64 = 0x8020_0000;
+/// A cycle behind the end of all programs, to count up to.
+const MUCH_LATER: u64 = 1 << 40;
 /// Nobody's address.
 const NOTHING: u64 = 0x4000_0000;
 /// Of the interrupt controller of the cores.
@@ -33,7 +37,7 @@ fn spec(harts: usize, core: &CoreSpec) -> ServerSpec {
 }
 
 fn counts(machine: &Machine) -> CoreStatistics {
-    machine.engine.cores[0].statistics(NEVER)
+    machine.engine.cores[0].statistics(MUCH_LATER)
 }
 
 /// Spends so many cycles, after which `T3` is zero.
@@ -119,6 +123,31 @@ fn a_late_line_saves_what_it_is_ahead() {
         // The load of the first round, which has to fetch its code, may come after the line.
         assert_eq!((counts.issued, counts.late + counts.useful), (2, 2));
         assert!(counts.late >= 1, "{counts:?}");
+    }
+}
+
+/// A store commits a few cycles after the prefetch of its line, which takes some 79: it waits for
+/// the line, on the quick path and, with a second hart that computes, on that of events.
+#[test]
+fn a_store_that_waits_for_the_line_makes_it_late() {
+    let [out_of_order, in_order] = models();
+    for (core, threads) in [(&out_of_order, 1), (&out_of_order, 2), (&in_order, 1)] {
+        let core = with_threads(threads, core.clone());
+        let mut asm = Assembler::new();
+        asm.harts(threads.into(), |asm, hart| {
+            asm.load_immediate(T1, DATA);
+            if hart == 0 {
+                asm.prefetch(PREFETCH_W, T1, 0);
+                asm.store_double(T1, T1, 0);
+            }
+            spend(asm, 200);
+            asm.halt();
+        });
+        let spec = spec(threads.into(), &core);
+        let machine = halted(&spec, asm.finish(&[(DATA, vec![0; 64])]));
+        let counts = counts(&machine).software_prefetches;
+        let late = (counts.issued, counts.useful, counts.late);
+        assert_eq!(late, (1, 0, 1), "{threads} threads, {:?}", core.model);
     }
 }
 

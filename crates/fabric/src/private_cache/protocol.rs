@@ -78,8 +78,7 @@ impl PrivateCache {
                 reached!("load behind an Invalidate of the line that is under way");
                 return RequestOutcome::Full;
             }
-            let late = std::mem::take(&mut self.misses[index].prefetched);
-            self.prefetches.late += u64::from(late);
+            self.note_late(index);
             return RequestOutcome::Pending;
         }
         if self.misses.len() >= self.mshrs {
