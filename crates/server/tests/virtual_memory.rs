@@ -720,8 +720,9 @@ fn qemu_translates_as_the_interpreter_does() {
     }
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-tables.bin");
     let mut causes = std::collections::BTreeSet::new();
+    // The first ones reach every cause of a trap; others are tried in addition.
     let first = 20 * variable("NANOPLANE_TEST_SEED").unwrap_or(0);
-    for seed in first..first + 20 {
+    for seed in (0..20).chain(first.max(20)..first + 20) {
         let count = 2000;
         let mut scenario = Scenario::new(seed, true);
         let steps = scenario.steps(count);
