@@ -118,6 +118,14 @@ class Row:
         )
 
 
+def ranking(of: str, rows: Iterable[Row], value: Callable[[Row], float]) -> str:
+    """Return a sentence with the series in descending order; an empty one for fewer than two."""
+    ranked = sorted(rows, key=value, reverse=True)
+    if len(ranked) < 2:
+        return ""
+    return f"{of}: {'; '.join(f'{row.series}: {value(row):.1f}' for row in ranked)}."
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figure:
     """One figure of a paper."""

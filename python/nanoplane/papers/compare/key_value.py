@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from nanoplane.claims import Claim
 from nanoplane.compiler import GUEST
 from nanoplane.description import Description
-from nanoplane.figures import Figure, Results, Row, labels
+from nanoplane.figures import Figure, Results, Row, labels, ranking
 from nanoplane.load_search import Limit
 from nanoplane.outcomes import measurement, settled
 from nanoplane.papers import plots
@@ -355,12 +355,8 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
 def _answer(rows: list[Row]) -> str:
     limit = next(iter(LIMITS.values()))
     within = [row for row in rows if row.statistic == f"largest load within {limit}"]
-    if len(within) < 2:
-        return ""
-    ranked = sorted(within, key=lambda row: -row.y)
-    return (
-        f"Million requests a second with a p99 within {limit}: "
-        f"{'; '.join(f'{row.series}: {row.y:.1f}' for row in ranked)}."
+    return ranking(
+        f"Million requests a second with a p99 within {limit}", within, lambda row: row.y
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
-from nanoplane.figures import Figure, Results, Row
+from nanoplane.figures import Figure, Results, Row, ranking
 from nanoplane.load_search import Limit
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.stores import STORES
@@ -189,13 +189,8 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
 
 def _answer(rows: list[Row]) -> str:
     within = [row for row in rows if row.labels.get("limit") == f"{LIMITS[0]}"]
-    if len(within) < 2:
-        return ""
-    ranked = sorted(within, key=lambda row: -row.x)
-    return (
-        f"Million requests a second with a p99 of at most {LIMITS[0]:g} mean service times: "
-        f"{'; '.join(f'{row.series}: {row.x:.1f}' for row in ranked)}."
-    )
+    of = f"Million requests a second with a p99 of at most {LIMITS[0]:g} mean service times"
+    return ranking(of, within, lambda row: row.x)
 
 
 FIGURES = (

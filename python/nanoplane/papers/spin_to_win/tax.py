@@ -128,37 +128,25 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     )
 
 
-def _ends(rows: list[Row]) -> tuple[Row, Row] | None:
-    """Return the rows of most queues with the least and the most packets."""
-    if not rows:
-        return None
-    queues = max(int(row.labels["queues"]) for row in rows)
-    line = sorted(
-        (row for row in rows if int(row.labels["queues"]) == queues), key=lambda row: row.x
-    )
-    return (line[0], line[-1]) if len(line) > 1 else None
-
-
-def _tax_answer(rows: list[Row]) -> str:
-    if (ends := _ends(rows)) is None:
+def _answer(measured: str, rows: list[Row]) -> str:
+    queues = max((int(row.labels["queues"]) for row in rows), default=0)
+    line = [row for row in rows if int(row.labels["queues"]) == queues]
+    line.sort(key=lambda row: row.x)
+    if len(line) < 2:
         return ""
-    least, most = ends
+    least, most = line[0], line[-1]
+    verb, form, noun = _SAYS[measured]
     return (
-        f"With {most.series}, a core spends {most.y:.0f} % of its cycles on polling when it routes "
-        f"{most.x:.1f} million packets a second, and {least.y:.0f} % at {least.x:.1f} million."
+        f"With {most.series}, a core {verb} {form.format(most.y)} {noun} when it routes "
+        f"{most.x:.1f} million packets a second, and {form.format(least.y)} at {least.x:.1f} "
+        "million."
     )
 
 
-def _ipc_answer(rows: list[Row]) -> str:
-    if (ends := _ends(rows)) is None:
-        return ""
-    least, most = ends
-    return (
-        f"With {most.series}, a core retires {most.y:.2f} instructions a cycle when it routes "
-        f"{most.x:.1f} million packets a second, and {least.y:.2f} at {least.x:.1f} million."
-    )
-
-
+_SAYS = {
+    TAX: ("spends", "{:.0f} %", "of its cycles on polling"),
+    IPC: ("retires", "{:.2f}", "instructions a cycle"),
+}
 _ROUTER = (
     "One core routes packets of 64 bytes by 16,384 prefixes, with the receive function of DPDK's "
     "driver (`rx_vec_en`). "
@@ -175,7 +163,7 @@ FIGURES = (
         points=lambda quick: _points(TAX, QUEUES, quick),
         rows=lambda results: _rows(TAX, results),
         chart=_chart,
-        answer=_tax_answer,
+        answer=lambda rows: _answer(TAX, rows),
     ),
     Figure(
         name="spin-to-win.6",
@@ -184,7 +172,7 @@ FIGURES = (
         points=lambda quick: _points(IPC, IPC_QUEUES, quick),
         rows=lambda results: _rows(IPC, results),
         chart=_chart,
-        answer=_ipc_answer,
+        answer=lambda rows: _answer(IPC, rows),
     ),
 )
 
