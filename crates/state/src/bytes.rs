@@ -38,14 +38,6 @@ impl Walker for Writer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    fn is_restoring(&self) -> bool {
-        false
-    }
-
-    fn max_items(&self) -> u64 {
-        u64::MAX
-    }
-
     fn refuse(&mut self, sentence: String) {
         self.refused.get_or_insert(sentence);
     }

@@ -18,14 +18,6 @@ impl<F: FnMut(&mut u64)> Walker for Counts<F> {
         Purpose::MoveOn
     }
 
-    fn is_restoring(&self) -> bool {
-        false
-    }
-
-    fn max_items(&self) -> u64 {
-        u64::MAX
-    }
-
     fn refuse(&mut self, _sentence: String) {}
 }
 

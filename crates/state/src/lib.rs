@@ -62,10 +62,14 @@ pub trait Walker {
     }
 
     /// Whether what was written down is being put back.
-    fn is_restoring(&self) -> bool;
+    fn is_restoring(&self) -> bool {
+        false
+    }
 
     /// How many items there can be at most in what is being put back.
-    fn max_items(&self) -> u64;
+    fn max_items(&self) -> u64 {
+        u64::MAX
+    }
 
     /// The walk fails, because of what the sentence says; the first one counts.
     fn refuse(&mut self, sentence: String);

@@ -90,14 +90,6 @@ impl Walker for Comparer {
         Purpose::Compare
     }
 
-    fn is_restoring(&self) -> bool {
-        false
-    }
-
-    fn max_items(&self) -> u64 {
-        u64::MAX
-    }
-
     fn refuse(&mut self, _sentence: String) {
         self.refused = true;
     }
@@ -134,14 +126,6 @@ impl Walker for Mover {
 
     fn purpose(&self) -> Purpose {
         Purpose::MoveOn
-    }
-
-    fn is_restoring(&self) -> bool {
-        false
-    }
-
-    fn max_items(&self) -> u64 {
-        u64::MAX
     }
 
     fn refuse(&mut self, _sentence: String) {}
