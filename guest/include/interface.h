@@ -103,9 +103,10 @@ enum interface_run {
  * at an `ebreak`, after so many instructions, at what it may not do, or when a load finds no
  * memory. Its loads that are still under way come, for their steering tags. Returns why it has
  * ended. */
-static inline uint64_t interface_run(const void *code, uint64_t argument, uint64_t most) {
+static inline uint64_t interface_run(const void *code, uint64_t argument,
+                                     uint64_t max_instructions) {
   INTERFACE_REGISTER(INTERFACE_RUN_ARGUMENT) = argument;
-  INTERFACE_REGISTER(INTERFACE_RUN_BUDGET) = most;
+  INTERFACE_REGISTER(INTERFACE_RUN_BUDGET) = max_instructions;
   interface_finish(INTERFACE_RUN, (uint64_t)code);
   __asm__ volatile("" ::: "memory");
   return INTERFACE_REGISTER(INTERFACE_RUN_ENDED);

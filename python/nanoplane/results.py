@@ -1170,7 +1170,7 @@ class ProcessorsStatistics(TypedDict):
     run_instructions: int
     """Instructions of such code, as part of `instructions`."""
     runs: int
-    """Runs of code that firmware does not vouch for, such as hardware of the host sends."""
+    """Runs of untrusted code, such as hardware of the host sends."""
     runs_over_budget: int
     """Runs that were ended because they had executed as many instructions as they may."""
     runs_refused: int

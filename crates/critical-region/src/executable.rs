@@ -68,7 +68,7 @@ fn with_operands(region: &Region, endless: &[bool]) -> Vec<bool> {
     let mut executable = vec![false; instructions.len()];
     // Which registers can have been set where each begins, and at the end.
     let mut set: Vec<Registers> = vec![0; instructions.len() + 1];
-    // It begins with none, and each turn adds some, to which others may be due.
+    // It begins with none, and each iteration adds some, from which others may follow.
     loop {
         let before = (executable.clone(), set.clone());
         for (place, one) in instructions.iter().enumerate() {

@@ -9,10 +9,10 @@ use state::Walker;
 use std::rc::Rc;
 
 // As the firmware keeps regions, guest/firmware/critical-regions.c: for each core of the host a
-// block and two pieces of code, which are written in turn. The block's first word is which of them
-// it is, from 1 on, and its second word the most instructions.
+// block and two pieces of code, which are written alternately. The block's first word tells which
+// of them counts, from 1 on, and its second word is the budget of instructions.
 
-/// Bytes of a piece of code.
+/// Bytes of a piece of code: `REGION_CODE_BYTES` of the firmware.
 const CODE_BYTES: u64 = 4096;
 /// Bytes for a core of the host.
 const SLOT_BYTES: u64 = LINE_BYTES as u64 + 2 * CODE_BYTES;
@@ -58,7 +58,8 @@ impl Listener {
             let Some(region) = core.borrow_mut().take_region(by) else {
                 continue;
             };
-            let bytes = match code(&region, CODE_BYTES as usize) {
+            let executable = executable(&region);
+            let bytes = match code(&region, &executable, CODE_BYTES as usize) {
                 Ok(bytes) => bytes,
                 Err(Unsent::TooLarge) => {
                     counts.regions_too_large += 1;
@@ -71,7 +72,6 @@ impl Listener {
             };
             counts.regions_sent += 1;
             counts.code_bytes += bytes.len() as u64;
-            let executable = executable(&region);
             counts.instructions_sent += executable.len() as u64;
             counts.instructions_failed += executable.iter().filter(|can| !**can).count() as u64;
             // The interface may still run the other one.
@@ -117,4 +117,26 @@ impl Agent for Listener {
 
     /// Servers with it have no checkpoints, because nobody saves what probes have seen.
     fn walk(&mut self, _walker: &mut dyn Walker) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_firmware_keeps_regions_where_they_are_written() {
+        let firmware = include_str!("../../../guest/firmware/critical-regions.c");
+        let bytes = format!("REGION_CODE_BYTES = {CODE_BYTES},");
+        assert!(firmware.contains(&bytes), "{bytes}");
+        // The words in front of the code are a line.
+        let words = [
+            "uint64_t current;",
+            "uint64_t budget;",
+            "uint64_t unused[6];",
+        ];
+        assert_eq!(8 * (1 + 1 + 6), LINE_BYTES);
+        let places = words.map(|word| firmware.find(word).expect(word));
+        assert!(places.is_sorted());
+        assert!(firmware.contains("uint8_t code[2][REGION_CODE_BYTES];"));
+    }
 }

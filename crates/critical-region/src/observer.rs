@@ -78,7 +78,7 @@ struct Packets {
     known: BTreeMap<u64, (u64, Vec<u64>)>,
     /// Buffers, that which was told of first in front.
     order: VecDeque<u64>,
-    most: usize,
+    capacity: usize,
 }
 
 impl Packets {
@@ -90,7 +90,7 @@ impl Packets {
         {
             self.order.push_back(buffer);
         }
-        if self.order.len() > self.most
+        if self.order.len() > self.capacity
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
@@ -116,7 +116,7 @@ impl Observer {
             ready: Vec::new(),
             counts: Counts::default(),
             packets: Packets {
-                most: packets,
+                capacity: packets,
                 ..Packets::default()
             },
             serving: vec![None; threads],
@@ -199,7 +199,7 @@ impl Observer {
         });
         distinct.region = region.clone();
         distinct.epochs += 1;
-        if self.packets.most > 0 {
+        if self.packets.capacity > 0 {
             let at = self.clock.time(executed.ended);
             self.fresh.push_back((at, region.clone()));
         }

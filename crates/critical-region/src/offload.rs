@@ -4,7 +4,7 @@
 //! the region is left out: control falls through to the next instruction that is, and a branch goes
 //! to the first one at its target or behind it. Jumps whose target is behind the last instruction,
 //! or in a register, end the region. Nothing of it stores. An instruction whose operands nothing
-//! provides is not executed and left out, too ([`executable`]).
+//! provides is left out, too ([`executable`](crate::executable)).
 //!
 //! A register with which the region begins is loaded where an instruction reads it as a root,
 //! unless the code before that has left its value there: the region has instructions of several
@@ -12,7 +12,6 @@
 //! code; `READY-DYN` ones are words of the array that `a0` points to when the code begins.
 
 use crate::convention::{REGISTERS, result};
-use crate::executable::executable;
 use crate::region::{Region, RegionInstruction};
 use crate::register_state::RegisterState;
 use riscv::{Class, Instruction, Operation, Register};
@@ -225,11 +224,11 @@ impl Code<'_> {
     }
 }
 
-/// The code of a region, of at most `room` bytes. It ends with `ebreak`.
-pub fn code(region: &Region, room: usize) -> Result<Vec<u8>, Unsent> {
+/// The code of a region, of which these instructions are [`executable`](crate::executable), in at
+/// most `room` bytes. It ends with `ebreak`.
+pub fn code(region: &Region, executable: &[bool], room: usize) -> Result<Vec<u8>, Unsent> {
     let mut is_used = [false; REGISTERS];
-    let executable = executable(region);
-    let instructions = || region.instructions.iter().zip(&executable);
+    let instructions = || region.instructions.iter().zip(executable);
     for (one, _) in instructions().filter(|(_, can)| **can) {
         let i = &one.instruction;
         for register in [i.rd, i.rs1, i.rs2] {

@@ -13,6 +13,10 @@ use riscv::{Class, Instruction, Operation, branch_taken, decode, evaluate_intege
 const PLACE: u64 = 0x1000_0000;
 const ROOM: usize = 4096;
 
+fn sent(region: &Region) -> Result<Vec<u8>, Unsent> {
+    code(region, &executable(region), ROOM)
+}
+
 /// Its halfwords, decoded at `pc`; `None` behind its end.
 fn instruction_at(code: &[u8], pc: u64) -> Option<Instruction> {
     let at = usize::try_from(pc.checked_sub(PLACE)?).ok()?;
@@ -134,7 +138,7 @@ fn lookup(table: RegisterState, hash: RegisterState) -> Region {
 fn a_lookup_follows_the_chain() {
     let table = 0x8123_4560;
     let lookup = lookup(RegisterState::Ready(table), RegisterState::ReadyDyn(1));
-    let code = code(&lookup, ROOM).unwrap();
+    let code = sent(&lookup).unwrap();
     let item = |number: u64| 0x8800_0000 + 0x100 * number;
     let memory = |address: u64| match address {
         _ if address == table + 8 * 5 => item(1),
@@ -163,7 +167,7 @@ fn roots_are_loaded_where_they_are_read() {
         ],
         &[(10, RegisterState::Ready(0x9000_0000))],
     );
-    let code = code(&twice, ROOM).unwrap();
+    let code = sent(&twice).unwrap();
     let expected = [0x9000_0000, 0x7000_0008, 0x9000_0010, 0x9000_0018];
     assert_eq!(loads(&code, &[], 100, |_| 0x7000_0000), expected);
 }
@@ -181,7 +185,7 @@ fn control_flow_that_leaves_ends_the_region() {
             &[(10, RegisterState::Ready(0x9000_0000))],
         )
     };
-    let run = |bits| loads(&code(&leaving(bits), ROOM).unwrap(), &[], 100, |_| 1).len();
+    let run = |bits| loads(&sent(&leaving(bits)).unwrap(), &[], 100, |_| 1).len();
     assert_eq!(run(0x1000_006f), 1, "a jump to 0x204");
     assert_eq!(
         run(0x0080_006f),
@@ -220,7 +224,7 @@ fn a_loop_that_nothing_begins_is_left_out() {
         0,
     ];
     let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
-    assert_eq!(code(&without, ROOM), Ok(bytes));
+    assert_eq!(sent(&without), Ok(bytes));
     let with = of(&[(0x1fc, addi(7, 11, 0), [None, None], false)]);
     assert_eq!(executable(&with), [true; 6]);
 }
@@ -267,10 +271,7 @@ fn a_loop_that_nothing_leaves_is_not_closed() {
         )
     };
     assert_eq!(executable(&of(28)), [true, true, false, false]);
-    assert_eq!(
-        loads(&code(&of(28), ROOM).unwrap(), &[], 100, |_| 1).len(),
-        2
-    );
+    assert_eq!(loads(&sent(&of(28)).unwrap(), &[], 100, |_| 1).len(), 2);
     assert_eq!(executable(&of(11)), [true; 4]);
 }
 
@@ -281,7 +282,7 @@ fn what_cannot_be_sent() {
         .map(|number| (4 * number, ld(11, 10, 0), [Some(10), None], false))
         .collect();
     let large = region(&large, &[(10, RegisterState::Ready(0x9000_0000))]);
-    assert_eq!(code(&large, ROOM), Err(Unsent::TooLarge));
+    assert_eq!(sent(&large), Err(Unsent::TooLarge));
     let all: Vec<_> = (1..32u32)
         .map(|register| {
             (
@@ -293,7 +294,7 @@ fn what_cannot_be_sent() {
         })
         .collect();
     let all = region(&all, &[(10, RegisterState::ReadyDyn(0))]);
-    assert_eq!(code(&all, ROOM), Err(Unsent::NoRegister));
+    assert_eq!(sent(&all), Err(Unsent::NoRegister));
 }
 
 proptest! {
@@ -302,12 +303,12 @@ proptest! {
     #[test]
     fn code_is_contained(way in any_way(), memory in any::<u64>()) {
         for region in &regions(&way) {
-            let Ok(bytes) = code(region, ROOM) else {
+            let Ok(bytes) = sent(region) else {
                 continue;
             };
             prop_assert_eq!(bytes.len() % 8, 0);
             loads(&bytes, &[memory; 6], 300, |address| memory ^ address);
-            prop_assert_eq!(Ok(bytes), code(region, ROOM));
+            prop_assert_eq!(Ok(bytes), sent(region));
         }
     }
 }

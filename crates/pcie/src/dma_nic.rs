@@ -286,10 +286,8 @@ impl DmaNic {
         self.express.connect_interrupts(to);
     }
 
-    /// What its firmware notes of frames is sent to this agent: the address of the frame's buffer as
-    /// the header of a message, the frame's bytes and, from bit 32 on, how
-    /// many notes there are as its first word, and the notes as the others. The agent can
-    /// answer with blocks: their offset in the firmware's window as the header.
+    /// What its firmware notes of frames is sent to this agent, in messages as
+    /// [`connect_listener`](system::Hardware::connect_listener) says.
     pub fn connect_listener(&mut self, to: AgentId) {
         self.listener = Some(to);
     }
@@ -510,25 +508,17 @@ impl DmaNic {
 
     /// A frame is in the input buffer: it goes to the cores, or into the ring of its queue.
     fn take_in(&mut self, context: &mut AgentContext<'_>, queue: usize, hash: u32, bytes: Vec<u8>) {
+        let frame = Frame {
+            hash,
+            room: bytes.len() as u32,
+            bytes,
+            notes: Vec::new(),
+        };
         if let Some(processors) = &mut self.processors {
-            let room = bytes.len() as u32;
-            let frame = Frame {
-                hash,
-                bytes,
-                room,
-                ..Frame::default()
-            };
             processors.give(context.now(), frame);
             return self.wake_processors(context);
         }
         if let Some(input) = self.input.get_mut(queue) {
-            let room = bytes.len() as u32;
-            let frame = Frame {
-                hash,
-                bytes,
-                room,
-                ..Frame::default()
-            };
             input.push_back(frame);
             self.deliver(context, queue);
         }

@@ -711,7 +711,7 @@ fn a_checkpoint_goes_on() {
     assert_eq!(of_cores(&mut original).frames_to_host, 20);
 }
 
-/// Code that is run ends by itself, by its budget, or by what it may not do. Whatever it is,
+/// Untrusted code ends by itself, by its budget, or by what it may not do. Whatever it is,
 /// firmware goes on with its own registers, and nothing in the scratchpad or in memory has changed.
 #[test]
 fn code_that_is_run_changes_nothing() {

@@ -280,10 +280,10 @@ pub trait Hardware {
 
     /// Once, when all systems are attached: what firmware of a programmable network interface notes
     /// of frames goes to this agent ([`Attached::listener`]), before the frames are in memory. The
-    /// header of a message is the address of the frame's buffer, its first word has the
-    /// frame's bytes and, from bit 32 on, how many notes there are. The others are the notes, of
-    /// which the first is the number of a core of the host.
-    /// The agent may send blocks back, with the offset in the firmware's window as the header.
+    /// header of a message is the address of the frame's buffer. Its first word has the frame's
+    /// bytes and, from bit 32 on, how many notes there are; the others are the notes, of which the
+    /// first is the number of a core of the host. The agent may send blocks back, with the offset
+    /// in the firmware's window as the header.
     fn connect_listener(&self, _fabric: &mut Fabric, _to: AgentId) {}
 
     /// Its part of the results: what it has counted until `now`. `ledger` has the requests of a

@@ -148,7 +148,7 @@ impl Core {
     }
 
     /// Issues the instruction at its program counter in this cycle, if nothing keeps it. Says what
-    /// is wrong with it; code that is run just ends there.
+    /// is wrong with it; untrusted code just ends there.
     pub fn issue(&mut self, cycle: u64, shared: &mut Shared) -> Result<(), String> {
         let is_running = self.budget > 0;
         match self.try_issue(cycle, shared) {
@@ -161,7 +161,7 @@ impl Core {
         }
     }
 
-    /// Code is run from now on. Firmware has no register that is still to come.
+    /// Untrusted code is run from now on. Firmware has no register that is still to come.
     fn begin_run(&mut self, code: u64, cycle: u64, shared: &mut Shared) {
         let [argument, budget, _] = self.run;
         if budget == 0 {
@@ -465,9 +465,7 @@ impl Core {
                 (raw, at + 1)
             }
             Place::Register(_) if self.budget > 0 => {
-                return Err(format!(
-                    "a load of register {address:#x} by code that is run"
-                ));
+                return Err(format!("a load of register {address:#x} by untrusted code"));
             }
             Place::Register(offset) => {
                 if bytes != WORD_BYTES as u8 || offset % WORD_BYTES != 0 {
@@ -753,7 +751,7 @@ impl Core {
     }
 }
 
-/// Whether code that is run may have such instructions: those that change registers alone.
+/// Whether untrusted code may have such instructions: those that change registers alone.
 fn may_run(class: Class) -> bool {
     matches!(
         class,

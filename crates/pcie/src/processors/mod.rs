@@ -75,7 +75,7 @@ pub struct ProcessorsStatistics {
     pub host_loads_steered: u64,
     /// Loads of host memory that found no memory.
     pub host_load_faults: u64,
-    /// Runs of code that firmware does not vouch for, such as hardware of the host sends.
+    /// Runs of untrusted code, such as hardware of the host sends.
     pub runs: u64,
     /// Runs that were ended because they had executed as many instructions as they may.
     pub runs_over_budget: u64,

@@ -40,14 +40,14 @@ pub(crate) mod register {
         FAULTS = 0x60;
         /// Read, waits until all loads of host memory have come: 0.
         DRAIN = 0x68;
-        /// Write: what code that is run finds in `a0`.
+        /// Write: what untrusted code finds in `a0`.
         RUN_ARGUMENT = 0x70;
-        /// Write: the most instructions of code that is run; 0: none is run.
+        /// Write: the budget of untrusted code, in instructions; 0: none is run.
         RUN_BUDGET = 0x78;
         /// Write: the code at this address of the scratchpad is run, with registers of its own that
         /// are 0 at first, up to `ebreak`, its budget, or what it may not do.
         RUN = 0x80;
-        /// Read: why the last code that was run ended: [`run`](super::run).
+        /// Read: why the last untrusted code ended: [`run`](super::run).
         RUN_ENDED = 0x88;
         /// Write: a word that is sent to the host's listener when the frame is delivered, behind
         /// those that were written before. The first one is the core of the host that it is for.
@@ -61,7 +61,7 @@ pub(crate) mod register {
     }
 }
 
-/// Why code that was run has ended.
+/// Why untrusted code has ended: `enum interface_run` of interface.h.
 pub(crate) mod run {
     /// By `ebreak`.
     pub const DONE: u64 = 0;
@@ -77,3 +77,22 @@ pub(crate) mod run {
 /// Words that firmware can note of a frame: what is left of a line behind the word that the
 /// interface adds.
 pub(crate) const NOTES: usize = 7;
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+
+    #[test]
+    fn firmware_has_the_same_reasons() {
+        let header = include_str!("../../../../guest/include/interface.h");
+        for (name, value) in [
+            ("CODE", run::DONE),
+            ("BUDGET", run::BUDGET),
+            ("REFUSAL", run::REFUSED),
+            ("FAULT", run::NO_MEMORY),
+        ] {
+            let line = format!("INTERFACE_ENDED_BY_{name} = {value},");
+            assert!(header.contains(&line), "{line}");
+        }
+    }
+}
