@@ -4,7 +4,7 @@
 //! the region is left out: control falls through to the next instruction that is, and a branch goes
 //! to the first one at its target or behind it. Jumps whose target is behind the last instruction,
 //! or in a register, end the region. Nothing of it stores. An instruction whose operands nothing
-//! provides is left out, too ([`executable`](crate::executable)).
+//! provides is left out, too ([`executable`](crate::executable())).
 //!
 //! A register with which the region begins is loaded where an instruction reads it as a root,
 //! unless the code before that has left its value there: the region has instructions of several
@@ -224,8 +224,8 @@ impl Code<'_> {
     }
 }
 
-/// The code of a region, of which these instructions are [`executable`](crate::executable), in at
-/// most `room` bytes. It ends with `ebreak`.
+/// The code of a region, of which these instructions are [`executable`](crate::executable()), in
+/// at most `room` bytes. It ends with `ebreak`.
 pub fn code(region: &Region, executable: &[bool], room: usize) -> Result<Vec<u8>, Unsent> {
     let mut is_used = [false; REGISTERS];
     let instructions = || region.instructions.iter().zip(executable);
