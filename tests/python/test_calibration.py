@@ -8,7 +8,7 @@ import pytest
 
 from nanoplane import Run, Store, simulator, sweep
 from nanoplane.papers.compare import key_value
-from nanoplane.papers.substrate import bandwidth, latency, leaky_dma
+from nanoplane.papers.substrate import bandwidth, latency, leaky_dma, loaded_latency
 from nanoplane.papers.substrate.machines import LARGE, NO_PAGES, PRESETS, SKYLAKE, SMALL
 
 pytestmark = pytest.mark.simulator
@@ -116,6 +116,26 @@ def test_one_core_reads_no_faster_than_its_misses_allow(measure: Measure) -> Non
     gb_per_s = bandwidth.GB_PER_S * float(result["throughput_mrps"])
     most_gb_per_s = 12 * 64 / (82 - 28.5)
     assert 0.7 * most_gb_per_s < gb_per_s < 1.05 * most_gb_per_s
+
+
+def test_streams_with_a_delay_load_memory_by_so_much(measure: Measure) -> None:
+    # A stream counts its delay of 500 down by one in a cycle, with two instructions. When 224 of
+    # these fill the reorder buffer behind the load of a line, it waits for the rest of the load. So
+    # a line takes 500 cycles of 2.8 GHz, and what a load takes beyond 112. The chase reads a line
+    # in each of its loads. Nothing has been read before.
+    load = loaded_latency.Load(bandwidth.READS, 2, 3, 500)
+    result = measure(load.run(), {"measure.requests": 100, "measure.warmup": 10, **NO_PREFETCHERS})
+    load_ns = float(result["service_ns"]["mean"]) / loaded_latency.LOADS
+    lines = result["fabric"]["memory_reads"] + result["fabric"]["memory_writes"]
+    streams_gb_per_s = 64e-9 * lines / result["simulated_seconds"] - 64 / load_ns
+    cycles_a_line = 3 * 64 * 2.8 / streams_gb_per_s
+    assert cycles_a_line == pytest.approx(500 + 2.8 * load_ns - 112, rel=0.03)
+
+
+def test_more_streams_than_cores_are_refused(measure: Measure) -> None:
+    run = loaded_latency.Load(bandwidth.READS, 2, 24, 0).run()
+    with pytest.raises(Exception, match="streams is 24; beside the data plane's core there are 23"):
+        measure(run, {})
 
 
 def test_buffers_leak_out_of_too_few_ways(measure: Measure) -> None:

@@ -34,6 +34,11 @@ ROME = (
     'De Gelas, "AMD Rome Second Generation EPYC Review", AnandTech, August 2019: a Xeon Platinum '
     "8280, of the next generation with the same caches"
 )
+GENIUS = (
+    "Intel's Memory Latency Checker 3.10 on two Xeon Gold 6140 with 192 GiB, KU Leuven's cluster "
+    "Genius: skylake_mlc.txt of https://github.com/hpcleuven/VscDocumentation"
+)
+"""18 cores of the same kind each."""
 LATENCY_CHECKER = "Intel's Memory Latency Checker on Skylake-SP: https://github.com/gjbex/Code-optimization/pull/13"
 
 
