@@ -27,7 +27,7 @@ help:
 	@echo 'make test   run every test (SEED=1 with other random inputs)'
 	@echo 'make test-all also what takes many minutes: the wheel, built and installed'
 	@echo 'make lint   check formatting, style and types'
-	@echo 'make bench  measure the speed of the simulator'
+	@echo 'make bench  measure its speed, beside the last release (BASE=main: beside a revision)'
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make docs   write what the simulator declares: parameters, results, the memory map'
@@ -87,9 +87,11 @@ format: $(VENV)/tools
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(C)
 
-# One row for each kind of work, and then every run of the first figure.
+# One row for each kind of work, and then every run of the first figure. The first table has the
+# ratio to the last release, or to the revision BASE.
+BASE ?= $(shell git describe --tags --match 'v*' --abbrev=0 2>/dev/null)
 bench: build
-	$(BIN)/python tests/bench/speed.py
+	$(BIN)/python tests/bench/speed.py $(if $(BASE),--beside $(BASE))
 	$(BIN)/python tests/bench/main_job.py
 
 # docs/performance.md says when.

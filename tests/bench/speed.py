@@ -1,4 +1,4 @@
-"""How fast the simulator is: `make bench`.
+"""How fast the simulator is: `make bench`, and `make bench BASE=v0.1.0` beside another revision.
 
 Each row is a process of its own, so that its memory can be told. Speeds are by the processor time
 of the compiled simulator, and of several processes that of the middle one: on a host with other
@@ -6,8 +6,12 @@ work single ones differ by a third. Instructions that were
 skipped because a core provably only spun count as simulated; how many were executed is shown
 beside, so that neither hides the other. A functional run has no core: it simulates no times and
 skips nothing. `main_job.py` does the same for all runs of the first figure.
+
+Beside another revision each row runs with both in turn, and the ratio of their processor times is
+shown: what the host does besides changes the speeds, and hardly the ratio.
 """
 
+import argparse
 import dataclasses
 import json
 import os
@@ -147,13 +151,22 @@ def run_row() -> None:
     cli.main()
 
 
-def measure(row: Row) -> tuple[dict[str, Any], float, float]:
-    """Return the row's result, its processor time in seconds, and the most memory, in MiB."""
+def measure(row: Row, package: Path | None = None) -> tuple[dict[str, Any], float, float]:
+    """Return the row's result, its processor time in seconds, and the most memory, in MiB.
+
+    `package` is the directory of another revision's package.
+    """
     SECONDS.unlink(missing_ok=True)
     if row.description:
         Path("run.toml").write_text(row.description)
+    environment = dict(os.environ)
+    if package is not None:
+        environment["PYTHONPATH"] = str(package)
     process = subprocess.Popen(
-        [sys.executable, __file__, *row.arguments], stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, *row.arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     assert process.stdout is not None
     output = process.stdout.read()
@@ -164,16 +177,53 @@ def measure(row: Row) -> tuple[dict[str, Any], float, float]:
     return result, float(SECONDS.read_text()), usage.ru_maxrss / 1024
 
 
+def build(revision: str) -> Path:
+    """Build another revision in `target/bench`, unless it is there, and return its package."""
+    root = HERE.parents[1]
+    tools = Path(sys.executable).parent
+
+    def shell(*command: str | Path, of: Path = root) -> None:
+        subprocess.run(command, check=True, cwd=of)
+
+    named = ["git", "rev-parse", "--short", f"{revision}^{{commit}}"]
+    commit = subprocess.check_output(named, cwd=root, text=True).strip()
+    directory = root / "target" / "bench" / commit
+    package = directory / "package"
+    if package.exists():
+        return package
+    source, wheels = directory / "source", directory / "wheels"
+    # Both revisions share what is built of others' crates.
+    target = ("--target-dir", root / "target" / "bench" / "target")
+    shell("git", "worktree", "add", "--force", "--detach", source, commit)
+    try:
+        shell(tools / "maturin", "build", "--release", *target, "--out", wheels, of=source)
+        (wheel,) = wheels.glob("*.whl")
+        shell(tools / "pip", "install", "--quiet", "--no-deps", "--target", package, wheel)
+    finally:
+        shell("git", "worktree", "remove", "--force", source)
+    return package
+
+
 def main() -> None:
     """Measure every row and print the table."""
-    titles = ("MIPS", "executed MIPS", "ns/instruction", "MiB")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--beside", metavar="REVISION", help="a revision to compare with")
+    revision = parser.parse_args().beside
+    base = build(revision) if revision else None
+    titles = ["MIPS", "executed MIPS", "ns/instruction", "MiB"]
+    if revision:
+        titles.append(f"by {revision}")
     print(f"{'work':38}{'core':14}{'cores':>6}" + "".join(f"{title:>15}" for title in titles))
     with tempfile.TemporaryDirectory() as directory:
         os.environ["NANOPLANE_STORE"] = str(Path(directory) / "store")
         os.chdir(directory)
         for row in ROWS:
-            runs = sorted((measure(row) for _ in range(RUNS)), key=lambda run: run[1])
-            result, seconds, memory_mib = runs[RUNS // 2]
+            runs, base_seconds = [], []
+            for _ in range(RUNS):
+                runs.append(measure(row))
+                if base is not None:
+                    base_seconds.append(measure(row, base)[1])
+            result, seconds, memory_mib = sorted(runs, key=lambda run: run[1])[RUNS // 2]
             servers = result.get("servers", [result])
             cores = [core for server in servers for core in server["cores"]]
             # A functional run, which has no time, skips none.
@@ -186,11 +236,12 @@ def main() -> None:
             print(
                 f"{row.name:38}{row.core:14}{row.cores:6}{mips:15.1f}{executed:15.1f}"
                 f"{1000 / mips:15.2f}{memory_mib:15.0f}"
+                + (f"{sorted(base_seconds)[RUNS // 2] / seconds:15.2f}" if base_seconds else "")
             )
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
+    if sys.argv[1:] and not sys.argv[1].startswith("-"):
         run_row()
     else:
         main()
