@@ -22,6 +22,8 @@
 #define CQE_NIC_RECEIVE 0x00     /* the registers of the receive queue, */
 #define CQE_NIC_SEND 0x40        /* those of the send queue, */
 #define CQE_NIC_DOORBELL 0x800   /* its doorbell, */
+#define CQE_NIC_COUNTER 0x808    /* the word that counts completions of the receive queue, */
+#define CQE_NIC_ARM 0x810        /* what lets these interrupt, */
 #define CQE_NIC_BLUE_FLAME 0x900 /* and the registers that combine stores. */
 /* The registers of a queue: */
 #define CQE_NIC_QUEUE_RING 0x00

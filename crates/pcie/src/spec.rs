@@ -313,6 +313,9 @@ pub struct CqeNicSpec {
     /// long as a packet takes to the chip.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub compression_timeout_ns: f64,
+    /// A program can have it count the completions of a receive queue in memory (register
+    /// `COUNTER`), which a monitoring set then watches. The root port has a cache for that.
+    pub counters: bool,
     /// What it writes goes into the last-level cache (Intel's DDIO).
     pub ddio: bool,
     /// Nanoseconds in the MAC and serial I/O in each direction: as of `dma_nic`.
@@ -338,6 +341,7 @@ impl Default for CqeNicSpec {
             receive_mpps: 100.0,
             send_mpps: 200.0,
             compression_timeout_ns: 250.0,
+            counters: false,
             ddio: true,
             mac_latency_ns: 26.0,
             // 16 lanes, twice the default's; extended tags (PCI Express 2.1, 8 bits). A root port

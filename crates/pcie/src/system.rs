@@ -245,6 +245,10 @@ impl Conventional for CqeNic {
             fault: self.fault().map(str::to_string),
         }
     }
+
+    fn connect_interrupts(&mut self, to: AgentId) {
+        CqeNic::connect_interrupts(self, to);
+    }
 }
 
 /// What an interface tells.

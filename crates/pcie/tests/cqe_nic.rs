@@ -25,6 +25,8 @@ const COMPLETION_ENTRIES: u64 = 0x28;
 const ENTRIES: u64 = 0x30;
 const COMPRESSION: u64 = 0x38;
 const DOORBELL: u64 = 0x800;
+const COUNTER: u64 = 0x808;
+const ARM: u64 = 0x810;
 const BLUE_FLAME: u64 = 0x900;
 const KEY: u64 = 0x20;
 const INDIRECTION: u64 = 0x48;
@@ -696,6 +698,128 @@ fn completions_do_not_overrun_what_is_taken() {
     }
 }
 
+/// An interface that counts completions, with a receive queue and its counter.
+fn counting() -> (Bench, Queue, u64) {
+    let spec = CqeNicSpec {
+        counters: true,
+        ..spec()
+    };
+    let mut bench = bench(&spec);
+    let mut queue = Queue::new(0, false, 16, 16);
+    let counter = MEMORY + 0x7_0000;
+    bench.load::<CqeNic>(FRAMES, 72);
+    bench.load::<CqeNic>(queue.completions_at(), 64);
+    for place in 0..8 {
+        queue.give(&mut bench, FRAMES + SLOT * place, SLOT as u32);
+    }
+    bench.write(queue.page() + COUNTER, 8, counter);
+    queue.begin(&mut bench, 0);
+    (bench, queue, counter)
+}
+
+/// The counter counts completions, each behind it, and for PCI Express it is 24 + 8 bytes more.
+#[test]
+fn completions_are_counted_in_memory() {
+    let (mut bench, mut queue, counter) = counting();
+    let (start, before) = (bench.now, statistics(&mut bench).frames.express_bytes);
+    bench.give::<CqeNic>(0.0, &request(1, 8));
+    // As a frame in: it is not told of when its completion is written, since the counter's line
+    // goes to the root port then.
+    let written = 26.0 + 96.0 / 8.0 + 250.0 + 13.0 + 12.0;
+    bench.run_until::<CqeNic>(start + ns(written + 1.0));
+    assert_eq!(statistics(&mut bench).frames.frames_delivered, 0);
+    bench.run_for::<CqeNic>(200.0);
+    assert_eq!(statistics(&mut bench).frames.frames_delivered, 1);
+    let bytes = statistics(&mut bench).frames.express_bytes - before;
+    // It has also read how many buffers there are.
+    assert_eq!(bytes, (24 + 72) + (24 + 64) + (24 + 8) + (24 + 20 + 4));
+    assert!(queue.completion(&mut bench).is_some());
+    assert_eq!(bench.load::<CqeNic>(counter, 8), 1u64.to_le_bytes());
+    // The program counts down as it likes.
+    bench.store::<CqeNic>(counter, &100u64.to_le_bytes());
+    for number in 0..3 {
+        bench.give::<CqeNic>(10.0 * number as f64, &request(1, 8));
+    }
+    bench.run_for::<CqeNic>(4000.0);
+    assert_eq!(bench.load::<CqeNic>(counter, 8), 103u64.to_le_bytes());
+}
+
+/// A queue that is armed interrupts once, behind the frame and its completion, and at once if the
+/// program has not taken all completions: 1 to the root port, 24 + 8 bytes down, 24 + 4 up, and 1 on
+/// the mesh from the next cycle on.
+#[test]
+fn an_armed_queue_interrupts_once() {
+    let mut bench = bench(&spec());
+    let listener = bench.memory;
+    bench.nic::<CqeNic>().connect_interrupts(listener);
+    let mut queue = Queue::new(0, false, 16, 16);
+    bench.load::<CqeNic>(FRAMES, 72);
+    bench.load::<CqeNic>(queue.completions_at(), 64);
+    for place in 0..8 {
+        queue.give(&mut bench, FRAMES + SLOT * place, SLOT as u32);
+    }
+    queue.begin(&mut bench, 0);
+    bench.write(queue.page() + ARM, 8, 0);
+    bench.run_for::<CqeNic>(4000.0);
+    assert_eq!(bench.take_heard(), []);
+    let start = bench.now;
+    bench.give::<CqeNic>(0.0, &request(1, 8));
+    bench.run_for::<CqeNic>(4000.0);
+    let written = 26.0 + 96.0 / 8.0 + 250.0 + 13.0 + 12.0;
+    assert_eq!(bench.take_heard(), [(start + ns(written + 1.0), 0)]);
+    bench.give::<CqeNic>(0.0, &request(1, 8));
+    bench.run_for::<CqeNic>(4000.0);
+    assert_eq!(bench.take_heard(), []);
+    // It has taken one of two.
+    let start = bench.now;
+    bench.write(queue.page() + ARM, 8, 1);
+    bench.run_for::<CqeNic>(4000.0);
+    let crossing = 1.0 + (32.0 / 8.0 + 250.0) + (28.0_f64 / 8.0 + 250.0).ceil() + 1.0;
+    assert_eq!(bench.take_heard(), [(start + ns(crossing), 0)]);
+    bench.write(queue.page() + ARM, 8, 2);
+    bench.run_for::<CqeNic>(4000.0);
+    assert_eq!(bench.take_heard(), []);
+}
+
+#[test]
+fn wrong_counters_are_told() {
+    let spec = CqeNicSpec {
+        counters: true,
+        ..spec()
+    };
+    let mut told = Vec::new();
+    for writes in [
+        vec![(COUNTER, MEMORY + 4)],
+        vec![
+            (COUNTER, MEMORY),
+            (RECORD, MEMORY),
+            (COMPRESSION, 1),
+            (COMPLETION_ENTRIES, 16),
+            (ENTRIES, 16),
+        ],
+    ] {
+        let mut bench = bench(&spec);
+        for (register, value) in writes {
+            bench.write(PAGE + register, 8, value);
+            bench.run_for::<CqeNic>(1000.0);
+        }
+        told.push(bench.nic::<CqeNic>().fault().unwrap().to_string());
+    }
+    let (mut bench, queue, counter) = counting();
+    bench.write(queue.page() + COUNTER, 8, counter);
+    bench.run_for::<CqeNic>(1000.0);
+    told.push(bench.nic::<CqeNic>().fault().unwrap().to_string());
+    assert_eq!(
+        told,
+        [
+            "the counter of the receive queue 0 of port 0 was to be at 0x80000004; it must be in memory, at \
+             a multiple of 8",
+            "the receive queue 0 of port 0 was to count completions that are compressed",
+            "the receive queue 0 of port 0 was to be changed, which has begun",
+        ]
+    );
+}
+
 /// What a program does wrong is a sentence, and a completion with an error where there can be one.
 #[test]
 fn wrong_work_requests_are_told() {
@@ -796,6 +920,17 @@ fn wrong_registers_are_told() {
             3,
             "entry 0 of the indirection table of port 0 was to be queue 3; there are 2 ports of 3 queues, \
              and tables of 512 entries",
+        ),
+        (
+            PAGE + COUNTER,
+            MEMORY,
+            "the receive queue 0 of port 0 was to count its completions, which this interface does not do \
+             (server.cqe_nic.counters)",
+        ),
+        (
+            PAGE + ARM,
+            0,
+            "the receive queue 0 of port 0 was to interrupt, and nothing in this server takes interrupts",
         ),
         (
             PAGE + BLUE_FLAME + 8,

@@ -112,5 +112,6 @@ impl CqeNic {
         let token = purpose::DELIVERED | minis as u64;
         self.express
             .end_group(context, group, token, (address, title), 0);
+        self.interrupt(context, number);
     }
 }

@@ -22,10 +22,19 @@
 //! | page + 0x38 | `COMPRESSION` | write: whether the completions of the receive queue are compressed, 0 or 1; not with `STRIDES` |
 //! | page + 0x30, 0x70 | `ENTRIES` | write: buffers of the receive queue, blocks of the send queue, a power of two from 4 to 32768; the queue begins |
 //! | page + 0x800 | `DOORBELL` | write: the first eight bytes of the last work request to send |
+//! | page + 0x808 | `COUNTER` | write: the address of a word, a multiple of 8, to which 1 is added behind each completion of the receive queue; 0, as at first: none. Before the queue begins, not with `COMPRESSION`, and with `server.cqe_nic.counters` |
+//! | page + 0x810 | `ARM` | write: how many completions of the receive queue the program has taken, modulo 2^32: interrupts once, when there are more |
 //! | page + 0x900 to 0x9ff | `BLUE_FLAME` | write: the last work request to send, whole blocks in order; stores to a block are combined into one write |
 //!
 //! `format.rs` has the layouts of work requests and completions. A doorbell record is a big-endian
 //! word of 32 bits: how many buffers have ever been given, or how many completions have been taken.
+//!
+//! A program that waits for completions has two ways. The interface counts them in memory, by
+//! fetch-and-adds (atomic operations of PCI Express 2.1, which ConnectX-5 requests for atomic
+//! operations of RDMA; that it counted completions like that is an addition). Or it interrupts: a
+//! program arms the completion queue with its consumer's index, as in the manual (`CQ` doorbell). The
+//! real interface then writes an entry into an event queue and interrupts for that; here the vector
+//! is the queue's number.
 //!
 //! - `receive.rs`: from the port to memory.
 //! - `send.rs`: from memory to the port.
@@ -44,8 +53,8 @@ use crate::port::{self, NicStatistics, Port};
 use crate::rss::MICROSOFT_KEY;
 use crate::spec::CqeNicSpec;
 use fabric::{
-    AddressRange, Agent, AgentContext, Attachment, LineData, MemoryAccess, RegisterAccess, Request,
-    Time,
+    AddressRange, Agent, AgentContext, AgentId, Attachment, CacheSpec, LineData, MemoryAccess,
+    RegisterAccess, Request, Time,
 };
 use format::{BLOCK_BYTES, SEGMENT_BYTES};
 use network::packet::{Packet, hardware_address};
@@ -82,6 +91,8 @@ pub(crate) mod register {
         RECEIVE = 0x00;
         SEND = 0x40;
         DOORBELL = 0x800;
+        COUNTER = 0x808;
+        ARM = 0x810;
         BLUE_FLAME = 0x900;
     }
 }
@@ -215,11 +226,19 @@ impl CqeNic {
         })
     }
 
-    /// How to attach it: with its root port on this tile.
+    /// How to attach it: with its root port on this tile. The root port has a cache if there are
+    /// counters, and for these alone.
     pub fn attachment(&self, tile: usize) -> Attachment {
         Attachment {
             tile,
             owns: Some(self.registers),
+            cache: self.spec.counters.then(|| CacheSpec {
+                size_bytes: 4096,
+                ways: 4,
+                hit_latency_cycles: 4,
+                mshrs: 16,
+                ..CacheSpec::default()
+            }),
             ..Attachment::default()
         }
     }
@@ -234,6 +253,12 @@ impl CqeNic {
             },
             ..self.statistics
         }
+    }
+
+    /// Its interrupts go to this agent, which has the number of their queue as the header of a
+    /// message: those of the second port follow those of the first.
+    pub fn connect_interrupts(&mut self, to: AgentId) {
+        self.express.connect_interrupts(to);
     }
 
     /// The rate of its links.
@@ -299,12 +324,19 @@ impl CqeNic {
             self.statistics.doorbells += 1;
             return self.ring(context, queue, value.to_le_bytes());
         }
+        if place == register::COUNTER {
+            return self.count_at(context, queue, value);
+        }
+        if place == register::ARM {
+            return self.arm(context, queue, value as u32);
+        }
         let is_send = place >= register::SEND;
         if place > register::SEND + queue_register::COMPRESSION {
             return Err(none());
         }
         let half = place % register::SEND;
         let name = self.name_of(queue);
+        let has_counter = !is_send && self.receive[queue].counter != 0;
         let setup = match is_send {
             true => &mut self.send[queue].setup,
             false => &mut self.receive[queue].setup,
@@ -337,6 +369,11 @@ impl CqeNic {
                         entries: value as u32,
                         ..*setup
                     };
+                    if has_counter && candidate.compresses {
+                        return Err(format!(
+                            "the receive {name} was to count completions that are compressed"
+                        ));
+                    }
                     check(context, &candidate, is_send)
                         .map_err(|why| format!("the {} {name} {why}", kind(is_send)))?;
                     *setup = candidate;
@@ -348,6 +385,63 @@ impl CqeNic {
             _ => return Err(none()),
         }
         Ok(())
+    }
+
+    /// The completions of a receive queue are to be counted in a word.
+    fn count_at(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        queue: usize,
+        value: u64,
+    ) -> Result<(), String> {
+        let name = self.name_of(queue);
+        let receive = &mut self.receive[queue];
+        if !self.spec.counters {
+            return Err(format!(
+                "the receive {name} was to count its completions, which this interface does not do \
+                 (server.cqe_nic.counters)"
+            ));
+        }
+        if receive.setup.entries > 0 {
+            return Err(format!(
+                "the receive {name} was to be changed, which has begun"
+            ));
+        }
+        if value != 0 && (!value.is_multiple_of(8) || !is_memory(context, value, 8)) {
+            return Err(format!(
+                "the counter of the receive {name} was to be at {value:#x}; it must be in memory, at a \
+                 multiple of 8"
+            ));
+        }
+        receive.counter = value;
+        Ok(())
+    }
+
+    /// A receive queue is to interrupt when it has completions beyond those that were taken.
+    fn arm(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        queue: usize,
+        taken: u32,
+    ) -> Result<(), String> {
+        if !self.express.takes_interrupts() {
+            let name = self.name_of(queue);
+            return Err(format!(
+                "the receive {name} was to interrupt, and nothing in this server takes interrupts"
+            ));
+        }
+        self.receive[queue].armed = Some(taken);
+        self.interrupt(context, queue);
+        Ok(())
+    }
+
+    /// Interrupts if a receive queue is to, and has completions that its program has not taken.
+    fn interrupt(&mut self, context: &mut AgentContext<'_>, queue: usize) {
+        let receive = &mut self.receive[queue];
+        let produced = receive.completions.produced;
+        if receive.armed.take_if(|taken| *taken != produced).is_some() {
+            self.express.interrupt(context, queue as u64);
+        }
     }
 
     /// A write to a register that is no queue's; `None` if there is none to be written.
@@ -447,8 +541,16 @@ impl CqeNic {
             let behind = completions.place(&setup, completing.completion);
             self.statistics.completions += 1;
             let write = (completing.address, &completing.content[..]);
+            let queue = index / 2;
+            let counter = match index % 2 {
+                0 => self.receive[queue].counter,
+                _ => 0,
+            };
             self.express
-                .write(context, completing.token, write, behind, 0);
+                .write(context, completing.token, write, behind, counter);
+            if index.is_multiple_of(2) {
+                self.interrupt(context, queue);
+            }
         }
     }
 

@@ -37,6 +37,10 @@ pub(super) struct ReceiveQueue {
     /// Strides of the first buffer that are used.
     strides_used: u32,
     pub session: Session,
+    /// The word in which its completions are counted; 0: none.
+    pub counter: u64,
+    /// If it is to interrupt: how many completions its program has taken.
+    pub armed: Option<u32>,
     /// Frames that wait for a buffer, with their hashes.
     pub input: VecDeque<(u32, Vec<u8>)>,
 }
