@@ -54,11 +54,15 @@ def loaded(
     routed: bool = False,
     threads: int = 1,
     precision: float | None = None,
+    systems: Mapping[str, Any] | None = None,
+    interface: Mapping[str, Any] | None = None,
+    begin_ns: float = BEGIN_NS,
 ) -> Run:
     """Describe a server that gets packets of `bytes_` at its first port (Figure 4).
 
     They come from the generator at random times (Poisson), and come back from the second port.
-    `routed` packets go to all prefixes of the routing table.
+    `routed` packets go to all prefixes of the routing table. The server has `systems`, which
+    are described by their names, beside those of the paper, and its interface what `interface` has.
     """
     load: dict[str, Any] = {
         "offer": {"mode": "open", "rate_mrps": rate_mrps},
@@ -72,20 +76,21 @@ def loaded(
     measure: dict[str, Any] = {"requests": measured, "warmup": warmup, "seed": 1}
     if precision is not None:
         measure["precision"] = precision
-    server = {
+    server: dict[str, Any] = {
         "program": f"poll-mode/{program}",
         "parameters": {name: float(value) for name, value in parameters.items()},
         "serves": True,
         "interface": "cqe-nic",
         "server": machine(threads),
     }
+    _add(server, systems, interface)
     return Run(
         Description.from_dict(
             {
                 "rack": {
                     "link": _network(),
                     "servers": [server],
-                    "clients": [{"begin_ns": BEGIN_NS, "load": load}],
+                    "clients": [{"begin_ns": begin_ns, "load": load}],
                 },
                 "measure": measure,
             },
@@ -94,18 +99,31 @@ def loaded(
     )
 
 
+def _add(
+    server: dict[str, Any], systems: Mapping[str, Any] | None, interface: Mapping[str, Any] | None
+) -> None:
+    if systems:
+        server["systems"] = list(systems)
+        server["server"].update(systems)
+    if interface:
+        server["server"]["cqe_nic"] = dict(interface)
+
+
 def pair(
     source: str,
     first: tuple[str, Mapping[str, float]],
     second: tuple[str, Mapping[str, float]],
     *,
     threads: int = 1,
+    systems: Mapping[str, Any] | None = None,
+    interface: Mapping[str, Any] | None = None,
 ) -> Run:
     """Describe two servers whose first ports are connected.
 
-    The run is over when the second one's program is.
+    The run is over when the second one's program is. That one has `systems` and `interface` as in
+    `loaded()`.
     """
-    servers = [
+    servers: list[dict[str, Any]] = [
         {
             "name": name,
             "program": f"poll-mode/{program}",
@@ -116,13 +134,14 @@ def pair(
         }
         for name, (program, parameters) in (("first", first), ("second", second))
     ]
+    _add(servers[1], systems, interface)
     rack = {"link": _network(), "servers": servers}
     return Run(Description.from_dict({"rack": rack}, source=source))
 
 
-def idle(source: str, program: str, parameters: Mapping[str, float], *, threads: int = 1) -> Run:
-    """Describe a server to which nothing comes."""
-    return pair(source, ("silent", {}), (program, parameters), threads=threads)
+def idle(source: str, program: str, parameters: Mapping[str, float], **described: Any) -> Run:
+    """Describe a server to which nothing comes; `described` as in `pair()`."""
+    return pair(source, ("silent", {}), (program, parameters), **described)
 
 
 _WINDOW = re.compile(
