@@ -20,8 +20,16 @@
 
 static void co_run(void);
 
+#ifdef SOURCES_WITH_CO_RUNNER
+/* Of guest/sources/source-cores.c. */
+void source_cores(uint64_t hart);
+#endif
+
 int hart_beside(int hart) {
   uint64_t number = (uint64_t)hart;
+#ifdef SOURCES_WITH_CO_RUNNER
+  source_cores(number);
+#endif
   if (number >= server_cores && number - server_cores < io_device()->data_plane_cores)
     co_run();
   return 0;

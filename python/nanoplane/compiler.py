@@ -164,17 +164,23 @@ def elf(
     co_runner: Path | None = None,
     mechanism: str | None = None,
     *,
+    has_sources: bool = False,
     debug: bool = False,
 ) -> bytes:
     """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers.
 
-    `co_runner` and the header `mechanism` are compiled into it. Where there is no program, there
-    are no bytes.
+    `co_runner` and the header `mechanism` are compiled into it, and with `has_sources` what cores
+    run that are the sources of the traffic. Where there is no program, there are no bytes.
     """
     if program is None:
         return b""
     if program.suffix == ".c":
-        return build(program, co_runner, mechanism, debug=debug)
+        return build(program, co_runner, mechanism, has_sources=has_sources, debug=debug)
+    if has_sources:
+        raise DescriptionError(
+            f"{program}: sources on cores are compiled together with the data plane, and this is "
+            'an ELF file already; give the program as C, or take traffic.sources = "device"'
+        )
     if co_runner is not None:
         raise DescriptionError(
             f"{program}: a co-runner is compiled together with the data plane, and this is an ELF "
@@ -205,11 +211,13 @@ def build(
     co_runner: Path | None = None,
     mechanism: str | None = None,
     *,
+    has_sources: bool = False,
     debug: bool = False,
 ) -> bytes:
     """Compile a C file against guest/include and the runtime; return the ELF file.
 
-    `co_runner` is a second C file that goes into it, and `mechanism` a header of guest/include.
+    `co_runner` is a second C file that goes into it, and `mechanism` a header of guest/include;
+    with `has_sources` also what cores run that are the sources of the traffic.
 
     `debug` adds debug information, which has paths of this host in it and changes no instruction.
     """
@@ -220,6 +228,10 @@ def build(
     sources = [*sorted(runtime.glob("*.S")), *sorted(runtime.glob("*.c")), source]
     if co_runner is not None:
         sources.append(co_runner)
+    if has_sources:
+        sources.append(GUEST.resolve() / "sources" / "source-cores.c")
+        if co_runner is not None:
+            more.append("-DSOURCES_WITH_CO_RUNNER")
     return _compiled([*command, *_FLAGS, *more], source, sources, runtime / "guest.ld", debug=debug)
 
 

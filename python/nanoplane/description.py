@@ -159,10 +159,18 @@ class Guest:
     """C source of what runs on the other hardware threads, if anything."""
     mechanism: str | None = None
     """The header of the way to learn of work, if it has to be compiled in."""
+    has_sources: bool = False
+    """Whether cores run the sources of the traffic."""
 
     def elf(self, *, debug: bool = False) -> bytes:
         """Return its ELF file; `debug`: with its lines' numbers."""
-        return compiler.elf(self.program, self.co_runner, self.mechanism, debug=debug)
+        return compiler.elf(
+            self.program,
+            self.co_runner,
+            self.mechanism,
+            has_sources=self.has_sources,
+            debug=debug,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -429,6 +437,7 @@ class Description:
             self._find(compiler.find_program, data_plane["program"], f"{key}program"),
             co_runner and self._find(compiler.find_co_runner, co_runner, f"{key}co_runner"),
             compiler.mechanism(data_plane["notify"]),
+            server["traffic"]["sources"] == "cores",
         )
 
     def _find(self, find: Callable[[str, Path, str], Path], name: str, key: str) -> Path:

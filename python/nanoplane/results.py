@@ -780,6 +780,23 @@ class RpcValetStatistics(TypedDict):
     """Entries that the frontends have taken off the cores' work queues."""
 
 
+class SourceResults(TypedDict):
+    """What was measured of cores that are the sources of the traffic."""
+
+    cores: int
+    """How many cores they are."""
+    mean_entering_ns: float
+    """How long an item takes from its arrival until it is in its queue, where its latency begins:
+    the mean of the measured requests.
+    """
+    p99_entering_ns: float
+    """The 99th percentile of these times."""
+    waiting: int
+    """Items that have arrived, at the end of the run, and wait until their core has the time to
+    take them.
+    """
+
+
 class TraceReport(TypedDict):
     """What has become of one file."""
 
@@ -903,6 +920,8 @@ class DataPlaneResult(Measurement):
     """Items that found their queue closed."""
     reordered: int
     """Items delivered before an older item of their queue."""
+    sources: NotRequired[SourceResults]
+    """What cores do that are the sources of the traffic (`traffic.sources = "cores"`)."""
 
 
 class RunResult(DataPlaneResult):

@@ -119,6 +119,7 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         ("run", same_results._server(fetching, striding, *memory)()),
         ("run", same_results._server("server.critical_region={}")()),
         ("run", same_results._server(*checked, requests=100)()),
+        ("run", same_results._server("traffic.sources=cores", requests=100)()),
     ]
     found = set()
     for kind, result in [*results, *traced(tmp_path)]:

@@ -2,9 +2,11 @@
 //!
 //! It stands for the paper's "emulated I/O sources running on producer cores" (HyperPlane, Section
 //! V-A): it writes like a core, coherently and through a private cache, and is as fast as
-//! [`PRODUCERS`] cores, each of which writes one item at a time.
+//! [`PRODUCERS`] cores, each of which writes one item at a time. Or cores of the server write, and
+//! it only says what ([`cores`]).
 
 mod control;
+mod cores;
 mod doorbell_map;
 mod setup;
 mod used_rings;
@@ -22,6 +24,7 @@ use workload::SLOT_HEADER_BYTES;
 use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
 
 pub(crate) use control::descriptor_fault;
+pub(crate) use cores::Coming;
 pub(crate) use doorbell_map::DoorbellMap;
 pub use setup::{CONSUMER_BYTES, IoSetup, register};
 pub use used_rings::RingsAtStart;
@@ -55,6 +58,7 @@ mod purpose {
     pub const FILL: u64 = 12 << 56;
     pub const LEARN: u64 = 13 << 56;
     pub const STOP: u64 = 14 << 56;
+    pub const HAND_OVER: u64 = 15 << 56;
     pub const MASK: u64 = 0xff << 56;
 }
 
@@ -105,6 +109,8 @@ struct Queue {
     writing: VecDeque<u8>,
     /// Of those, how many are whole, and their ring is on its way.
     ringing: usize,
+    /// How many items were put into it when the run began with full rings.
+    filled: u32,
 }
 
 impl Queue {
@@ -203,6 +209,8 @@ pub struct IoSource {
     writing: [Writing; PRODUCERS],
     /// The producers that have nothing to do.
     idle: Vec<u8>,
+    /// The cores that write the items, if the device does not.
+    cores: Vec<cores::SourceCore>,
     next_item: u64,
     /// The slot that is being put together; kept to save allocations.
     #[state(fixed)]
@@ -269,6 +277,7 @@ impl IoSource {
             waiting: VecDeque::new(),
             writing: [Writing::default(); PRODUCERS],
             idle: (0..PRODUCERS as u8).rev().collect(),
+            cores: Vec::new(),
             next_item: 0,
             slot: Vec::new(),
         }
@@ -445,6 +454,9 @@ impl IoSource {
     /// An item arrives at the source.
     fn offer(&mut self, context: &mut AgentContext<'_>, number: u32) {
         self.ledger.borrow_mut().generated(number);
+        if !self.cores.is_empty() {
+            return self.hand_over(context, number);
+        }
         let queue = &mut self.queues[number as usize];
         if queue.state != QueueState::Open {
             self.ledger.borrow_mut().refused(number);
@@ -654,6 +666,14 @@ impl Agent for IoSource {
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
         let register = request.register(self.setup.registers.start);
+        if let Some((offset, RegisterAccess::Read)) = register
+            && let Some(core) = register::of_core(offset, register::SOURCE_ARRIVED)
+        {
+            if !self.ask_for_arrivals(context, core, request.reply_to) {
+                context.refuse(request.reply_to);
+            }
+            return;
+        }
         let answer = register.and_then(|(offset, access)| match access {
             RegisterAccess::Read => self.read_register(offset),
             RegisterAccess::Write(value) => {
@@ -700,6 +720,7 @@ impl Agent for IoSource {
             purpose::RING => self.rung(context, index, data.read(0, 8)),
             purpose::WAKE => self.tell_of(context, index),
             purpose::FILL => self.filled(context, index, data.read(0, 8)),
+            purpose::HAND_OVER => self.handed_over(context, index),
             _ => {}
         }
     }
@@ -752,9 +773,14 @@ impl Agent for IoSource {
         };
         // The upper half of a doorbell is its consumers'.
         let items = (observation.before as u32).wrapping_sub(observation.value as u32);
-        if queue.descriptor.doorbell == observation.address && items as i32 > 0 {
+        if queue.descriptor.doorbell != observation.address {
+            return;
+        }
+        if items as i32 > 0 {
             let mut ledger = self.ledger.borrow_mut();
             ledger.claimed(number, items, observation.at);
+        } else if items != 0 && !self.cores.is_empty() {
+            self.rung_by_core(number, items.wrapping_neg(), observation.at);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the I/O source and the tenants keep together: the queues, and each item's record.
 
+use crate::io_source::Coming;
 use fabric::{CoreId, LineData, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -114,6 +115,8 @@ struct Inside {
     offered: u64,
     under_way: u64,
     arrived_at: Time,
+    /// How long a core took to write it into its queue, if one did.
+    entering: Option<Time>,
     /// When a hart took it off its queue, if that has been seen.
     taken_at: Option<Time>,
 }
@@ -169,6 +172,7 @@ pub struct Ledger {
     /// How many bytes of its slot the first result used; 0 before it.
     pub(crate) first_result_bytes: u64,
     recorder: Recorder,
+    entering_times: Vec<Time>,
     /// What is delivered is measured.
     measures: bool,
     /// How many requests are delivered before the warm start is over, and when the last of them
@@ -206,6 +210,7 @@ impl Ledger {
             taken: VecDeque::new(),
             first_result_bytes: 0,
             recorder,
+            entering_times: Vec::new(),
             measures: true,
             warm_requests: 0,
             warm_at: None,
@@ -415,8 +420,37 @@ impl Ledger {
             offered: self.counts.generated,
             under_way: self.counts.entering + self.counts.inside,
             arrived_at: at,
+            entering: None,
             taken_at: None,
         });
+    }
+
+    /// How many items have arrived at the source, and how many of them are under way.
+    pub(crate) fn offered_and_under_way(&self) -> (u64, u64) {
+        let counts = &self.counts;
+        (counts.generated, counts.entering + counts.inside)
+    }
+
+    /// A core has put an item into its queue: its latency begins. What had arrived then depends on
+    /// how far the core has run ahead, and is that of when the item arrived.
+    pub(crate) fn entered(&mut self, coming: &Coming, at: Time) {
+        self.counts.entering -= 1;
+        self.counts.inside += 1;
+        self.inside[coming.queue as usize].push_back(Inside {
+            item: coming.item,
+            kind: coming.kind,
+            offered: coming.offered,
+            under_way: coming.under_way,
+            arrived_at: at,
+            entering: Some(at.saturating_sub(coming.due)),
+            taken_at: None,
+        });
+    }
+
+    /// How long cores took to write each measured item into its queue, from its arrival on; those
+    /// of the warm-up too, in the order of their completion.
+    pub fn entering_times(&self) -> &[Time] {
+        &self.entering_times
     }
 
     /// A hart has taken the next `items` items off a queue: their service begins.
@@ -526,6 +560,7 @@ impl Ledger {
                 offered,
                 under_way,
                 arrived_at,
+                entering,
                 taken_at,
             }) = delivered.item
             else {
@@ -533,6 +568,7 @@ impl Ledger {
             };
             let done_at = ring.at;
             if delivered.is_measured {
+                self.entering_times.extend(entering);
                 self.recorder.add(Sample {
                     completed_at: done_at,
                     latency: done_at.saturating_sub(arrived_at),

@@ -38,6 +38,7 @@ pub const KIND: Kind = Kind {
     mechanisms: &[Mechanism {
         shares_queues: true,
         brings_requests: true,
+        needs_device: Some("requests come from the network interface"),
         ..Mechanism::new(
             "rpcvalet",
             6,

@@ -19,10 +19,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
-use system::Requests;
+use system::{Mechanism, Requests};
 use workload::{
-    Estimate, Files, KindMeasurement, Measurement, Random, Recorder, Rings, Stream, TrafficSpec,
-    lost_requests,
+    Estimate, Files, KindMeasurement, Measurement, Random, Recorder, Rings, Sources, Stream,
+    TrafficSpec, lost_requests,
 };
 
 /// A guest that has let work wait for this long without finishing any is stuck.
@@ -74,6 +74,55 @@ impl QueueResults {
     }
 }
 
+/// What was measured of cores that are the sources of the traffic.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct SourceResults {
+    /// How many cores they are.
+    pub cores: u32,
+    /// How long an item takes from its arrival until it is in its queue, where its latency begins:
+    /// the mean of the measured requests.
+    pub mean_entering_ns: f64,
+    /// The 99th percentile of these times.
+    pub p99_entering_ns: f64,
+    /// Items that have arrived, at the end of the run, and wait until their core has the time to
+    /// take them.
+    pub waiting: u64,
+}
+
+impl SourceResults {
+    /// Of so many cores, with as many items waiting; `warmup` samples are not measured.
+    fn of(cores: u32, waiting: u64, ledger: &Ledger, warmup: u64) -> SourceResults {
+        let times = ledger.entering_times();
+        let measured = times.get(warmup as usize..).unwrap_or_default();
+        let mut ns: Vec<f64> = measured.iter().map(|time| time.as_ns()).collect();
+        ns.sort_by(f64::total_cmp);
+        let rank = (0.99 * ns.len() as f64).ceil() as usize;
+        SourceResults {
+            cores,
+            mean_entering_ns: ns.iter().sum::<f64>() / ns.len().max(1) as f64,
+            p99_entering_ns: ns.get(rank.saturating_sub(1)).copied().unwrap_or_default(),
+            waiting,
+        }
+    }
+
+    /// What is to be said if they do not keep up: one in a hundred of the items that have arrived
+    /// still waits for its core, and they are more than come together by chance.
+    fn overload(&self, generated: u64) -> Option<String> {
+        let waiting = self.waiting;
+        let is_behind = waiting > generated / 100 && waiting > 64;
+        is_behind.then(|| {
+            let they = match self.cores {
+                1 => "core of the sources (traffic.source_cores) does".to_string(),
+                cores => format!("{cores} cores of the sources (traffic.source_cores) do"),
+            };
+            format!(
+                "the {they} not keep up: of {generated} items that have arrived {waiting} wait to be \
+                 taken"
+            )
+        })
+    }
+}
+
 /// What was measured of a data plane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DataPlaneResult {
@@ -95,6 +144,9 @@ pub struct DataPlaneResult {
     pub doorbell_conflicts: u64,
     /// Delivered packets, in hexadecimal, if asked for.
     pub captured: Vec<String>,
+    /// What cores do that are the sources of the traffic (`traffic.sources = "cores"`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sources: Option<SourceResults>,
 }
 
 /// A data plane as it is described, with the server that it runs on.
@@ -119,7 +171,8 @@ impl<'a> DataPlanePlan<'a> {
         )?;
         self.check_threads()?;
         self.spec.check().under("data_plane")?;
-        self.check_organisation()
+        self.check_organisation()?;
+        self.check_sources()
     }
 
     /// Whether what is asked of a core's hardware threads is possible.
@@ -156,6 +209,47 @@ impl<'a> DataPlanePlan<'a> {
             format_args!("{program:?}"),
             "it runs on the second hardware thread of each data plane core, and the cores have \
              one: set server.core.threads = 2",
+        )
+    }
+
+    /// How many cores are the sources of the traffic; none, if the device is.
+    fn source_cores(&self) -> u32 {
+        let others = self.server.fabric.cores - self.server.data_plane_cores;
+        match self.traffic.sources {
+            Sources::Device => 0,
+            Sources::Cores => self.traffic.source_cores.unwrap_or(others as u32),
+        }
+    }
+
+    /// Whether the sources of the traffic can be what they are.
+    fn check_sources(&self) -> Result<(), SpecError> {
+        if self.traffic.sources == Sources::Device {
+            return Ok(());
+        }
+        let Mechanism {
+            name, needs_device, ..
+        } = self.spec.notify.mechanism();
+        if let Some(reason) = needs_device {
+            return Err(SpecError::new(
+                "traffic.sources",
+                "\"cores\"",
+                format!("with data_plane.notify = {name:?} {reason}: take \"device\""),
+            ));
+        }
+        let (running, all) = (self.server.data_plane_cores, self.server.fabric.cores);
+        let (key, value) = match self.traffic.source_cores {
+            None => ("traffic.sources", "\"cores\"".to_string()),
+            Some(cores) => ("traffic.source_cores", cores.to_string()),
+        };
+        let (wanted, others) = (self.source_cores() as usize, all - running);
+        require(
+            (1..=others).contains(&wanted),
+            key,
+            value,
+            format!(
+                "of {all} cores (server.fabric.cores) {running} run the data plane \
+                 (server.data_plane_cores), and {others} are left"
+            ),
         )
     }
 
@@ -356,6 +450,7 @@ impl<'a> Io<'a> {
             source: AgentId(0),
             tenants: None,
             requests: self.measure.requests,
+            source_cores: plan.source_cores(),
             delivered: 0,
             delivered_at: 0,
         };
@@ -387,6 +482,7 @@ impl<'a> Io<'a> {
         .with_settings(self.settings.clone())
         .with_signal(hardware.signal())
         .with_rings(self.measure.rings)
+        .with_cores(plan.source_cores())
         .with_imbalance(traffic.imbalance)
         .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
         .map_err(RunError::Description)?;
@@ -422,6 +518,8 @@ pub(crate) struct DataPlane {
     tenants: Option<AgentId>,
     /// How many requests are to be measured.
     requests: u64,
+    /// How many cores are the sources of the traffic.
+    source_cores: u32,
     /// Items delivered when it was last looked at and something had happened, and the cycle.
     delivered: u64,
     delivered_at: u64,
@@ -576,9 +674,11 @@ impl DataPlane {
             ))
         })?;
         let fabric = &mut machine.engine.fabric;
-        let doorbell_conflicts = fabric
+        let (doorbell_conflicts, waiting) = fabric
             .agent_mut::<IoSource>(self.source)
-            .map_or(0, |source| source.conflicts());
+            .map_or((0, 0), |source| {
+                (source.conflicts(), source.waiting_for_cores())
+            });
         let delivered = match self.tenants {
             Some(tenants) => fabric
                 .agent_mut::<TenantSide>(tenants)
@@ -587,6 +687,14 @@ impl DataPlane {
         };
         let items = ledger.counts();
         measurement.add_overload(lost_requests(items.dropped, "dropped: the queue was full"));
+        let sources = (self.source_cores > 0).then(|| {
+            let warmup = measurement.warmup_samples;
+            SourceResults::of(self.source_cores, waiting, &ledger, warmup)
+        });
+        let behind = sources
+            .as_ref()
+            .and_then(|sources| sources.overload(items.generated));
+        measurement.add_overload(behind);
         Ok(DataPlaneResult {
             measurement,
             by_kind: ledger.by_kind(),
@@ -595,6 +703,7 @@ impl DataPlane {
             program_counters: ledger.program_counters().iter().cloned().collect(),
             doorbell_conflicts,
             captured: delivered.iter().map(|item| hex(&item.bytes)).collect(),
+            sources,
         })
     }
 }

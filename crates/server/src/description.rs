@@ -452,7 +452,7 @@ mod tests {
             "traffic": {
                 "rate_mrps": 1.0,
                 "work": {"mean_ns": 1.0, "long_ns": 1.0, "service_times": service_times},
-                "operations": {"warehouses": 1},
+                "operations": {"warehouses": 1}, "sources": "cores", "source_cores": 1,
             },
             "measure": {
                 "precision": 0.05, "warmup": 10, "warm_start": {"requests": 1, "rate_mrps": 1.0},

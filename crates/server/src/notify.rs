@@ -31,6 +31,7 @@ pub(crate) static SOFTWARE: &[Mechanism] = &[
     Mechanism {
         usual_batch: 32,
         reads_one: true,
+        needs_device: Some("completions are written by a network interface"),
         ..Mechanism::new(
             "spin-mlx5",
             8,
@@ -41,6 +42,7 @@ pub(crate) static SOFTWARE: &[Mechanism] = &[
     Mechanism {
         usual_batch: 32,
         reads_one: true,
+        needs_device: Some("descriptors are written back by a network interface"),
         ..Mechanism::new(
             "spin-ixgbe-vector",
             9,

@@ -84,6 +84,8 @@ pub struct Mechanism {
     pub has_weights: bool,
     /// Whether requests come from the system itself: then there are no queues in memory.
     pub brings_requests: bool,
+    /// Why cores cannot be the sources of its traffic, if that is so.
+    pub needs_device: Option<&'static str>,
 }
 
 impl Mechanism {
@@ -98,6 +100,7 @@ impl Mechanism {
             reads_one: false,
             has_weights: false,
             brings_requests: false,
+            needs_device: None,
         }
     }
 }

@@ -13,11 +13,15 @@ use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Setting, Site, 
 /// What user-level interrupts are to a server.
 pub const KIND: Kind = Kind {
     key: "user_interrupts",
-    mechanisms: &[Mechanism::new(
-        "user-interrupt",
-        7,
-        "It looks at a bitmap of the queues with items, and sleeps until a user-level interrupt.",
-    )],
+    mechanisms: &[Mechanism {
+        needs_device: Some("it is the device that sends the interrupts"),
+        ..Mechanism::new(
+            "user-interrupt",
+            7,
+            "It looks at a bitmap of the queues with items, and sleeps until a user-level \
+             interrupt.",
+        )
+    }],
     interface: None,
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
     components: &[(

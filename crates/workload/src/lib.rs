@@ -21,7 +21,7 @@ mod spec;
 mod statistics;
 mod work;
 
-pub use crate::spec::{Load, SLOT_HEADER_BYTES, TrafficSpec};
+pub use crate::spec::{Load, SLOT_HEADER_BYTES, Sources, TrafficSpec};
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use drift::Drift;
 pub use files::Files;

@@ -28,6 +28,18 @@ pub enum Load {
     Saturate,
 }
 
+/// Who writes items into the queues of a data plane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sources {
+    /// The I/O device, as fast as eight cores and through a cache of its own.
+    #[default]
+    Device,
+    /// Cores of the server beside those of the data plane (`source_cores`), which execute a program
+    /// for it. When items arrive, and what is in them, is the same.
+    Cores,
+}
+
 /// The traffic that the I/O sources offer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -75,6 +87,12 @@ pub struct TrafficSpec {
     /// `1 + socket_imbalance` times an equal share of the traffic; the others share the rest.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub socket_imbalance: f64,
+    /// Who writes the items into their queues: "device", or "cores".
+    pub sources: Sources,
+    /// With `sources = "cores"`: how many cores, the next ones behind those of the data plane; if
+    /// it is not given, all others. Each queue is written by one of them.
+    #[schemars(range(min = 1, max = 31))]
+    pub source_cores: Option<u32>,
 }
 
 impl Default for TrafficSpec {
@@ -93,6 +111,8 @@ impl Default for TrafficSpec {
             operations: OperationsSpec::default(),
             work: None,
             socket_imbalance: 0.0,
+            sources: Sources::Device,
+            source_cores: None,
         }
     }
 }
@@ -117,6 +137,15 @@ impl TrafficSpec {
             self.socket_imbalance,
             "imbalance is given too, and only one of the two can hold",
         )?;
+        if let Some(cores) = self.source_cores {
+            let accepted = "it belongs to sources = \"cores\"";
+            require(
+                self.sources == Sources::Cores,
+                "source_cores",
+                cores,
+                accepted,
+            )?;
+        }
         self.operations.check().under("operations")?;
         let Some(work) = &self.work else {
             return Ok(());

@@ -32,6 +32,7 @@ impl IoSource {
             register::ITEMS => self.items as u64,
             register::CONSUMERS => setup.consumers.start,
             register::COMPLETIONS => self.completions as u64,
+            register::SOURCE_CORES => self.cores.len() as u64,
             register::SECOND_SOCKET => setup.second_socket.unwrap_or(0),
             register::PARAMETER => self.program.parameter()?,
             register::COUNTER => self
@@ -95,6 +96,12 @@ impl IoSource {
                     return true;
                 }
                 context.warm_last_level(AddressRange { start, length });
+            }
+            _ if let Some(core) = register::of_core(offset, register::SOURCE_RINGS) => {
+                return self.set_arrivals(context, core, value);
+            }
+            _ if let Some(core) = register::of_core(offset, register::SOURCE_DROPPED) => {
+                return self.found_full(core);
             }
             _ if register::counter(offset).is_some() => {
                 let counters = &mut self.ledger.borrow_mut().program_counters;
@@ -182,6 +189,14 @@ impl IoSource {
         let Some(queue) = self.queues.get_mut(number as usize) else {
             return false;
         };
+        if !self.cores.is_empty() {
+            self.ledger.borrow_mut().set_wrong_description(
+                "traffic.sources is \"cores\", and the program closes and opens queues, which \
+                 these sources cannot: use \"device\""
+                    .to_string(),
+            );
+            return true;
+        }
         match (queue.state, value) {
             (QueueState::Open, 0) => {
                 queue.state = QueueState::Closing;

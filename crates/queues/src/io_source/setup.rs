@@ -116,8 +116,16 @@ pub mod register {
         CONSUMERS = 0xc0;
         /// What announces an item.
         COMPLETIONS = 0xc8;
+        /// How many harts behind those of the data plane run the sources; 0: the device does.
+        SOURCE_CORES = 0xd0;
         /// The counters, 8 bytes each.
         COUNTERS = 0x800;
+        /// Where the ring of arrivals of each core that runs sources is, 8 bytes each.
+        SOURCE_RINGS = 0xc00;
+        /// How many entries of it are whole, once there are some, 8 bytes for each core.
+        SOURCE_ARRIVED = 0xd00;
+        /// The item of the next entry has found its queue full, 8 bytes for each core.
+        SOURCE_DROPPED = 0xe00;
         /// The weights of the queues, 8 bytes each.
         WEIGHTS = 0x1_0000;
         /// The states of the queues, 8 bytes each.
@@ -126,6 +134,15 @@ pub mod register {
 
     /// How many counters a program can have.
     pub const MAX_COUNTERS: u64 = 128;
+
+    /// How many cores can run sources.
+    pub const MAX_SOURCE_CORES: u64 = 32;
+
+    /// Which core a register is for, if it is one of those from `first` on.
+    pub fn of_core(offset: u64, first: u64) -> Option<usize> {
+        let number = offset.checked_sub(first)? / 8;
+        (number < MAX_SOURCE_CORES).then_some(number as usize)
+    }
 
     /// Which counter a register is, if it is one.
     pub fn counter(offset: u64) -> Option<usize> {

@@ -74,6 +74,10 @@ impl IoSource {
         if result_bytes == 0 {
             return context.wake(context.now() + ROOM_POLL, purpose::LEARN);
         }
+        if !self.cores.is_empty() {
+            // What follows begins behind the item that a core has written.
+            self.queues[self.active_queues[0] as usize].next_slot = 1;
+        }
         let lengths = [self.slot.len() as u64, result_bytes];
         self.used_bytes = lengths.map(|bytes| bytes.next_multiple_of(LINE));
         self.use_slots(context, 0);
@@ -132,7 +136,8 @@ impl IoSource {
             if slot < setup.queue_capacity {
                 share(descriptor.tenant_ring, result_bytes, tenants);
             }
-            if self.rings == RingsAtStart::Used {
+            // A core that runs sources has written more since, and the lines have left its cache.
+            if self.rings == RingsAtStart::Used && self.cores.is_empty() {
                 share(descriptor.ring, item_bytes, source);
             }
         }
@@ -169,6 +174,7 @@ impl IoSource {
         }
         let queue = &mut self.queues[number as usize];
         queue.next_slot = (queue.next_slot + items) % self.setup.ring_slots;
+        queue.filled = items;
         context.access(
             MemoryAccess::FetchAdd {
                 address: queue.descriptor.doorbell,
