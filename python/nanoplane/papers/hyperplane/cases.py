@@ -40,6 +40,10 @@ PEAK_SYSTEMS = SYSTEMS | {INTERFACE: "spinning with ConnectX-5's driver"}
 """With the driver of the interface in the paper's server. Which driver its simulated data plane had
 the paper does not say, so that this is a series of its own, on request. It writes at each poll, so
 that no poll can be skipped: a thousand queues at light load would take an hour."""
+DEVICE, SOURCE_CORES = "device", "cores"
+SOURCES = {DEVICE: "", SOURCE_CORES: ", sources on cores"}
+"""Who writes the items, as series are called: the I/O device, or on request cores of the server, as
+in the paper's simulation ("emulated I/O sources running on 'producer' cores")."""
 BATCH = 1
 """Items that a visit to a queue takes, of all systems. Section V-B: "a task is executed for every n
 queue head polls (n ≈ 5 for PC and n = 1 for FB)". `spin-poll-mode` alone would take 32."""
@@ -179,6 +183,7 @@ class Case:
     limit: float | None = None
     """If given: at the largest load that keeps the p99 within so many mean service times of the
     case `of`."""
+    sources: str = DEVICE
 
     @property
     def name(self) -> str:
@@ -196,6 +201,8 @@ class Case:
             parts += [self.power]
         if self.policy != "round-robin":
             parts += [self.policy]
+        if self.sources != DEVICE:
+            parts += ["sources on cores"]
         return ", ".join((*parts, load))
 
     def at(self, load: float, of: "Case | None" = None) -> "Case":
@@ -235,6 +242,8 @@ class Case:
             data_plane["in_order"] = self.order == IN_ORDER
         if self.policy == "weighted-round-robin":
             data_plane["weights"] = list(WEIGHTS)
+        if self.sources != DEVICE:
+            traffic["sources"] = self.sources
         if self.imbalance:
             traffic["imbalance"] = self.imbalance
         if self.co_runner is not None:

@@ -3,7 +3,7 @@
 import itertools
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import (
@@ -31,6 +31,8 @@ from nanoplane.papers.hyperplane.cases import (
     QUEUES,
     REGULAR,
     SHAPES,
+    SOURCE_CORES,
+    SOURCES,
     SYSTEMS,
     TASKS,
     Case,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     import altair
 
 PEAK_REQUESTS = 5_000
+NEED_THE_DEVICE = ("user-interrupt", INTERFACE)
+"""Where what announces an item is the device's, so that cores cannot be the sources."""
 
 LIGHT_LOAD = 0.008
 """Light traffic, as a part of the peak of the same data plane with the same queues (the paper:
@@ -70,8 +74,17 @@ def light(task: str, notify: str, shape: str, queues: int, power: str = REGULAR)
     return case.at(LIGHT_LOAD, of=Case(task, notify, shape, queues))
 
 
+def _peak_cases(tasks: Iterable[str]) -> Iterator[Case]:
+    for sources, parts in itertools.product(
+        SOURCES, itertools.product(tasks, PEAK_SYSTEMS, SHAPES, QUEUES)
+    ):
+        case = Case(*parts, sources=sources)
+        if sources != SOURCE_CORES or case.notify not in NEED_THE_DEVICE:
+            yield case
+
+
 def _peak_points(quick: bool) -> dict[Case, Run]:
-    cases = itertools.starmap(Case, itertools.product(tasks(quick), PEAK_SYSTEMS, SHAPES, QUEUES))
+    cases = _peak_cases(tasks(quick))
     return {case: case.run(quick, PEAK_REQUESTS, 0) for case in cases}
 
 
@@ -87,7 +100,7 @@ def _light_points(quick: bool) -> dict[Case, Run]:
 
 def _peak_rows(results: Results) -> list[Row]:
     rows = []
-    for case in itertools.starmap(Case, itertools.product(TASKS, PEAK_SYSTEMS, SHAPES, QUEUES)):
+    for case in _peak_cases(TASKS):
         outcome = results.get(case)
         if outcome is None:
             continue
@@ -95,7 +108,10 @@ def _peak_rows(results: Results) -> list[Row]:
             Row.measured(
                 case,
                 outcome,
-                series=f"{TASKS[case.task]}, {PEAK_SYSTEMS[case.notify]}, {SHAPES[case.shape]}",
+                series=(
+                    f"{TASKS[case.task]}, {PEAK_SYSTEMS[case.notify]}, {SHAPES[case.shape]}"
+                    f"{SOURCES[case.sources]}"
+                ),
                 x=case.queues,
                 x_unit="queues",
                 y=outcome.result["throughput_mrps"],
@@ -135,7 +151,7 @@ def _peak_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     gains = [row for row in rows if row.statistic == poll_ratio.STATISTIC]
     peaks = plots.panels(
         [row for row in rows if row.statistic != poll_ratio.STATISTIC],
-        lambda row: TASKS[row.labels["task"]],
+        lambda row: f"{TASKS[row.labels['task']]}{SOURCES[row.labels['sources']]}",
         x=plots.queues(QUEUES),
         y=plots.linear("million requests a second"),
         colour=plots.Series.systems("data plane", "notify", PEAK_SYSTEMS),
@@ -250,7 +266,10 @@ FIGURES = (
         rows=_peak_rows,
         chart=_peak_chart,
         answer=_peak_answer,
-        optional={"notify": (*OPTIONAL["notify"], INTERFACE)},
+        optional={
+            "notify": (*OPTIONAL["notify"], INTERFACE),
+            "sources": (SOURCE_CORES,),
+        },
         by_precision=True,
     ),
     Figure(
