@@ -190,7 +190,9 @@ def test_points_are_chosen_by_their_labels() -> None:
     assert len(chosen([figure, find("hyperplane.9")], True, ("load=0.008",))) > 180
     with pytest.raises(DescriptionError, match=r"there are 1, 10, 100, 400, 1000"):
         chosen([figure], True, ("queues=7",))
-    with pytest.raises(DescriptionError, match=r"their labels are .*notify, .*queues, shape, task"):
+    with pytest.raises(
+        DescriptionError, match=r"their labels are .*notify, .*queues, shape, .*task"
+    ):
         chosen([figure], True, ("colour=red",))
     with pytest.raises(DescriptionError, match=r"their labels are none"):
         chosen([find("hyperplane.conflicts")], True, ("ways=2",))

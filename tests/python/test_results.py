@@ -59,6 +59,7 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if description.is_rack:
             if example == "rack-data-plane":
                 description = description.set("rack.servers.0.data_plane.program", "key-value")
+                description = description.set("rack.servers.0.traffic.sources", "cores")
             resolved = description.resolve()
             yield "rack", simulator.rack(resolved.data, compiler.unpack(resolved.elf()), options)
         else:
