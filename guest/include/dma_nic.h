@@ -33,8 +33,12 @@
 #define DMA_NIC_ENTRIES 256
 #endif
 
+/** Of each buffer: a multiple of 64, likewise. */
+#ifndef DMA_NIC_BUFFER_BYTES
+#define DMA_NIC_BUFFER_BYTES 2048
+#endif
+
 enum {
-  DMA_NIC_BUFFER_BYTES = 2048,
   DMA_NIC_DOORBELL_FRAMES = 8, /**< Buffers are given back in eights. */
   DMA_NIC_DONE = 1,
   DMA_NIC_ERROR = 2,
@@ -96,6 +100,14 @@ static inline void dma_nic_give(struct dma_nic_queue *queue, uint64_t buffer) {
     queue->rung = queue->given;
     dma_nic_ring_doorbell(queue->registers + DMA_NIC_RECEIVE + DMA_NIC_TAIL, queue->given);
   }
+}
+
+/** Ends the program if a frame could be longer than a buffer. */
+static inline void dma_nic_check_buffers(void) {
+  uint64_t longest = reg_read64(DMA_NIC_MAX_FRAME_BYTES);
+  if (longest > DMA_NIC_BUFFER_BYTES)
+    fail("Frames can have %lu bytes (server.dma_nic.max_frame_bytes), and buffers have %lu.",
+         longest, (uint64_t)DMA_NIC_BUFFER_BYTES);
 }
 
 /** Begins with a queue, whose number is below DMA_NIC_QUEUES: its rings, with as many buffers as

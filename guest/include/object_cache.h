@@ -117,27 +117,29 @@ static inline void object_cache_prepare(void) {
 }
 
 /** Writes the reply to a request, both aligned to 8, and returns its bytes; 0 if the request is
- * none. */
+ * none. They may be at the same place: the reply's head takes that of the request, and a value its
+ * key when it has been found. */
 static inline uint32_t object_cache_handle(const void *request_bytes, uint32_t bytes,
                                            void *reply_bytes, uint32_t room) {
   const struct operation_request *request = request_bytes;
   struct operation_reply *reply = reply_bytes;
   if (!operation_is_whole(request, bytes) || request->operation > OPERATION_PUT)
     return 0;
+  const struct operation_request head = *request;
   uint64_t evictions = 0;
   reply->status = OPERATION_DONE;
-  reply->operation = request->operation;
+  reply->operation = head.operation;
   reply->count = 0;
-  reply->number = request->number;
-  if (request->operation == OPERATION_GET) {
-    int64_t found = memcache_get(&object_cache, request->key, request->key_bytes, reply->data,
+  reply->number = head.number;
+  if (head.operation == OPERATION_GET) {
+    int64_t found = memcache_get(&object_cache, request->key, head.key_bytes, reply->data,
                                  room - sizeof *reply);
     if (found >= 0)
       reply->count = (uint16_t)found;
     else
       reply->status = OPERATION_NOT_FOUND;
-  } else if (!memcache_set(&object_cache, request->key, request->key_bytes,
-                           request->key + request->key_bytes, request->more, &evictions)) {
+  } else if (!memcache_set(&object_cache, request->key, head.key_bytes,
+                           request->key + head.key_bytes, head.more, &evictions)) {
     reply->status = OPERATION_NO_ROOM;
   }
   return (uint32_t)sizeof *reply + reply->count;

@@ -58,7 +58,7 @@ static inline void transactional_store_prepare(void) {
 }
 
 /** Writes the reply to a request, both aligned to 8, and returns its bytes; 0 if the request is
- * none. */
+ * none. They may be at the same place. */
 static inline uint32_t transactional_store_handle(const void *request_bytes, uint32_t bytes,
                                                   void *reply_bytes, uint32_t room) {
   const struct operation_request *request = request_bytes;
@@ -73,6 +73,7 @@ static inline uint32_t transactional_store_handle(const void *request_bytes, uin
     return 0;
   __asm__("csrr %0, mhartid" : "=r"(hart));
   asked.kind = request->operation;
+  uint32_t number = request->number;
   asked.warehouse = request->more;
   memcpy(&asked.seed, request->key, sizeof asked.seed);
   enum tpcc_status status = tpcc_execute(
@@ -83,9 +84,9 @@ static inline uint32_t transactional_store_handle(const void *request_bytes, uin
   reply->status = status == TPCC_COMMITTED     ? OPERATION_DONE
                   : status == TPCC_ROLLED_BACK ? OPERATION_NOT_FOUND
                                                : OPERATION_NO_ROOM;
-  reply->operation = request->operation;
+  reply->operation = (uint8_t)asked.kind;
   reply->count = sizeof output;
-  reply->number = request->number;
+  reply->number = number;
   memcpy(reply->data, &output, sizeof output);
   return sizeof *reply + sizeof output;
 }

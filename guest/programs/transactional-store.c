@@ -8,8 +8,6 @@
 #include <transactional_store.h>
 
 #include <data_plane.h>
-#include <stdio.h>
-#include <tpcc_conditions.h>
 
 static uint32_t room;
 
@@ -28,11 +26,4 @@ int main(void) {
   return data_plane();
 }
 
-/* Called when the run is over and all requests are answered: behind main(), so that it moves no
- * code of the data plane. */
-int check_after_run(void) {
-  uint64_t orders = tpcc_check(&transactional_store);
-  printf("TPC-C's consistency conditions 1 to 10 and 12 hold: %u warehouses, %lu orders.\n",
-         transactional_store.warehouses, orders);
-  return 0;
-}
+#include <transactional_store_check.h>

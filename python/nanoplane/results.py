@@ -991,6 +991,17 @@ class LinkCounts(TypedDict):
     """Packets that came late."""
 
 
+class ReplyCounts(TypedDict):
+    """Replies of a store, by what they say."""
+
+    done: int
+    """The store has done what was asked."""
+    no_room: int
+    """The store is full."""
+    not_found: int
+    """The store has no such key; a transaction of TPC-C has rolled itself back."""
+
+
 class UnexpectedMessages(TypedDict):
     """Messages that answer no request, by the first reason that holds."""
 
@@ -1078,6 +1089,8 @@ class RackClientResult(TypedDict):
     """The name of the client."""
     received: LinkCounts
     """What the link has carried to the client."""
+    replies: NotRequired[ReplyCounts]
+    """Replies to operations, by what they say; absent if the client sends none."""
     sent: LinkCounts
     """What the link has carried from the client."""
     statistics: LoadGeneratorStatistics
@@ -1265,6 +1278,10 @@ class RackServerResult(TypedDict):
 
     address: str
     """The server's IPv4 address."""
+    check: NotRequired[str]
+    """What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    program has no such function.
+    """
     cores: list[CoreResult]
     """The cores."""
     critical_region: NotRequired[CriticalRegionStatistics]
@@ -1293,6 +1310,10 @@ class RackServerResult(TypedDict):
     """What the program has written."""
     power_w: Energy
     """The mean power in the time of `energy_nj`, in watts."""
+    program_counters: NotRequired[dict[str, int]]
+    """What a program without a data plane has counted, by the names that it gave, if clients have
+    operations for it.
+    """
     received: LinkCounts
     """What the link has carried to the server."""
     sent: LinkCounts
@@ -1367,6 +1388,10 @@ class RackResult(TypedDict):
 class ExecuteResult(TypedDict):
     """What came out of a program."""
 
+    check: NotRequired[str]
+    """What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    program has no such function, or has failed.
+    """
     cores: list[CoreResult]
     """The cores: of a data plane the cores that run it, otherwise all."""
     cycles: int

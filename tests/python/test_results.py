@@ -50,7 +50,11 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Results of runs that write traces, of which one has user-level interrupts."""
     of_exec = directory / "exec.json"
     trace = ("--trace", directory / "exec.pftrace", "--stats", of_exec)
-    nanoplane("exec", *trace, ROOT / "examples" / "doorbells.c")
+    # With a function that is called after the run.
+    program = directory / "checked.c"
+    alone = ROOT / "examples" / "doorbells.c"
+    program.write_text(f'#include "{alone}"\nint check_after_run(void) {{ return 0; }}\n')
+    nanoplane("exec", *trace, program)
     yield "execute", json.loads(of_exec.read_text())
     options = {"trace": {"timeline": str(directory / "timeline.pftrace")}}
     for example in ("encapsulation", "rack-pair", "rack-data-plane"):
@@ -71,6 +75,20 @@ def _completions() -> Mapping[str, Any]:
     """The result of a server with completion queues."""
     description = Description.from_toml(ROOT / "examples" / "io-forward.toml")
     (outcome,) = sweep([description.set("measure.requests", 100)])
+    return outcome.result
+
+
+def _store() -> Mapping[str, Any]:
+    """The result of a rack with a store of transactions."""
+    description = Description.from_toml(ROOT / "examples" / "transactional-store-rack.toml")
+    settings = {
+        "rack.clients.0.load.operations.warehouses": 1,
+        "rack.servers.0.parameters": {"items": 500, "customers": 30},
+        "measure.requests": 100,
+    }
+    for key, value in settings.items():
+        description = description.set(key, value)
+    (outcome,) = sweep([description])
     return outcome.result
 
 
@@ -117,6 +135,7 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         ("rack", interrupted()),
         ("rack", translated()),
         ("rack", _completions()),
+        ("rack", _store()),
         ("run", same_results._server(fetching, striding, *memory)()),
         ("run", same_results._server("server.critical_region={}")()),
         ("run", same_results._server(*checked, requests=100)()),

@@ -11,15 +11,18 @@ mod spec;
 
 use crate::packet::{Endpoint, Message, Packet, Transport, TransportAction};
 use crate::rack::{LineRate, MessageName, Node, NodeContext, Step};
+use crate::transport::Protocol;
 use fabric::Time;
 use state::Walker;
 use std::collections::VecDeque;
 use workload::Zipf;
 use workload::{
-    ArrivalProcess, Distribution, Files, Random, Recorder, Sample, Stream, lost_requests,
+    ArrivalProcess, Asked, Distribution, Files, Operations, Random, Recorder, Replies, Sample,
+    Stream, lost_requests,
 };
 
 pub use self::report::{LoadGeneratorReport, LoadGeneratorStatistics, UnexpectedMessages};
+use self::spec::LOAD_BYTES;
 pub use self::spec::{AddressSpan, LoadGeneratorSpec, Offer, RequestSpec, Word};
 
 /// The tag of messages that are no requests; those have their numbers.
@@ -55,6 +58,8 @@ struct Request {
     /// How many requests were under way when it was made, itself included.
     under_way: u64,
     is_over: bool,
+    /// What the reply must fit, if it is an operation of a store.
+    asked: Asked,
 }
 
 /// Where a message that answers no request is counted.
@@ -85,6 +90,17 @@ pub struct LoadGenerator {
     servers: Vec<u32>,
     #[state(fixed)]
     kinds: Vec<Kind>,
+    /// Draws requests for stores, in place of `kinds`.
+    #[state(fixed)]
+    operations: Option<Operations>,
+    /// Checks what stores answer.
+    #[state(inside)]
+    replies: Option<Replies>,
+    /// The first reply that was wrong.
+    wrong: Option<String>,
+    /// Whether it makes no more requests.
+    #[state(fixed)]
+    is_stopped: bool,
     #[state(fixed)]
     transport: Box<dyn Transport>,
     #[state(inside)]
@@ -124,13 +140,14 @@ impl LoadGenerator {
 
     /// A load generator that is called `name`, has this address and a link of this rate, and sends
     /// requests to servers with these addresses, each as likely: at least one. It waits for
-    /// [`LoadGenerator::BEGIN`]. The description must have passed [`LoadGeneratorSpec::check`]; a
-    /// sentence, if a file that it names is not among `files` or cannot be used.
+    /// [`LoadGenerator::BEGIN`]. `is_alone`: nobody else sends requests to these servers. The
+    /// description must have passed [`LoadGeneratorSpec::check`]; a sentence, if a file that it
+    /// names is not among `files` or cannot be used.
     pub fn new(
         name: String,
         spec: LoadGeneratorSpec,
         (address, rate): (u32, LineRate),
-        servers: Vec<u32>,
+        (servers, is_alone): (Vec<u32>, bool),
         recorder: Recorder,
         seed: u64,
         files: &Files,
@@ -174,6 +191,9 @@ impl LoadGenerator {
             )),
             Offer::Simultaneous { .. } | Offer::Closed { .. } => None,
         };
+        let operations = spec.operations.as_ref();
+        let replies = operations.map(|spec| Replies::new(spec, is_alone));
+        let operations = operations.map(Operations::new);
         Ok(LoadGenerator {
             transport: spec.transport.open(address, rate),
             send_latency: Time::from_ns(spec.send_latency_ns),
@@ -183,6 +203,10 @@ impl LoadGenerator {
             address,
             servers,
             kinds,
+            operations,
+            replies,
+            wrong: None,
+            is_stopped: false,
             arrivals,
             next_items: 0,
             choice: random(Stream::Queues),
@@ -210,9 +234,23 @@ impl LoadGenerator {
 
     /// Whether it has sent all that it should.
     fn is_exhausted(&self) -> bool {
-        self.spec
-            .max_requests
-            .is_some_and(|most| self.statistics.requests >= most)
+        let most = self.spec.max_requests;
+        self.is_stopped || most.is_some_and(|most| self.statistics.requests >= most)
+    }
+
+    /// Lets it make no more requests. What it has measured is to be read before.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// Whether its transport sends again what gets lost.
+    pub fn sends_again(&self) -> bool {
+        self.spec.transport.protocol != Protocol::Datagrams
+    }
+
+    /// The first reply that was wrong, in a sentence.
+    pub fn wrong(&self) -> Option<&str> {
+        self.wrong.as_deref()
     }
 
     /// The part of its measurement that is done, from 0 to 1; 1 when all is.
@@ -241,6 +279,9 @@ impl LoadGenerator {
 
     /// What its kinds of requests are called, by their numbers in its recorder.
     pub fn kind_names(&self) -> Vec<String> {
+        if self.operations.is_some() {
+            return Operations::kind_names();
+        }
         let requests = self.spec.requests.iter();
         requests.map(|request| request.name.clone()).collect()
     }
@@ -259,6 +300,7 @@ impl LoadGenerator {
             measurement,
             by_kind,
             statistics: self.statistics,
+            replies: self.replies.as_ref().map(Replies::counts),
             transport: self.transport.statistics(),
             first_given_up: self.first_given_up.clone(),
         }
@@ -378,6 +420,51 @@ impl LoadGenerator {
         }
     }
 
+    /// Draws a request that is made at `now`: its kind, which is `kind` if those are described, its
+    /// port, and its bytes.
+    fn draw(&mut self, kind: usize, now: Time) -> (u8, u16, Vec<u8>) {
+        let Kind {
+            port,
+            bytes,
+            ref service,
+            scale,
+            ref words,
+            ref rows,
+            ..
+        } = self.kinds[kind];
+        let service = (service.draw(&mut self.service) * scale).round() as u64;
+        let mut payload = Vec::with_capacity(bytes);
+        if self.spec.stamped {
+            payload.extend(service.to_be_bytes());
+            payload.extend(now.as_fs().to_be_bytes());
+        }
+        if let Some(operations) = &self.operations {
+            let head = payload.len();
+            operations.append_next(&mut self.contents, &mut payload);
+            return (Operations::kind(&payload[head..]), port, payload);
+        }
+        for word in words {
+            let word = match *word {
+                WordSource::Constant(word) => word,
+                WordSource::Uniform(0, u64::MAX) => self.contents.bits(),
+                WordSource::Uniform(least, most) => least + self.contents.below(most - least + 1),
+                WordSource::Zipf(least, ref zipf) => {
+                    least.wrapping_add(zipf.draw(&mut self.contents) - 1)
+                }
+            };
+            payload.extend(word.to_be_bytes());
+        }
+        if !rows.is_empty() {
+            let row = match rows.len() {
+                1 => 0,
+                rows => self.contents.below(rows as u64) as usize,
+            };
+            payload.extend(rows[row].iter().flat_map(|word| word.to_be_bytes()));
+        }
+        payload.resize(bytes, 0);
+        (kind as u8, port, payload)
+    }
+
     fn make_request(&mut self, context: &mut NodeContext<'_>) {
         if self.is_exhausted() {
             return;
@@ -399,40 +486,12 @@ impl LoadGenerator {
             1 => 0,
             ports => self.choice.below(u64::from(ports)) as u16,
         };
-        let Kind {
-            port,
-            bytes,
-            ref service,
-            scale,
-            ref words,
-            ref rows,
-            ..
-        } = self.kinds[kind];
-        let service = (service.draw(&mut self.service) * scale).round() as u64;
-        let mut payload = Vec::with_capacity(bytes);
-        if self.spec.stamped {
-            payload.extend(service.to_be_bytes());
-            payload.extend(now.as_fs().to_be_bytes());
+        let (kind, port, payload) = self.draw(kind, now);
+        let mut asked = Asked::default();
+        if let Some(replies) = &mut self.replies {
+            let request = payload.get(LOAD_BYTES as usize..).unwrap_or_default();
+            asked = replies.ask(request, self.servers[server], now);
         }
-        for word in words {
-            let word = match *word {
-                WordSource::Constant(word) => word,
-                WordSource::Uniform(0, u64::MAX) => self.contents.bits(),
-                WordSource::Uniform(least, most) => least + self.contents.below(most - least + 1),
-                WordSource::Zipf(least, ref zipf) => {
-                    least.wrapping_add(zipf.draw(&mut self.contents) - 1)
-                }
-            };
-            payload.extend(word.to_be_bytes());
-        }
-        if !rows.is_empty() {
-            let row = match rows.len() {
-                1 => 0,
-                rows => self.contents.below(rows as u64) as usize,
-            };
-            payload.extend(rows[row].iter().flat_map(|word| word.to_be_bytes()));
-        }
-        payload.resize(bytes, 0);
         let message = Message {
             from: Endpoint {
                 address: self.address,
@@ -448,9 +507,10 @@ impl LoadGenerator {
         self.requests.push_back(Request {
             sent_at: now,
             server: message.to.address,
-            kind: kind as u8,
+            kind,
             under_way: self.under_way + 1,
             is_over: false,
+            asked,
         });
         let (first, _) = self.made_between.unwrap_or((now, now));
         self.made_between = Some((first, now));
@@ -534,9 +594,28 @@ impl LoadGenerator {
             kind,
             server,
             under_way,
+            asked,
             ..
         } = self.requests[place];
         self.statistics.responses += 1;
+        if let Some(replies) = &mut self.replies {
+            let reply = message.payload.get(LOAD_BYTES as usize..);
+            let oldest = self.requests.front().map_or(sent_at, |one| one.sent_at);
+            let times = [sent_at, context.now(), oldest];
+            let checked = replies.check(&asked, server, reply.unwrap_or_default(), times);
+            if let Err(what) = checked
+                && self.wrong.is_none()
+            {
+                let from = std::net::Ipv4Addr::from(server);
+                let number = self.first_request + place as u64;
+                self.wrong = Some(format!(
+                    "{} has got a wrong reply from {from} to request {number}, which is a {}: \
+                     {what}",
+                    self.name,
+                    self.kind_names()[usize::from(kind)]
+                ));
+            }
+        }
         let completed_at = context.now() + self.receive_latency;
         context.note(message, || Step::Answers {
             request: MessageName {
@@ -577,7 +656,9 @@ impl LoadGenerator {
         } = message;
         let is_server = |request: &Request| request.server == from.address;
         let fits = |request: &Request| {
-            let port = self.kinds[usize::from(request.kind)].port;
+            let kind = self.kinds.get(usize::from(request.kind));
+            // Operations go where the only kind does that there is beside them.
+            let port = kind.unwrap_or(&self.kinds[0]).port;
             let is_port = port == from.port || port == to.port;
             !request.is_over && is_server(request) && is_port
         };

@@ -3,6 +3,7 @@
 
 use crate::io_source::register;
 use fabric::{AddressRange, Agent, AgentContext, RegisterAccess, Request};
+use state::Walker;
 use std::collections::{BTreeMap, BTreeSet};
 use workload::OperationsSpec;
 
@@ -130,8 +131,12 @@ impl ProgramRegisters {
 }
 
 /// The part of the I/O device that a program can use in `prepare()`, when no time passes:
-/// parameters and counters.
+/// parameters and counters. A program that has made counters there has them afterwards, too, if it
+/// has no other I/O device.
+#[derive(state::State)]
+#[state(fields)]
 pub struct ProgramDevice {
+    #[state(fixed)]
     registers: AddressRange,
     program: ProgramRegisters,
     counters: Vec<(String, u64)>,
@@ -142,9 +147,14 @@ impl ProgramDevice {
     pub fn new(registers: AddressRange, settings: ProgramSettings) -> ProgramDevice {
         ProgramDevice {
             registers,
+            counters: settings.prepared.counters.clone(),
             program: ProgramRegisters::new(settings),
-            counters: Vec::new(),
         }
+    }
+
+    /// What the program has counted, by the names that it gave.
+    pub fn counters(&self) -> &[(String, u64)] {
+        &self.counters
     }
 
     /// What the program has asked for and counted.
@@ -177,6 +187,10 @@ impl Agent for ProgramDevice {
             _ => None,
         });
         context.answer(request.reply_to, answer);
+    }
+
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        self.walk_fields(walker);
     }
 }
 

@@ -75,7 +75,11 @@ pub fn execute(
     let traces = prepared.finish_traces();
     ended?;
     prepared.check_amount(&guard)?;
-    prepared.program(begin, traces)
+    let mut result = prepared.program(begin, traces)?;
+    if result.exit_status == 0 {
+        result.check = prepared.check_after_run(&mut guard)?.pop().flatten();
+    }
+    Ok(result)
 }
 
 /// One hart's part of a functional run.

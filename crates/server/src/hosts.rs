@@ -12,18 +12,18 @@ use crate::notify::InterfaceKind;
 use crate::plan::{Plan, program_doorbells};
 use crate::preparation::{Preparation, Told};
 use crate::program::{Program, check_bare_metal, check_given, load};
-use crate::rack::{RackServer, RackServerSpec};
+use crate::rack::RackServer;
 use crate::registry::SYSTEMS;
-use fabric::Fabric;
+use fabric::{AgentId, Attachment, Fabric, NamedRange};
 use network::rack::{LineRate, NodeId};
 use network::transport::Protocol;
-use queues::{ProgramRegisters, ProgramSettings};
+use queues::{ProgramDevice, ProgramPreparation, ProgramRegisters, ProgramSettings};
 use riscv::elf::Image;
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use system::Setting;
-use workload::Files;
+use workload::{Files, OperationsSpec};
 
 /// What runs on a server.
 #[derive(Clone, Copy)]
@@ -45,9 +45,20 @@ pub(crate) struct Given<'a> {
     pub arguments: &'a [String],
     /// Numbers that it asks for.
     pub parameters: &'a BTreeMap<String, f64>,
+    /// What clients ask of its store, if they do.
+    pub operations: Option<&'a OperationsSpec>,
 }
 
 impl Given<'_> {
+    /// What it is told, without what it will have prepared.
+    fn settings(&self) -> ProgramSettings {
+        ProgramSettings {
+            parameters: self.parameters.clone(),
+            operations: self.operations.cloned().unwrap_or_default(),
+            ..ProgramSettings::default()
+        }
+    }
+
     /// All that its `main()` is given.
     fn all(&self) -> Vec<Vec<u8>> {
         let arguments = self.arguments.iter().map(String::as_str);
@@ -110,7 +121,12 @@ impl Description {
                 interface: None,
                 systems: &[],
             }],
-            Description::Rack(rack) => rack.rack.servers.iter().map(RackServerSpec::host).collect(),
+            Description::Rack(rack) => {
+                let servers = rack.rack.servers.iter().enumerate();
+                servers
+                    .map(|(place, server)| server.host_with(rack.rack.operations_of(place)))
+                    .collect()
+            }
         }
     }
 }
@@ -262,13 +278,9 @@ impl<'a> HostSpec<'a> {
         let server = self.plan(common).untimed();
         match &self.runs {
             Runs::DataPlane(plan) => Preparation::kept(server, image, Some(plan.told()), guard),
-            Runs::Networked(Given { parameters, .. }) => {
-                let settings = ProgramSettings {
-                    parameters: (*parameters).clone(),
-                    ..ProgramSettings::default()
-                };
-                let told = Some(Told::new(IO_REGISTERS, &settings));
-                let preparation = Preparation::kept(server, image, told, guard)?;
+            Runs::Networked(given) => {
+                let settings = given.settings();
+                let preparation = Preparation::kept(server, image, Some(self.told()), guard)?;
                 let prepared = preparation.as_ref().map(|made| made.program.clone());
                 let registers = ProgramRegisters::new(ProgramSettings {
                     prepared: prepared.unwrap_or_default(),
@@ -280,6 +292,15 @@ impl<'a> HostSpec<'a> {
                 }
             }
             Runs::Alone(_) => Ok(Preparation::live(&server, image, guard)?.map(Arc::new)),
+        }
+    }
+
+    /// What its program is told in `prepare()` and in `check_after_run()`.
+    pub fn told(&self) -> Told {
+        match &self.runs {
+            Runs::DataPlane(plan) => plan.told(),
+            Runs::Networked(given) => Told::new(IO_REGISTERS, &given.settings()),
+            Runs::Alone(_) => Told::new(IO_REGISTERS, &ProgramSettings::default()),
         }
     }
 
@@ -306,6 +327,7 @@ impl<'a> HostSpec<'a> {
         let plan = self.plan(common);
         let link = place.link.map(|(address, rate, _)| (address, rate));
         let position = (place.seed, link);
+        let mut counters = None;
         let (machine, hardware, data_plane) = match &self.runs {
             Runs::DataPlane(of) => {
                 let prepared = preparation.map(|preparation| preparation.program.clone());
@@ -318,9 +340,11 @@ impl<'a> HostSpec<'a> {
                 (machine, hardware, Some(data_plane))
             }
             Runs::Networked(_) | Runs::Alone(_) => {
-                let nothing = |_: &mut Fabric, _: &Hardware| Ok(());
-                let built = plan.build(image, preparation, guard, position, None, nothing);
-                let (machine, hardware, ()) = built?;
+                let prepared = preparation.map(|preparation| &preparation.program);
+                let attach = |fabric: &mut Fabric, _: &Hardware| self.count(fabric, prepared);
+                let built = plan.build(image, preparation, guard, position, None, attach);
+                let (machine, hardware, device) = built?;
+                counters = device;
                 (machine, hardware, None)
             }
         };
@@ -332,8 +356,42 @@ impl<'a> HostSpec<'a> {
         };
         let mut server = RackServer::new(place.name, machine, wire, id);
         server.data_plane = data_plane;
+        server.counters = counters;
         server.connect(address, rate)?;
         Ok((server, hardware))
+    }
+}
+
+impl HostSpec<'_> {
+    /// Attaches what the program of a store counts in, if clients have operations for it. An
+    /// interface whose registers are where this has its own leaves it no place.
+    fn count(
+        &self,
+        fabric: &mut Fabric,
+        prepared: Option<&ProgramPreparation>,
+    ) -> Result<Option<AgentId>, RunError> {
+        let Runs::Networked(given) = &self.runs else {
+            return Ok(None);
+        };
+        let interface = self
+            .interface
+            .map(|interface| interface.system().memory_map);
+        let is_there = |taken: &NamedRange| taken.range.start == IO_REGISTERS.start;
+        if given.operations.is_none() || interface.is_some_and(|map| map.iter().any(is_there)) {
+            return Ok(None);
+        }
+        let settings = ProgramSettings {
+            prepared: prepared.cloned().unwrap_or_default(),
+            ..given.settings()
+        };
+        let attachment = Attachment {
+            // As the I/O device.
+            tile: self.server.fabric.tiles_of_socket() - 1,
+            owns: Some(IO_REGISTERS),
+            ..Attachment::default()
+        };
+        let device = ProgramDevice::new(IO_REGISTERS, settings);
+        Ok(Some(fabric.attach(Box::new(device), attachment)?))
     }
 }
 

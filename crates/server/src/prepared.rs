@@ -21,10 +21,11 @@ use crate::results::{
 };
 use crate::totals::Totals;
 use crate::traces::{Harts, TraceOptions, TraceReport, Traces};
-use fabric::{Clock, Time};
+use fabric::Time;
 use network::LoadGenerator;
 use network::rack::Switch;
 use pipeline::NEVER;
+use queues::ProgramDevice;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -92,10 +93,10 @@ impl Host<'_> {
     }
 }
 
-/// Whether a data plane without new requests has come to rest.
+/// Whether servers without new requests have come to rest.
 struct Rest {
-    /// When it last delivered something, and how many items were under way then.
-    since: u64,
+    /// When something was last answered, and how much was under way then.
+    since: Time,
     under_way: u64,
 }
 
@@ -106,27 +107,30 @@ enum Resting {
 }
 
 impl Rest {
-    /// One that lets items wait for this long is stuck.
+    /// A data plane that lets items wait for this long is stuck.
     const PATIENCE_NS: f64 = 50e6;
+    /// What clients have waited for so long is lost: much longer than a transaction takes.
+    const LOST_NS: f64 = 1e6;
 
-    fn new(now: u64, under_way: u64) -> Rest {
+    fn new(now: Time, under_way: u64) -> Rest {
         Rest {
             since: now,
             under_way,
         }
     }
 
-    /// At the cycle `now`, which is `NEVER` if nothing will happen any more.
-    fn look(&mut self, now: u64, under_way: u64, clock: Clock) -> Resting {
-        if under_way != self.under_way && now != NEVER {
+    /// At the time `now`, which is `NEVER` if nothing will happen any more. What is under way for
+    /// longer than `patience` will never be done.
+    fn look(&mut self, now: Time, under_way: u64, patience: Time) -> Resting {
+        if under_way != self.under_way && now != Time::NEVER {
             self.since = now;
             self.under_way = under_way;
         }
-        let waited = clock.time(now.saturating_sub(self.since));
+        let waited = now.saturating_sub(self.since);
         match under_way {
-            0 if now == NEVER || waited >= after_run::SETTLE => Resting::Reached,
+            0 if now == Time::NEVER || waited >= after_run::SETTLE => Resting::Reached,
             0 => Resting::Moving,
-            _ if now == NEVER || waited > Time::from_ns(Rest::PATIENCE_NS) => Resting::Stuck,
+            _ if now == Time::NEVER || waited > patience => Resting::Stuck,
             _ => Resting::Moving,
         }
     }
@@ -343,7 +347,10 @@ impl<'a> Prepared<'a> {
             }
             checked.map_err(|error| host.told(&server.name, error))?;
         }
-        Ok(())
+        match self.clients().find_map(LoadGenerator::wrong) {
+            Some(sentence) => Err(RunError::Guest(sentence.to_string())),
+            None => Ok(()),
+        }
     }
 
     /// The part that is done; 1 when all programs that are waited for have exited, and all clients
@@ -557,27 +564,98 @@ impl<'a> Prepared<'a> {
         only.ok_or_else(|| RunError::Description("there is no server".to_string()))
     }
 
-    /// What the program of the data plane on the only server, whose results have been read, says of
-    /// itself when all requests are answered; nothing if it has no `check_after_run()`.
-    pub fn check_after_run(&mut self, guard: &mut Guard<'_>) -> Result<Option<String>, RunError> {
-        let Some((server, host)) = self.rack.servers.first_mut().zip(self.hosts.first()) else {
-            return Ok(None);
-        };
-        let (address, Runs::DataPlane(plan)) =
-            (after_run::function(server.machine.image()), &host.spec.runs)
-        else {
-            return Ok(None);
-        };
-        let Some(address) = address else {
-            return Ok(None);
-        };
-        let (told, untimed) = (plan.told(), UntimedServer::of(host.spec.server, &[]));
-        if server.machine.exit().is_none() {
-            self.drain(guard)?;
+    /// What each program says of itself when all requests are answered, server by server; nothing
+    /// of one that has no `check_after_run()`. All results have been read.
+    pub fn check_after_run(
+        &mut self,
+        guard: &mut Guard<'_>,
+    ) -> Result<Vec<Option<String>>, RunError> {
+        let servers = self.rack.servers.iter();
+        let functions: Vec<Option<u64>> = servers
+            .map(|server| after_run::function(server.machine.image()))
+            .collect();
+        let mut servers = self.rack.servers.iter_mut().zip(&functions);
+        if servers.any(|(server, function)| function.is_some() && server.machine.exit().is_none()) {
+            match &self.wires {
+                Some(_) => self.drain_rack(guard)?,
+                None => self.drain(guard)?,
+            }
         }
-        let (server, _) = self.only()?;
-        let said = after_run::call(&mut server.machine, &untimed, address, told, guard)?;
-        Ok(Some(said))
+        let servers = self.rack.servers.iter_mut().zip(&self.hosts);
+        let mut said = Vec::new();
+        for ((server, host), function) in servers.zip(functions) {
+            let Some(address) = function else {
+                said.push(None);
+                continue;
+            };
+            let untimed = UntimedServer::of(host.spec.server, &[]);
+            let told = host.spec.told();
+            let called = after_run::call(&mut server.machine, &untimed, address, told, guard);
+            said.push(Some(
+                called.map_err(|error| host.told(&server.name, error))?,
+            ));
+        }
+        Ok(said)
+    }
+
+    /// What is under way, and by when that is over or will never be: requests of clients, and items
+    /// of data planes. What an interface has dropped of a client's datagrams is over.
+    fn under_way(&mut self) -> (u64, Time) {
+        let of_clients: u64 = self.clients().map(LoadGenerator::under_way).sum();
+        let has_transport = self.clients().any(LoadGenerator::sends_again);
+        let (mut dropped, mut items) = (0, 0);
+        for (server, host) in self.servers() {
+            dropped += host
+                .hardware
+                .dropped_packets(&mut server.machine.engine.fabric);
+            items += server.data_plane.as_ref().map_or(0, DataPlane::under_way);
+        }
+        let lost = if has_transport { 0 } else { dropped };
+        let of_clients = of_clients.saturating_sub(lost);
+        match items {
+            0 => (of_clients, Time::from_ns(Rest::LOST_NS)),
+            _ => (of_clients + items, Time::from_ns(Rest::PATIENCE_NS)),
+        }
+    }
+
+    /// Goes on with a rack, without new requests, until all are answered or lost, and nothing is
+    /// left to be stored.
+    fn drain_rack(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
+        let now = self.rack.reopen();
+        for server in &mut self.rack.servers {
+            if let Some(data_plane) = &server.data_plane {
+                data_plane.stop(&mut server.machine, now);
+                server.refresh();
+            }
+        }
+        let clients = self.wires.iter().flat_map(|wires| &wires.clients);
+        for (id, _) in clients {
+            if let Some(client) = self.rack.network.node_mut::<LoadGenerator>(*id) {
+                client.stop();
+            }
+        }
+        let mut rest = Rest::new(now, self.under_way().0);
+        let mut look_at = now;
+        loop {
+            look_at = look_at.saturating_add(LOOK_EVERY);
+            let now = match self.advance_to(look_at)? {
+                RackAdvance::Idle | RackAdvance::End => Time::NEVER,
+                RackAdvance::Running | RackAdvance::Paused => look_at,
+            };
+            self.check()?;
+            let (under_way, patience) = self.under_way();
+            match rest.look(now, under_way, patience) {
+                Resting::Moving => {}
+                // What clients wait for has been lost on the way.
+                Resting::Stuck if patience == Time::from_ns(Rest::LOST_NS) => return Ok(()),
+                Resting::Reached => return Ok(()),
+                Resting::Stuck => {
+                    let summary = left_over(under_way);
+                    return Err(self.stuck(&summary));
+                }
+            }
+            guard.check(1.0, self.spent(Machine::spent))?;
+        }
     }
 
     /// Goes on, without new requests, until all are answered and nothing is left to be stored.
@@ -590,7 +668,7 @@ impl<'a> Prepared<'a> {
         let stopped_at = machine.engine.time(machine.end());
         machine.reopen();
         data_plane.stop(machine, stopped_at);
-        let mut rest = Rest::new(machine.engine.now(), data_plane.under_way());
+        let mut rest = Rest::new(stopped_at, data_plane.under_way());
         loop {
             let (server, _) = self.only()?;
             let machine = &mut server.machine;
@@ -611,20 +689,15 @@ impl<'a> Prepared<'a> {
                 }
             }
             let under_way = data_plane.under_way();
-            let clock = machine.engine.clock();
-            let now = match is_over {
-                true => NEVER,
-                false => machine.engine.now(),
+            let now = match (is_over, machine.engine.now()) {
+                (true, _) | (_, NEVER) => Time::NEVER,
+                (false, now) => machine.engine.time(now),
             };
-            match rest.look(now, under_way, clock) {
+            match rest.look(now, under_way, Time::from_ns(Rest::PATIENCE_NS)) {
                 Resting::Moving => {}
                 Resting::Reached => return self.check(),
                 Resting::Stuck => {
-                    let summary = format!(
-                        "the run is over, and {under_way} items are still in the queues of the \
-                         data plane, which has delivered none for {} ms of simulated time",
-                        Rest::PATIENCE_NS / 1e6
-                    );
+                    let summary = left_over(under_way);
                     return Err(self.stuck(&summary));
                 }
             }
@@ -663,7 +736,7 @@ impl<'a> Prepared<'a> {
 
     /// The results of the program that was alone, whose run began at `begin`.
     pub fn program(
-        mut self,
+        &mut self,
         begin: HostClock,
         traces: Vec<TraceReport>,
     ) -> Result<ExecuteResult, RunError> {
@@ -676,6 +749,7 @@ impl<'a> Prepared<'a> {
         Ok(ExecuteResult {
             exit_status: machine.exit().map_or(0, |(_, status)| status),
             signal: machine.signal(),
+            check: None,
             totals: host.totals(machine, 0, (begin, brought)),
             traces,
         })
@@ -683,7 +757,7 @@ impl<'a> Prepared<'a> {
 
     /// The results of a rack, whose run began at `begin`.
     pub fn rack(
-        self,
+        &mut self,
         description: &RackDescription,
         recorders: &[Recorder],
         begin: HostClock,
@@ -691,7 +765,7 @@ impl<'a> Prepared<'a> {
     ) -> Result<RackResult, RunError> {
         let responses = self.responses();
         let Prepared {
-            mut rack,
+            rack,
             hosts,
             wires: Some(wires),
             brought,
@@ -703,7 +777,7 @@ impl<'a> Prepared<'a> {
         let is_alone = hosts.iter().filter(|host| host.spec.serves).count() == 1;
         let (mut servers, mut host_skipped_cycles) = (Vec::new(), Vec::new());
         let mut simulated_seconds: f64 = 0.0;
-        for (number, (server, host)) in rack.servers.iter_mut().zip(&hosts).enumerate() {
+        for (number, (server, host)) in rack.servers.iter_mut().zip(&*hosts).enumerate() {
             let machine = &mut server.machine;
             let data_plane = server.data_plane.as_ref();
             let measured = data_plane.map(|one| one.result(machine, &host.hardware));
@@ -721,6 +795,10 @@ impl<'a> Prepared<'a> {
             let end = machine.engine.time(machine.end());
             let fabric = &mut machine.engine.fabric;
             let dropped_packets = host.hardware.dropped_packets(fabric);
+            let counters = server.counters;
+            let counters = counters.and_then(|id| fabric.agent_mut::<ProgramDevice>(id));
+            let counted = counters.map(|device| device.counters().iter().cloned().collect());
+            let counted: BTreeMap<String, u64> = counted.unwrap_or_default();
             let ledger = data_plane.map(|data_plane| data_plane.ledger.borrow());
             let mut systems = host.hardware.statistics(fabric, end, ledger.as_deref());
             let interface = host.spec.interface.map(|interface| interface.system().key);
@@ -732,6 +810,8 @@ impl<'a> Prepared<'a> {
                 exit_status: machine.exit().map(|(_, status)| status),
                 output: machine.output(),
                 data_plane: measured,
+                program_counters: counted,
+                check: None,
                 interface: interface.unwrap_or_default(),
                 dropped_packets,
                 systems,
@@ -784,7 +864,7 @@ impl<'a> Prepared<'a> {
             simulated_seconds,
             host: HostCost {
                 host_skipped_cycles,
-                ..begin.cost(Some(instructions.saturating_sub(brought)))
+                ..begin.cost(Some(instructions.saturating_sub(*brought)))
             },
             version: crate::VERSION,
             traces,
@@ -796,6 +876,15 @@ impl<'a> Prepared<'a> {
         }
         Ok(result)
     }
+}
+
+/// Why a data plane that gets no new requests is stuck.
+fn left_over(items: u64) -> String {
+    format!(
+        "the run is over, and {items} items are still in the queues of the data plane, which has \
+         delivered none for {} ms of simulated time",
+        Rest::PATIENCE_NS / 1e6
+    )
 }
 
 /// The harts that can be traced.

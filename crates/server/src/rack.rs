@@ -23,7 +23,7 @@ use crate::engine::Advance;
 use crate::error::RunError;
 use crate::machine::Machine;
 use crate::traces::Tracer;
-use fabric::Time;
+use fabric::{AgentId, Time};
 use network::packet::Packet;
 use network::rack::{Interface, LineRate, Network, NodeId, Record};
 use pipeline::NEVER;
@@ -47,6 +47,9 @@ pub struct RackServer {
     /// What is measured of it beside what clients measure.
     #[state(fixed)]
     pub(crate) data_plane: Option<DataPlane>,
+    /// What its program, which has no data plane, counts in, if it does.
+    #[state(fixed)]
+    pub(crate) counters: Option<AgentId>,
     /// The cycle at which it waits until its energy has been read.
     #[state(fixed)]
     pub(crate) reading_due: Option<u64>,
@@ -79,6 +82,7 @@ impl RackServer {
             wire: None,
             ports: 0,
             data_plane,
+            counters: None,
             reading_due: None,
             next: Time::ZERO,
             has_ended: false,
@@ -324,6 +328,19 @@ impl Rack {
             server.machine.end_at(cycle);
             server.next = server.next_time();
         }
+    }
+
+    /// Goes on after the end, which is returned, with the servers whose programs have not exited.
+    pub(crate) fn reopen(&mut self) -> Time {
+        for server in &mut self.servers {
+            if server.machine.exit().is_none() {
+                server.machine.reopen();
+                server.has_ended = false;
+                server.refresh();
+            }
+        }
+        self.pause = Time::NEVER;
+        std::mem::replace(&mut self.end, Time::NEVER)
     }
 
     /// Nothing at `pause` or later happens until the next call. Changes no result.

@@ -59,6 +59,10 @@ pub struct ExecuteResult {
     pub exit_status: u64,
     /// The signal that ended it, such as `SIGABRT`.
     pub signal: Option<&'static str>,
+    /// What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    /// program has no such function, or has failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
     /// What every run has.
     #[serde(flatten)]
     pub totals: Totals,
@@ -110,6 +114,14 @@ pub struct RackServerResult {
     /// What was measured of the data plane, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_plane: Option<DataPlaneResult>,
+    /// What a program without a data plane has counted, by the names that it gave, if clients have
+    /// operations for it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub program_counters: BTreeMap<String, u64>,
+    /// What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    /// program has no such function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
     /// What the network interface has counted.
     #[schemars(schema_with = "schema::interface")]
     pub interface: Value,

@@ -89,11 +89,16 @@ pub fn run(
         let outcome = match description {
             Description::Server(_) => {
                 let mut result = prepared.server(begin, traces)?;
-                result.check = prepared.check_after_run(&mut guard)?;
+                result.check = prepared.check_after_run(&mut guard)?.pop().flatten();
                 Outcome::Server(Box::new(result))
             }
             Description::Rack(rack) => {
-                Outcome::Rack(Box::new(prepared.rack(rack, &recorders, begin, traces)?))
+                let mut result = prepared.rack(rack, &recorders, begin, traces)?;
+                let said = prepared.check_after_run(&mut guard)?;
+                for (server, said) in result.servers.iter_mut().zip(said) {
+                    server.check = said;
+                }
+                Outcome::Rack(Box::new(result))
             }
         };
         Ok((outcome, recorders))

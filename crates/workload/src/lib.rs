@@ -15,6 +15,7 @@ mod operations;
 mod packets;
 mod random;
 mod recorder;
+mod replies;
 mod service_times;
 mod shape;
 mod spec;
@@ -26,13 +27,14 @@ pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use drift::Drift;
 pub use files::Files;
 pub use items::ItemKind;
-pub use operations::{OperationKind, OperationsSpec, Popularity, Sizes, Zipf};
+pub use operations::{OperationKind, Operations, OperationsSpec, Popularity, Sizes, Zipf};
 pub use packets::{PacketError, Packets, checksum};
 pub use random::{Random, Stream};
 pub use recorder::{
     Drifts, Estimate, Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency,
     Recorder, Rings, Sample, Warmup, lost_requests,
 };
+pub use replies::{Asked, Replies, ReplyCounts};
 pub use service_times::{Distribution, ServiceTimes};
 pub use shape::Shape;
 pub use statistics::{mean_interval, mser5, quantile, quantile_interval};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use spec::{SpecError, require};
 
 /// Bytes before the key of a request and before what follows in a reply.
-const HEAD_BYTES: u32 = 8;
+pub(crate) const HEAD_BYTES: u32 = 8;
 /// Bytes of a generated key, as in HERD (Kalia et al., SIGCOMM 2014), if sizes are fixed.
 const KEY_BYTES: u32 = 16;
 /// Bytes before each key and value in the reply to a scan.
@@ -27,18 +27,22 @@ const KINDS: [&str; 8] = [
     "delivery",
     "stock-level",
 ];
-const GET: u8 = 0;
-const PUT: u8 = 1;
-const SCAN: u8 = 2;
+pub(crate) const GET: u8 = 0;
+pub(crate) const PUT: u8 = 1;
+pub(crate) const SCAN: u8 = 2;
 /// The first of TPC-C's transactions, in the order of the specification's clause 2.
-const NEW_ORDER: u8 = 3;
+pub(crate) const NEW_ORDER: u8 = 3;
 /// The mix of TPC-C's transactions in percent: the least that clause 5.2.3 asks for, and the rest
 /// New-Orders, as Silo (Tu et al., SOSP 2013) has it.
 const MIX: [u64; 5] = [45, 43, 4, 4, 4];
 /// Bytes of the random number that a transaction draws its input from.
 const SEED_BYTES: u32 = 8;
 /// Bytes of what it answers: four numbers.
-const OUTPUT_BYTES: u32 = 32;
+pub(crate) const OUTPUT_BYTES: u32 = 32;
+/// What a reply begins with: `enum operation_status` of the guest's `operations.h`.
+pub(crate) const DONE: u8 = 0;
+pub(crate) const NOT_FOUND: u8 = 1;
+pub(crate) const NO_ROOM: u8 = 2;
 
 /// A kind of operations, with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -78,6 +82,15 @@ pub enum Sizes {
 /// Keys and values have one of so many lengths each, equally often: the quantiles of their
 /// distributions.
 const QUANTILES: u64 = 256;
+
+/// Which quantiles a key's and its value's lengths are, by the third word of the key.
+fn key_place(sizes: u64) -> u64 {
+    sizes % QUANTILES
+}
+
+fn value_place(sizes: u64) -> u64 {
+    sizes / QUANTILES % QUANTILES
+}
 
 /// The middle of a 256th of a distribution.
 fn middle(quantile: u64) -> f64 {
@@ -164,7 +177,7 @@ impl Default for OperationsSpec {
 
 impl OperationsSpec {
     /// Whether the parts are of one whole.
-    pub(crate) fn check(&self) -> Result<(), SpecError> {
+    pub fn check(&self) -> Result<(), SpecError> {
         let accepted = "with gets it must be at most 1; what is left are puts";
         require(
             self.gets + self.scans <= 1.0 + 1e-9,
@@ -208,6 +221,27 @@ impl OperationsSpec {
         }
     }
 
+    /// Bytes of the value of a key with this second word.
+    pub(crate) fn value_bytes_of(&self, second: u64) -> u32 {
+        self.value_quantile(value_place(mix(second)))
+    }
+
+    /// Whether a store that has what this says has what `other` says: the same keys, and as long
+    /// values, or the same tables.
+    pub fn has_the_same_store(&self, other: &OperationsSpec) -> bool {
+        let store = |spec: &OperationsSpec| {
+            let OperationsSpec {
+                keys,
+                sizes,
+                value_bytes,
+                warehouses,
+                ..
+            } = *spec;
+            (keys, sizes, value_bytes, warehouses)
+        };
+        store(self) == store(other)
+    }
+
     /// Bytes of the longest value.
     fn longest_value_bytes(&self) -> u32 {
         self.value_quantile(QUANTILES - 1)
@@ -249,7 +283,7 @@ pub(crate) fn kind_of(request: &[u8]) -> u8 {
 
 /// Draws requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Operations {
+pub struct Operations {
     spec: OperationsSpec,
     zipf: Zipf,
     key_bytes: Vec<u32>,
@@ -257,6 +291,7 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
+    /// Those that are described.
     pub fn new(spec: &OperationsSpec) -> Operations {
         Operations {
             zipf: Zipf::new(spec.keys, spec.zipf_exponent),
@@ -264,6 +299,16 @@ impl Operations {
             value_bytes: (0..QUANTILES).map(|at| spec.value_quantile(at)).collect(),
             spec: spec.clone(),
         }
+    }
+
+    /// What the kinds of requests are called, by their numbers.
+    pub fn kind_names() -> Vec<String> {
+        KINDS.map(str::to_string).to_vec()
+    }
+
+    /// The number of a request's kind.
+    pub fn kind(request: &[u8]) -> u8 {
+        kind_of(request)
     }
 
     /// Appends a request to `to`.
@@ -287,8 +332,8 @@ impl Operations {
         let number = random.bits() as u32;
         let words = words_of(key);
         let sizes = mix(words[1]);
-        let key_bytes = self.key_bytes[(sizes % QUANTILES) as usize];
-        let value_bytes = self.value_bytes[(sizes / QUANTILES % QUANTILES) as usize];
+        let key_bytes = self.key_bytes[key_place(sizes) as usize];
+        let value_bytes = self.value_bytes[value_place(sizes) as usize];
         let more = match kind {
             SCAN => spec.scan_keys,
             PUT => value_bytes,
@@ -346,7 +391,7 @@ fn append_key(words: [u64; 2], bytes: usize, to: &mut Vec<u8>) {
 }
 
 /// One step of SplitMix64 (Steele, Lea and Flood 2014): one to one, and never 0 for 0.
-fn mix(number: u64) -> u64 {
+pub(crate) fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -2,136 +2,19 @@
  * The key-value store behind a network interface with rings of descriptors, and HyperPlane: any
  * hart takes the next frame of any queue, and halts while there is none.
  *
- * The interface rings a queue's doorbell for each frame. A hart has a queue for itself from QWAIT
- * to RECONSIDER: it takes a frame off the ring and puts a buffer of its own in its place. Each hart
- * sends by a ring of its own. services/store.h has the messages.
+ * See ring_service_qwait.h; services/store.h has the messages.
  */
 #define DMA_NIC_ENTRIES                                                                            \
   32 /* Of 64 queues together 2048 buffers, as behind the other interfaces.                        \
       */
-#include <dma_nic.h>
-#include <frames.h>
-#include <io.h>
-#include <memory_map.h>
-#include <qwait.h>
 #include <services/wire_store.h>
-
-enum {
-  SPARE_BUFFERS = 32, /* No more than a ring to send has descriptors. */
-};
-
-/* Where the monitoring set snoops. */
-static struct io_doorbell *const doorbells = (struct io_doorbell *)DOORBELLS_START;
-
-/* A queue that all harts take frames from. */
-struct shared_queue {
-  struct dma_nic_queue ring;
-  struct io_doorbell *doorbell;
-} __attribute__((aligned(64)));
-
-/* What a hart sends by, and its buffers. */
-struct sender {
-  struct dma_nic_queue ring;
-  uint64_t spares;
-  uint64_t spare[SPARE_BUFFERS];
-} __attribute__((aligned(64)));
-
-static struct shared_queue *queues;
-static struct sender *senders;
 
 void prepare(void) { store_prepare_as(STORE_WIRE); }
 
-/* Takes back the buffers of frames that have been read to be sent. */
-static inline void take_back(struct sender *sender) {
-  struct dma_nic_queue *ring = &sender->ring;
-  while (ring->freed != ring->sent) {
-    struct dma_nic_descriptor *descriptor = dma_nic_at(ring->send_ring, ring->freed);
-    uint16_t status = __atomic_load_n(&descriptor->status, __ATOMIC_ACQUIRE);
-    if (!(status & DMA_NIC_DONE))
-      return;
-    ring->errors += (status & DMA_NIC_ERROR) != 0;
-    ring->freed++;
-    sender->spare[sender->spares++] = descriptor->address;
-  }
+static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
+  return wire_store_answer(request, bytes, reply);
 }
 
-/* Takes the oldest frame of a queue that has one, and its bytes; NULL if it could not be received.
- */
-static inline struct frame *take(struct dma_nic_queue *ring, struct sender *sender,
-                                 uint64_t *bytes) {
-  struct dma_nic_descriptor *descriptor = dma_nic_at(ring->receive_ring, ring->taken++);
-  uint16_t status = __atomic_load_n(&descriptor->status, __ATOMIC_ACQUIRE);
-  uint64_t frame = descriptor->address;
-  *bytes = descriptor->bytes;
-  dma_nic_give(ring, sender->spare[--sender->spares]);
-  if (!(status & DMA_NIC_ERROR))
-    return (struct frame *)frame;
-  ring->errors++;
-  sender->spare[sender->spares++] = frame;
-  return NULL;
-}
+#include <ring_service_qwait.h>
 
-int hart_main(int hart) {
-  struct sender *sender = &senders[hart];
-  for (;;) {
-    do
-      take_back(sender);
-    while (sender->spares == 0);
-    uint64_t qid = qwait();
-    struct shared_queue *queue = &queues[qid];
-    if (!qwait_verify(&queue->doorbell->count))
-      continue;
-    uint64_t bytes;
-    struct frame *frame = take(&queue->ring, sender, &bytes);
-    io_take(queue->doorbell);
-    qwait_reconsider(qid, &queue->doorbell->count);
-    if (frame == NULL)
-      continue;
-    bytes = frame_payload_bytes(frame, bytes);
-    uint64_t reply_bytes = wire_store_answer(frame->payload, bytes, frame->payload);
-    swap_addresses(frame);
-    frame_set_payload_bytes(frame, reply_bytes);
-    dma_nic_send(&sender->ring, frame, sizeof *frame + reply_bytes);
-  }
-}
-
-/* Gives a queue a doorbell that the monitoring set has a place for. */
-static void add_doorbell(uint64_t qid) {
-  static uint64_t next;
-  int64_t result;
-  do {
-    if (next == EXECUTED_DOORBELLS)
-      fail("There is no doorbell left for queue %lu.", qid);
-    queues[qid].doorbell = &doorbells[next++];
-    result = qwait_add(qid, &queues[qid].doorbell->count);
-  } while (result == QWAIT_CONFLICT);
-  if (result != QWAIT_OK)
-    fail("QWAIT.ADD of queue %lu answers %ld.", qid, result);
-}
-
-int main(void) {
-  uint64_t count = reg_read64(DMA_NIC_QUEUES);
-  if (count < harts)
-    fail("There are %lu harts, and the network interface has %lu queues; there must be one to send "
-         "for each hart.",
-         harts, count);
-  if (qwait_init((uint64_t)doorbells, EXECUTED_DOORBELLS * LINE_BYTES, QWAIT_ROUND_ROBIN) !=
-      QWAIT_OK)
-    fail("QWAIT.INIT failed.");
-  queues = aligned_alloc(64, count * sizeof *queues);
-  senders = aligned_alloc(64, harts * sizeof *senders);
-  for (uint64_t qid = 0; qid < count; qid++) {
-    add_doorbell(qid);
-    dma_nic_open_with_doorbell(&queues[qid].ring, (int)qid, &queues[qid].doorbell->count);
-  }
-  for (uint64_t hart = 0; hart < harts; hart++) {
-    struct sender *sender = &senders[hart];
-    sender->ring = queues[hart].ring;
-    uint8_t *buffers = aligned_alloc(64, SPARE_BUFFERS * DMA_NIC_BUFFER_BYTES);
-    for (uint64_t place = 0; place < SPARE_BUFFERS; place++)
-      sender->spare[place] = (uint64_t)buffers + place * DMA_NIC_BUFFER_BYTES;
-    sender->spares = SPARE_BUFFERS;
-  }
-  harts_release();
-  return hart_main(0);
-}
+int main(void) { return ring_service(); }

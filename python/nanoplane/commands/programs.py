@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -160,6 +161,9 @@ def execute(
     if stats is not None:
         report.write(stats, json.dumps(result, indent=2) + "\n")
     traces.check(result)
+    said: Mapping[str, object] = result
+    if said.get("check"):
+        print(said["check"])
     if result["signal"] is not None:
         print(f"nanoplane: {program} was ended by {result['signal']}", file=sys.stderr)
     status = result["exit_status"]

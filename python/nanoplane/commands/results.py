@@ -184,6 +184,11 @@ def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
             f"{server['address']}; packets: {sent['packets']:,} sent, "
             f"{received['packets']:,} received",
         )
+        for name, value in server.get("program_counters", {}).items():
+            counted_by = f"{server['name']} {report.printable(name)}"
+            table.add_row(counted_by, f"{value:,}", "counted by the program")
+        if server.get("check"):
+            table.add_row(f"{server['name']} check", "passed", report.printable(server["check"]))
     hidden = sum(max(0, len(result[one]) - _FEW_HOSTS) for one in ("clients", "servers"))
     if hidden:
         table.add_row("others", f"{hidden:,}", "with --json all servers and clients")

@@ -4,7 +4,7 @@ use crate::packet::TransportStatistics;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use workload::{KindMeasurement, Measurement};
+use workload::{KindMeasurement, Measurement, ReplyCounts};
 
 /// Messages that answer no request, by the first reason that holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
@@ -92,6 +92,9 @@ pub struct LoadGeneratorReport {
     pub by_kind: BTreeMap<String, KindMeasurement>,
     /// What the client has counted.
     pub statistics: LoadGeneratorStatistics,
+    /// Replies to operations, by what they say; absent if the client sends none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replies: Option<ReplyCounts>,
     /// What the client's transport has counted.
     pub transport: TransportStatistics,
     /// Why the first request was given up, if one was.

@@ -1,13 +1,13 @@
 //! The description of a load generator.
 
-use crate::transport::{MAX_MESSAGE_BYTES, TransportSpec};
+use crate::transport::{MAX_MESSAGE_BYTES, Protocol, TransportSpec};
 use ::spec::{SpecError, Under, require};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use workload::{Arrivals, ServiceTimes};
+use workload::{Arrivals, OperationsSpec, ServiceTimes};
 
 /// Bytes of the words that each request and each response begins with, if they are not left out.
-const LOAD_BYTES: u32 = 16;
+pub(super) const LOAD_BYTES: u32 = 16;
 /// Kinds of requests are numbered in a byte.
 const MAX_KINDS: usize = 256;
 
@@ -202,6 +202,11 @@ pub struct LoadGeneratorSpec {
     #[serde(default = "one_kind")]
     #[schemars(length(min = 1, max = MAX_KINDS))]
     pub requests: Vec<RequestSpec>,
+    /// Operations on the keys of a store, or TPC-C's transactions, in place of `requests`. Each is
+    /// behind the first two words of a message. The servers' programs know what their stores have
+    /// from here, as they do of `traffic.operations`. Replies are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operations: Option<OperationsSpec>,
     /// Whether requests begin with their service time and the time at which they were made, by
     /// which their responses are known. Without these words a response answers the oldest request
     /// to its sender and port that has not been answered.
@@ -284,6 +289,7 @@ impl LoadGeneratorSpec {
                 ),
             )?;
         }
+        self.check_operations(most)?;
         for (place, request) in self.requests.iter().enumerate() {
             let is_new = |other: &RequestSpec| other.name != request.name;
             require(
@@ -301,5 +307,36 @@ impl LoadGeneratorSpec {
             0,
             "at least one weight must be above 0",
         )
+    }
+    /// Whether its operations can be messages of at most so many bytes.
+    fn check_operations(&self, most: u64) -> Result<(), SpecError> {
+        let Some(operations) = &self.operations else {
+            return Ok(());
+        };
+        operations.check().under("operations")?;
+        require(
+            self.requests == one_kind(),
+            "requests",
+            "given",
+            "operations are all that is sent: leave one of the two out",
+        )?;
+        require(
+            self.stamped,
+            "stamped",
+            false,
+            "a store answers operations in any order, so they must have the words by which their \
+             replies are known",
+        )?;
+        let longest = operations.longest_request_bytes();
+        let longest = longest.max(operations.longest_reply_bytes()) + LOAD_BYTES;
+        let accepted = format!(
+            "with operations and the words in front of them the longest request or reply has \
+             {longest} bytes"
+        );
+        let key = "transport.largest_message_bytes";
+        require(u64::from(longest) <= most, key, most, &accepted)?;
+        let packet = self.transport.packet_bytes;
+        let is_one = self.transport.protocol != Protocol::Datagrams || longest <= packet;
+        require(is_one, "transport.packet_bytes", packet, accepted)
     }
 }

@@ -98,6 +98,7 @@ fn spec(offer: Offer) -> LoadGeneratorSpec {
         offer,
         opening: Vec::new(),
         requests: one_kind(),
+        operations: None,
         stamped: true,
         ports: 1,
         destinations: None,
@@ -157,7 +158,7 @@ impl Star {
                 format!("generator {number}"),
                 spec.clone(),
                 (generator(number), link.rate()),
-                (0..servers).map(|server| SERVER + server).collect(),
+                ((0..servers).map(|server| SERVER + server).collect(), true),
                 recorder.clone(),
                 number as u64,
                 &Files::default(),
@@ -711,7 +712,7 @@ fn messages_that_answer_nothing_are_told_apart() {
         "client".to_string(),
         spec(offer),
         (GENERATOR, LinkSpec::default().rate()),
-        vec![SERVER],
+        (vec![SERVER], true),
         all(1),
         1,
         &Files::default(),
@@ -723,6 +724,7 @@ fn messages_that_answer_nothing_are_told_apart() {
         kind: 0,
         under_way: 1,
         is_over,
+        ..Request::default()
     };
     let requests = [
         request(30.0, false),
@@ -827,7 +829,7 @@ fn a_packet_that_is_forwarded_as_it_is_is_an_answer() {
     spec.destinations = Some(span);
     let mut network = Network::new(1);
     let (name, end) = ("generator".to_string(), (GENERATOR, link.rate()));
-    let (servers, files) = (vec![SERVER], Files::default());
+    let (servers, files) = ((vec![SERVER], true), Files::default());
     let generator = LoadGenerator::new(name, spec, end, servers, all(200), 1, &files).unwrap();
     let generator = network.add_node(Box::new(generator));
     let forwarder = network.add_node(Box::new(Forwarder::default()));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use workload::TrafficSpec;
+use workload::{OperationsSpec, TrafficSpec};
 
 /// Servers and clients that can be in a rack, at most.
 const MAX_HOSTS: usize = 1000;
@@ -239,6 +239,48 @@ impl RackSpec {
         found
     }
 
+    /// What clients ask of the stores of the entry `place` of `servers`, and so what the program is
+    /// told that it has; nothing if no client has operations for it.
+    pub(crate) fn operations_of(&self, place: usize) -> Option<&OperationsSpec> {
+        let mut of_clients = self.operations_for(place);
+        of_clients.next().map(|(_, operations)| operations)
+    }
+
+    /// The clients that have operations for the entry `place` of `servers`, by their places.
+    fn operations_for(&self, place: usize) -> impl Iterator<Item = (usize, &OperationsSpec)> {
+        let before = self.servers[..place].iter();
+        let first = before.map(|server| server.count as usize).sum::<usize>();
+        let clients = self.clients.iter().enumerate();
+        let asks = move |client| self.servers_of(client).contains(&first);
+        clients.filter_map(move |(number, client)| {
+            let operations = client.load.operations.as_ref()?;
+            asks(client).then_some((number, operations))
+        })
+    }
+
+    /// Whether clients take each store for the same.
+    fn check_operations(&self) -> Result<(), SpecError> {
+        for (place, server) in self.servers.iter().enumerate() {
+            let Some(first) = self.operations_of(place) else {
+                continue;
+            };
+            let of_others = self.operations_for(place);
+            let mut others = of_others.filter(|(_, other)| !first.has_the_same_store(other));
+            if let Some((client, _)) = others.next() {
+                return Err(SpecError::new(
+                    format!("rack.clients.{client}.load.operations"),
+                    "another store",
+                    format!(
+                        "keys, sizes, value_bytes and warehouses must be those that the client \
+                         before it has for {}",
+                        server.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether there can be such a rack.
     fn check(&self) -> Result<(), SpecError> {
         let hosts = self.hosts();
@@ -276,7 +318,7 @@ impl RackSpec {
             let checked = self.check_client(client);
             checked.under(format_args!("rack.clients.{place}"))?;
         }
-        Ok(())
+        self.check_operations()
     }
 
     fn check_client(&self, client: &RackClientSpec) -> Result<(), SpecError> {
@@ -316,8 +358,13 @@ impl RackSpec {
 }
 
 impl RackServerSpec {
-    /// The server as one of a run.
+    /// The server as one of a run, but for what clients ask of it.
     pub(crate) fn host(&self) -> HostSpec<'_> {
+        self.host_with(None)
+    }
+
+    /// The server as one of a run. Its program is told `operations`, if a client has some for it.
+    pub(crate) fn host_with<'a>(&'a self, operations: Option<&'a OperationsSpec>) -> HostSpec<'a> {
         HostSpec {
             name: Some(&self.name),
             count: self.count,
@@ -332,6 +379,7 @@ impl RackServerSpec {
                     program: self.program.as_deref().unwrap_or_default(),
                     arguments: &self.arguments,
                     parameters: &self.parameters,
+                    operations,
                 }),
             },
             serves: self.serves,

@@ -76,11 +76,13 @@ pub(crate) fn wire_up(
     let servers: Vec<NodeId> = (0..spec.servers()).map(|_| network.add_server()).collect();
     let mut clients = Vec::new();
     for (place, client) in spec.clients.iter().enumerate() {
-        let addresses: Vec<u32> = spec
-            .servers_of(client)
-            .into_iter()
-            .map(|server| all[server])
-            .collect();
+        let asked = spec.servers_of(client);
+        let is_alone = client.count == 1
+            && spec.clients.iter().enumerate().all(|(other, client)| {
+                let also = spec.servers_of(client);
+                other == place || !asked.iter().any(|server| also.contains(server))
+            });
+        let addresses: Vec<u32> = asked.into_iter().map(|server| all[server]).collect();
         for number in 0..client.count {
             let host = servers.len() + clients.len();
             let name = name_of(&client.name, client.count, number);
@@ -92,7 +94,7 @@ pub(crate) fn wire_up(
                 name.clone(),
                 client.load.clone(),
                 (all[host], spec.link.rate()),
-                addresses.clone(),
+                (addresses.clone(), is_alone),
                 recorder,
                 seed,
                 files,

@@ -1,0 +1,20 @@
+/**
+ * What a program over transactional_store.h checks of its tables when the run is over and all
+ * requests are answered. To be included behind main(), so that it moves no code that serves.
+ */
+#ifndef TRANSACTIONAL_STORE_CHECK_H
+#define TRANSACTIONAL_STORE_CHECK_H
+
+#include <runtime.h>
+#include <stdio.h>
+#include <tpcc_conditions.h>
+#include <transactional_store.h>
+
+int check_after_run(void) {
+  uint64_t orders = tpcc_check(&transactional_store);
+  printf("TPC-C's consistency conditions 1 to 10 and 12 hold: %u warehouses, %lu orders.\n",
+         transactional_store.warehouses, orders);
+  return 0;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/**
+ * The cache of objects of object-cache.c behind a network interface with rings of descriptors:
+ * any hart takes the next frame of any queue by QWAIT.
+ *
+ * See object_cache.h and ring_service_qwait.h. Requests are `rack.clients.load.operations`.
+ */
+#define DMA_NIC_ENTRIES 64
+/* The longest frames with the values of Facebook's pool ETC have 4976 bytes. An odd number of
+ * lines, as in DPDK's pools, so that buffers begin in all sets of the caches. */
+#define DMA_NIC_BUFFER_BYTES (81 * 64)
+#include <dma_nic.h>
+#include <frames.h>
+#include <object_cache.h>
+#include <services/wire_operations.h>
+
+void prepare(void) { object_cache_prepare(); }
+
+static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
+  return wire_operations_answer(object_cache_handle, request, bytes, reply,
+                                DMA_NIC_BUFFER_BYTES - sizeof(struct frame));
+}
+
+#include <ring_service_qwait.h>
+
+int main(void) {
+  dma_nic_check_buffers();
+  return ring_service();
+}
