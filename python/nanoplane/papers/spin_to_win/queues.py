@@ -321,9 +321,9 @@ def _memory(results: Results, flows: str) -> float:
 
 _FEWER = (
     "each poll waits for 14 lines from the last-level cache: with a second level of 16 MB it is "
-    "14 %; why the measured processor waits less is unexplained"
+    "17 %; why the measured processor waits less is unexplained"
 )
-_CLOCK = "at 3.45 GHz, which the paper gives for few busy cores, it is 23.4 ns; here it is 2.8 GHz"
+_CLOCK = "at 3.45 GHz, which the paper gives for few busy cores, it is 23.5 ns; here it is 2.8 GHz"
 _RING = "rings that begin on pages share sets of the second-level cache, from 64 queues on"
 _ROUND = "a round over 512 queues takes longer here, as in Figure 8"
 _PACKETS = "a packet costs the core less here"
