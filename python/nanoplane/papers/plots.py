@@ -6,12 +6,14 @@ does which names or runs a figure's points.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nanoplane.figures import Row
 
 if TYPE_CHECKING:
     import altair
+
+Chart: TypeAlias = "altair.TopLevelMixin"
 
 COLOURS = (
     *("#D55E00", "#0A7FC2", "#009E73", "#CC79A7", "#B8860B", "#7570B3"),
@@ -137,7 +139,7 @@ def panels(
     dash: Series | None = None,
     columns: int = 3,
     shared_y: bool = True,
-) -> "altair.TopLevelMixin":
+) -> Chart:
     """Put the rows of each title into a panel of lines, in the order in which titles come.
 
     Without dashes of their own, the series have those that go with their colours.
@@ -265,7 +267,7 @@ def bars(
     group: Callable[[Row], str],
     y: Axis,
     colour: Series,
-) -> "altair.TopLevelMixin":
+) -> Chart:
     """Put the rows of each title into a panel of bars, side by side in each group."""
     import altair
 
@@ -308,3 +310,22 @@ def bars(
         )
     panels: altair.HConcatChart = altair.hconcat(*drawn).resolve_scale(y="shared")
     return panels
+
+
+_OWN_LEGENDS = {"color": "independent", "fill": "independent", "strokeDash": "independent"}
+
+
+def beside(*charts: Any, shared: bool = False) -> Chart:
+    """Put charts beside each other, each with legends of its own unless these are shared."""
+    import altair
+
+    drawn: Any = altair.hconcat(*charts)
+    return drawn if shared else drawn.resolve_scale(**_OWN_LEGENDS)  # type: ignore[no-any-return]
+
+
+def stacked(*charts: Any) -> Chart:
+    """Put charts above each other, each with legends of its own."""
+    import altair
+
+    drawn: Any = altair.vconcat(*charts)
+    return drawn.resolve_scale(**_OWN_LEGENDS)  # type: ignore[no-any-return]

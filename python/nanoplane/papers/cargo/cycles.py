@@ -1,15 +1,10 @@
 """Section 3.3, where the cycles of the baseline go: Figure 5."""
 
-from typing import TYPE_CHECKING
-
 from nanoplane.claims import Claim, above
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import BASELINES, CACHE, STORES, points
 from nanoplane.papers.cargo.model import IDLE_PARTS, MEMORY_PARTS
-
-if TYPE_CHECKING:
-    import altair
 
 
 def parts(results: Results, store: str) -> dict[str, float]:
@@ -48,7 +43,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     return plots.bars(
         rows,
         lambda _: "four cores with four threads each",

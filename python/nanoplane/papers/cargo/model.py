@@ -7,16 +7,13 @@ IEEE Computer Architecture Letters 8(1), 2009.
 import dataclasses
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, above, between, within
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import CACHE, CORES, Case
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 PACKETS = {10: 81, 40: 325, 100: 812, 200: 1625, 400: 3250}
 """Packets under way at each line rate in Gb/s (Table 1, an application of 0.6 us)."""
@@ -170,7 +167,7 @@ def _rows(results: Results, shown: tuple[str, ...]) -> list[Row]:
     ]
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     kinds = (MODEL, SIMULATOR)
     return plots.panels(
         rows,

@@ -2,15 +2,12 @@
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import BASELINES, CACHE, DATABASE, STORES, Case, points
-
-if TYPE_CHECKING:
-    import altair
 
 KINDS = {
     "alu": "ALU",
@@ -60,7 +57,7 @@ def _region_rows(results: Results) -> list[Row]:
     return rows
 
 
-def _region_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _region_chart(rows: list[Row]) -> plots.Chart:
     return plots.panels(
         rows,
         lambda row: f"{row.statistic} of each region",
@@ -84,7 +81,7 @@ def _kind_rows(results: Results) -> list[Row]:
     return rows
 
 
-def _kind_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _kind_chart(rows: list[Row]) -> plots.Chart:
     return plots.bars(
         rows,
         lambda row: row.statistic,

@@ -9,7 +9,7 @@ and what differs.
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim
 from nanoplane.compiler import GUEST
@@ -19,9 +19,6 @@ from nanoplane.load_search import Limit
 from nanoplane.outcomes import measurement, settled
 from nanoplane.papers import plots
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 CORES = 16
 BUFFERS = 2048
@@ -330,9 +327,7 @@ def _rows(results: Results) -> list[Row]:
 _DASHES = ([6, 4], [6, 4], [2, 2], [2, 2], [8, 3, 2, 3], [1, 0], [4, 2], [4, 2])
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
-    import altair
-
+def _chart(rows: list[Row]) -> plots.Chart:
     names = {name: system.name for name, system in SYSTEMS.items()}
 
     def panel(statistic: str, title: str) -> Any:
@@ -346,10 +341,12 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
             dash=plots.Series.label("interface", "system", names, _DASHES),
         )
 
-    chart: altair.HConcatChart = altair.hconcat(
-        panel(MEDIAN, "microseconds"), panel(P99, "microseconds"), panel(ENERGY, "nanojoules")
+    return plots.beside(
+        panel(MEDIAN, "microseconds"),
+        panel(P99, "microseconds"),
+        panel(ENERGY, "nanojoules"),
+        shared=True,
     )
-    return chart
 
 
 def _answer(rows: list[Row]) -> str:

@@ -5,7 +5,7 @@ network interface gives to cores (RPCValet, ASPLOS 2019).
 """
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
@@ -14,9 +14,6 @@ from nanoplane.load_search import Limit
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.stores import STORES
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 PROGRAM = "key-value"
 CORES = 16
@@ -169,7 +166,7 @@ def _row(results: Results, case: Case) -> Row:
     return dataclasses.replace(row, statistic=statistic)
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     names = {name: system.name for name, system in SYSTEMS.items()}
     shown = [row for row in rows if row.labels.get("limit") != f"{LIMITS[1]}"]
     return plots.panels(

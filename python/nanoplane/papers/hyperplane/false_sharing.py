@@ -7,7 +7,7 @@ listens to, each rung as often as the monitored one. `guest/programs/false-shari
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, Part, exactly, part
 from nanoplane.description import Description
@@ -20,9 +20,6 @@ from nanoplane.papers.hyperplane.cases import (
     with_used_rings,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 QUEUES = 100
 REQUESTS = 20_000
@@ -147,9 +144,7 @@ def _rows(results: Results) -> list[Row]:
     ]
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
-    import altair
-
+def _chart(rows: list[Row]) -> plots.Chart:
     shown = [*LOADS.values(), SATURATED]
     x = plots.Axis(
         "doorbells on a line",
@@ -178,10 +173,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         for title, statistics in panels.items()
         if any(row.statistic in statistics for row in rows)
     ]
-    chart: altair.HConcatChart = altair.hconcat(*charts).resolve_scale(
-        color="independent", fill="independent", strokeDash="independent"
-    )
-    return chart
+    return plots.beside(*charts)
 
 
 FIGURES = (

@@ -7,7 +7,7 @@ that interface.
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, above, at_most, below, within
 from nanoplane.figures import Figure, Results, Row
@@ -23,9 +23,6 @@ from nanoplane.papers.hyperplane.cases import (
 )
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 PRESET = "spin-to-win-table1"
 TASK = "packet-encapsulation"
@@ -175,9 +172,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
-    import altair
-
+def _chart(rows: list[Row]) -> plots.Chart:
     def of(*statistics: str) -> list[Row]:
         return [row for row in rows if row.statistic in statistics]
 
@@ -209,9 +204,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
                     dash=plots.Series("", lambda row: row.series, series, styles),
                 )
             )
-    both: Any = altair.vconcat(*drawn)
-    separate = {"color": "independent", "fill": "independent", "strokeDash": "independent"}
-    return both.resolve_scale(**separate)  # type: ignore[no-any-return]
+    return plots.stacked(*drawn)
 
 
 FIGURES = (

@@ -9,14 +9,12 @@ import dataclasses
 import functools
 import math
 import statistics
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane import simulator
 from nanoplane.claims import Claim, Estimate, at_most
 from nanoplane.figures import Figure, Results, Row
-
-if TYPE_CHECKING:
-    import altair
+from nanoplane.papers import plots
 
 BANKS = 16
 """One for each tile of the server of Table I."""
@@ -103,7 +101,7 @@ def _rows(_: Results) -> list[Row]:
     ]
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     """Put the ways of choosing lines side by side, with the paper's 0.1 % as a line."""
     import altair
 
@@ -141,8 +139,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
             paper, bars, base.mark_line().encode(y=y), base.mark_point(filled=True).encode(y=y)
         )
         panels.append(layers.properties(width=240, height=260, title=text))
-    chart: altair.HConcatChart = altair.hconcat(*panels)
-    return chart
+    return plots.beside(*panels, shared=True)
 
 
 def _measured(_: Results) -> Estimate:

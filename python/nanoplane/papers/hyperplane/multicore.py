@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, Part, above, below, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -19,9 +18,6 @@ from nanoplane.papers.hyperplane.cases import (
     organisation,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 TASK = "packet-encapsulation"
 CORES = 4
@@ -159,7 +155,7 @@ def _rows(results: Results) -> list[Row]:
     return [row for row in rows if row is not None]
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     organisations = list(dict.fromkeys(row.labels["organisation"] for row in rows))
     return plots.panels(
         rows,

@@ -6,16 +6,13 @@ the number of queues, and the tail over load.
 """
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, Part, at_most, part
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import SHAPES, WEIGHTS, Case
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 TASK = "packet-encapsulation"
 ROUND_ROBIN = "round-robin"
@@ -90,9 +87,7 @@ def _rows(results: Results) -> list[Row]:
     return [row for case in cases if (row := _row(results, case)) is not None]
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
-    import altair
-
+def _chart(rows: list[Row]) -> plots.Chart:
     policy = plots.Series.label("policy", "policy", POLICIES, plots.COLOURS)
     shape = plots.Series.label("traffic", "shape", SHAPES, plots.DASHES)
     panels: dict[str, tuple[str, plots.Axis, plots.Axis]] = {
@@ -119,8 +114,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
         for statistic, (title, x, y) in panels.items()
         if (of := [row for row in rows if row.statistic == statistic])
     ]
-    chart: altair.HConcatChart = altair.hconcat(*charts)
-    return chart
+    return plots.beside(*charts, shared=True)
 
 
 FIGURES = (

@@ -8,15 +8,12 @@ nothing else of a machine matters. `e` follows from the traffic.
 import itertools
 import statistics
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from nanoplane.figures import Results, Row
 from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import INTERFACE, PEAK_SYSTEMS, QUEUES, SHAPES, TASKS, Case
-
-if TYPE_CHECKING:
-    import altair
 
 STATISTIC = "gain over poll by item"
 SPINNING = ("spin-poll-mode", "spin", INTERFACE)
@@ -80,14 +77,14 @@ def rows(results: Results) -> Iterator[Row]:
         )
 
 
-def chart(shown: list[Row]) -> "altair.TopLevelMixin":
+def chart(shown: list[Row]) -> plots.Chart:
     """Draw the points on the curve, and both papers beside it."""
     import altair
 
     x = altair.X("x:Q", title="poll over item", scale=altair.Scale(type="log"))
     y = altair.Y("y:Q", title="times", scale=altair.Scale(type="log"))
 
-    def values(points: list[dict[str, object]]) -> "altair.Chart":
+    def values(points: list[dict[str, object]]) -> Any:
         return altair.Chart(altair.InlineData(values=points))
 
     ratios = [10 ** (exponent / 10) for exponent in range(-30, 1)]

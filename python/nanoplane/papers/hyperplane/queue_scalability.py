@@ -4,7 +4,6 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
 
 from nanoplane.claims import (
     Claim,
@@ -39,9 +38,6 @@ from nanoplane.papers.hyperplane.cases import (
     tasks,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 PEAK_REQUESTS = 5_000
 NEED_THE_DEVICE = ("user-interrupt", INTERFACE)
@@ -145,9 +141,7 @@ def _light_rows(results: Results) -> list[Row]:
     return rows
 
 
-def _peak_chart(rows: list[Row]) -> "altair.TopLevelMixin":
-    import altair
-
+def _peak_chart(rows: list[Row]) -> plots.Chart:
     gains = [row for row in rows if row.statistic == poll_ratio.STATISTIC]
     peaks = plots.panels(
         [row for row in rows if row.statistic != poll_ratio.STATISTIC],
@@ -160,12 +154,10 @@ def _peak_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     )
     if not gains:
         return peaks
-    drawn: list[Any] = [peaks, poll_ratio.chart(gains)]
-    both: Any = altair.vconcat(*drawn)
-    return both.resolve_scale(color="independent", fill="independent", strokeDash="independent")  # type: ignore[no-any-return]
+    return plots.stacked(peaks, poll_ratio.chart(gains))
 
 
-def _light_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _light_chart(rows: list[Row]) -> plots.Chart:
     statistic = plots.Series(
         "latency", lambda row: row.statistic.split()[0], ("mean", "p99"), plots.DASHES
     )

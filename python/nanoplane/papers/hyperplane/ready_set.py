@@ -1,7 +1,6 @@
 """Section V-E, ready set implementation: Figure 13, and what the paper claims of it."""
 
 import itertools
-from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, above, between, part
 from nanoplane.figures import Figure, Results, Row, labels
@@ -9,9 +8,6 @@ from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.papers.hyperplane.cases import SHAPES, TASKS, Case, tasks
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 QUEUES = 1000
 REQUESTS = 5_000
@@ -62,7 +58,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     return plots.bars(
         rows,
         lambda row: SHAPES[row.labels["shape"]],

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, above, below
 from nanoplane.description import Description
@@ -16,9 +15,6 @@ from nanoplane.papers.hyperplane.cases import (
     with_used_rings,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 CORES = 8
 """Four on each socket."""
@@ -134,7 +130,7 @@ def _rows(results: Results) -> list[Row]:
     return [row for row in rows if row is not None]
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     system = plots.Series.systems("data plane", "system", SYSTEMS)
     return plots.panels(
         sorted(rows, key=lambda row: float(row.labels["imbalance"])),

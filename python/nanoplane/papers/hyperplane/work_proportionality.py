@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, Part, above, at_most, between, part
 from nanoplane.figures import Figure, Results, Row
@@ -24,9 +24,6 @@ from nanoplane.papers.hyperplane.cases import (
     with_used_rings,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 TASK = "packet-encapsulation"
 BASELINE, TIGHTEST = "spin-poll-mode", "spin"
@@ -161,9 +158,7 @@ def _ipc_rows(results: Results) -> list[Row]:
     return rows
 
 
-def _ipc_chart(rows: list[Row]) -> "altair.TopLevelMixin":
-    import altair
-
+def _ipc_chart(rows: list[Row]) -> plots.Chart:
     beside = [row for row in rows if row.statistic == BESIDE]
     own: Any = _own_ipc_chart([row for row in rows if row.statistic != BESIDE])
     if not beside:
@@ -176,13 +171,10 @@ def _ipc_chart(rows: list[Row]) -> "altair.TopLevelMixin":
         colour=plots.Series.systems("data plane", "notify", SYSTEMS),
         dash=plots.Series.label("data plane", "notify", SYSTEMS, SYSTEM_DASHES),
     )
-    chart: altair.VConcatChart = altair.vconcat(own, co_runner).resolve_scale(
-        color="independent", fill="independent", strokeDash="independent"
-    )
-    return chart
+    return plots.stacked(own, co_runner)
 
 
-def _own_ipc_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _own_ipc_chart(rows: list[Row]) -> plots.Chart:
     return plots.panels(
         rows,
         lambda row: f"{row.labels['queues']} queues",
@@ -289,9 +281,7 @@ def _power_rows(results: Results) -> list[Row]:
     return rows + [row for row in tails if row is not None]
 
 
-def _power_chart(rows: list[Row]) -> "altair.TopLevelMixin":
-    import altair
-
+def _power_chart(rows: list[Row]) -> plots.Chart:
     mode = plots.Series("data plane", _mode, list(MODES.values()), MODE_COLOURS)
     dashes = plots.Series("data plane", _mode, list(MODES.values()), _MODE_DASHES)
     charts: list[Any] = []
@@ -316,10 +306,7 @@ def _power_chart(rows: list[Row]) -> "altair.TopLevelMixin":
                 dash=dashes,
             )
         )
-    chart: altair.HConcatChart = altair.hconcat(*charts).resolve_scale(
-        color="independent", fill="independent", strokeDash="independent"
-    )
-    return chart
+    return plots.beside(*charts)
 
 
 def _idle_power_percent(results: Results) -> float:

@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, Estimate, Rule, above, at_most, below, between, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -33,9 +33,6 @@ from nanoplane.papers.nanopu.racks import (
     uniform,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 KEYS, VALUE_WORDS = 10_000, 64
 MICA = {
@@ -263,7 +260,7 @@ def _mica_rows(results: Results) -> list[Row]:
     ]
 
 
-def _mica_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _mica_chart(rows: list[Row]) -> plots.Chart:
     return plots.panels(
         rows,
         lambda row: {"read": "READ", "write": "WRITE"}[row.labels["kind"]],
@@ -297,7 +294,7 @@ def _set_algebra_rows(results: Results) -> list[Row]:
     ]
 
 
-def _set_algebra_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _set_algebra_chart(rows: list[Row]) -> plots.Chart:
     cores = {"1": "one", "4": "four, JBSQ(2)"}
     return plots.panels(
         rows,
@@ -437,7 +434,7 @@ def _table_2_rows(results: Results) -> list[Row]:
 
 
 def _table_chart(unit: str, *statistics: str) -> Any:
-    def chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    def chart(rows: list[Row]) -> plots.Chart:
         texts = {one: one for one in statistics}
         return plots.bars(
             rows,

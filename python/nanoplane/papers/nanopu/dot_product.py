@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row
@@ -22,9 +22,6 @@ from nanoplane.papers.nanopu.racks import (
     uniform,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 OPTIMAL, NAIVE = "optimal", "naive"
 SYSTEMS = {
@@ -143,7 +140,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     return plots.panels(
         rows,
         lambda _: "one core",

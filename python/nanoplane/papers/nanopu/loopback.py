@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, above, below, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -35,9 +35,6 @@ from nanoplane.papers.nanopu.racks import (
     saturating,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 BYTES = (8, 16, 32, 64, 128, 256, 512, 1024)
 SHORTEST, LONGEST = BYTES[0], BYTES[-1]
@@ -192,7 +189,7 @@ def _part_rows(results: Results) -> list[Row]:
     ]
 
 
-def _part_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _part_chart(rows: list[Row]) -> plots.Chart:
     return plots.bars(
         rows,
         lambda _: f"a message of {SHORTEST} bytes",
@@ -245,7 +242,7 @@ def _row(results: Results, point: Loopback) -> Row:
 
 
 def _chart(title: str) -> Any:
-    def chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    def chart(rows: list[Row]) -> plots.Chart:
         return plots.panels(
             rows,
             lambda _: "one core",

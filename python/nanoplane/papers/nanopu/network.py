@@ -5,7 +5,7 @@ The paper has no figures of these; what is run are its two experiments.
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, LeftOutError, Results, Row, labels
@@ -27,9 +27,6 @@ from nanoplane.papers.nanopu.racks import (
     saturating,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 SHORT_CYCLES, LONG_CYCLES, LONG_PART = 1600, 16_000, 0.005
 CORES = 4
@@ -113,7 +110,7 @@ def _selection_rows(results: Results) -> list[Row]:
     return rows
 
 
-def _selection_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _selection_chart(rows: list[Row]) -> plots.Chart:
     return plots.panels(
         rows,
         lambda _: "four cores",
@@ -193,7 +190,7 @@ def _incast_rows(results: Results) -> list[Row]:
     ]
 
 
-def _incast_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _incast_chart(rows: list[Row]) -> plots.Chart:
     return plots.panels(
         rows,
         lambda _: "80 to 1",

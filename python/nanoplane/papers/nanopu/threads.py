@@ -7,7 +7,7 @@ Two threads share a core. A request is served for 500 ns, 1600 cycles, and the l
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, Part, at_most, between, part, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -22,9 +22,6 @@ from nanoplane.papers.nanopu.racks import (
     rack,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 SERVICE_CYCLES = 1600
 OVERRUN_CYCLES = 16_000
@@ -174,7 +171,7 @@ def _behaviour_rows(results: Results) -> list[Row]:
 
 
 def _chart(colour: plots.Series, dash: plots.Series) -> Any:
-    def chart(rows: list[Row]) -> "altair.TopLevelMixin":
+    def chart(rows: list[Row]) -> plots.Chart:
         return plots.panels(
             rows,
             lambda _: "two threads on one core",

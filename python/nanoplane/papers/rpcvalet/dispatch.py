@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, Combine, Part, Rule, above, between, part, within
 from nanoplane.description import Description
@@ -26,9 +26,6 @@ from nanoplane.papers.rpcvalet.theory import (
     System,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 MODES = {
     "one-queue": "1x16",
@@ -386,7 +383,7 @@ def _rows_9(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     modes = {**MODES, "theory": "theory, 1x16"}
     units = rows[0].y_unit if rows else ""
     ordered = sorted(rows, key=lambda row: list(NAMES).index(row.labels["distribution"]))

@@ -1,7 +1,7 @@
 """Section 4, the network interface: its memory, its state, and what a dispatcher can do."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, at_most, between, within
 from nanoplane.description import Description
@@ -18,9 +18,6 @@ from nanoplane.papers.rpcvalet.dispatch import (
     Case,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 HALF_MICROSECOND_NS = 500.0
 """Section 4.3: "an RPC service time as low as 500ns"."""
@@ -113,7 +110,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     return plots.bars(
         rows,
         lambda _: "one dispatcher, sixteen cores",

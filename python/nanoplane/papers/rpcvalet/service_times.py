@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -14,9 +14,6 @@ from nanoplane.papers.rpcvalet.stores import STORES
 from nanoplane.papers.rpcvalet.theory import BASE_NS, DISTRIBUTIONS, EXTRA_NS, System
 from nanoplane.simulator import histogram_bins
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 MEAN_NS = BASE_NS + EXTRA_NS
 BIN_NS = 50
@@ -138,7 +135,7 @@ _TITLES = {
 }
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     sent = {"": "drawn", **_SENT}
     names = {**DISTRIBUTIONS, **{name: store.name for name, store in STORES.items()}}
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING
 
 from nanoplane.claims import Claim, Part, above, between, part
 from nanoplane.description import Description
@@ -11,9 +10,6 @@ from nanoplane.load_search import Limit
 from nanoplane.outcomes import settled
 from nanoplane.papers import plots
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 ORGANISATIONS = {
     "1x16": (1, 16),
@@ -162,7 +158,7 @@ def _plotted(row: Row) -> Row:
     return row if drawn else dataclasses.replace(row, ci95=None)
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     organisations = {name: name for name in ORGANISATIONS}
     tails = [_plotted(row) for row in rows if row.x_unit == "% load" and row.y <= PLOTTED]
     parts = {

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim
 from nanoplane.figures import Figure, Results, Row, labels
@@ -11,9 +11,6 @@ from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.papers.spin_to_win.scale_up import OUT, UP, throughput_mrps
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 POLLING, QWAIT, INTERRUPTS = "spin", "qwait", "interrupts"
 MECHANISMS = {
@@ -246,7 +243,7 @@ _DASH = plots.Series.label(
 )
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     return plots.panels(
         rows,
         lambda row: f"{row.statistic}, {row.y_unit}, by {row.x_unit}",

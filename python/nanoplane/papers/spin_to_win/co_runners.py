@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -11,9 +11,6 @@ from nanoplane.outcomes import Outcome
 from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 NOTHING, IDLE, FULL, MATRIX, MIX = "nothing", "idle routing", "full routing", "matrix", "mix"
 _BESIDE = {NOTHING: 0, MATRIX: 1}
@@ -120,7 +117,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     series = list(dict.fromkeys(row.series for row in rows))
     return plots.bars(
         rows,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, above, at_most, below, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -10,9 +10,6 @@ from nanoplane.outcomes import Outcome
 from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 SIZES = (64, 128, 256, 512, 1024, 1518)
 MTU = SIZES[-1]
@@ -154,7 +151,7 @@ def _forwarding_rows(results: Results) -> list[Row]:
     return sorted(rows, key=lambda row: (int(row.labels["size"]), row.x))
 
 
-def _one_core_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _one_core_chart(rows: list[Row]) -> plots.Chart:
     sides = {"TX": "sends", "RX": "receives"}
     return plots.panels(
         rows,
@@ -165,7 +162,7 @@ def _one_core_chart(rows: list[Row]) -> "altair.TopLevelMixin":
     )
 
 
-def _forwarding_chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _forwarding_chart(rows: list[Row]) -> plots.Chart:
     sizes = {f"{size}": f"{size} bytes" for size in FORWARDED_SIZES}
     return plots.panels(
         rows,

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, above, at_most, below, between, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -13,9 +13,6 @@ from nanoplane.outcomes import Outcome, settled
 from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 IDLE, LIGHT, FULL = "idle", "light", "full"
 SINGLE, MULTI = "single", "multi"
@@ -235,7 +232,7 @@ def _loaded_rows(load: str, results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     flows = {SINGLE: "one flow", MULTI: "many flows"}
     return plots.panels(
         rows,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, above, below, between, within
 from nanoplane.figures import Figure, LeftOutError, Results, Row, labels
@@ -10,9 +10,6 @@ from nanoplane.outcomes import Outcome, settled
 from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 OUT, UP = "scale-out", "scale-up"
 ORGANISATIONS = {OUT: "a queue for each core", UP: "one that all share"}
@@ -173,7 +170,7 @@ _BURSTS = {f"{BURST}": f"{BURST} packets at a time", f"{ALONE}": "one packet at 
 _DASH = plots.Series.label("bursts", "burst", _BURSTS, plots.DASHES)
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     return plots.panels(
         rows,
         lambda row: row.statistic,
@@ -184,7 +181,7 @@ def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
     )
 
 
-def _bars(rows: list[Row]) -> "altair.TopLevelMixin":
+def _bars(rows: list[Row]) -> plots.Chart:
     return plots.bars(
         rows,
         lambda row: _BURSTS[row.labels["burst"]],

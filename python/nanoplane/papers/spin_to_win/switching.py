@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim
 from nanoplane.figures import Figure, Results, Row
@@ -10,9 +10,6 @@ from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.papers.spin_to_win.scale_up import OUT, SATURATED_MRPS, UP, throughput_mrps
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 SWITCHING = "switching"
 ORGANISATIONS = {
@@ -106,7 +103,7 @@ def _rows(results: Results) -> list[Row]:
 _COLOUR = plots.Series.label("queues", "organisation", ORGANISATIONS, plots.COLOURS)
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     latencies = [row for row in rows if row.y_unit == "us"]
     return plots.panels(
         latencies or rows,

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, above, between, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -10,9 +10,6 @@ from nanoplane.intervals import Estimate
 from nanoplane.papers import plots
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 TAX, IPC = "tax", "ipc"
 QUEUES = (1, 2, 4, 8)
@@ -116,7 +113,7 @@ def _rows(measured: str, results: Results) -> list[Row]:
     return sorted(rows, key=lambda row: (int(row.labels["queues"]), row.x))
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     (unit,) = {row.y_unit for row in rows}
     queues = {f"{count}": f"{count}" for count in QUEUES}
     return plots.panels(

@@ -3,16 +3,13 @@
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.outcomes import measurement
 from nanoplane.papers import plots
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 PRESET = "cargo-table5"
 THREADS = 4
@@ -201,7 +198,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     statistics = {"mean latency": "mean", "p99 latency": "p99"}
     shown = [row for row in rows if row.statistic in statistics]
     return plots.panels(

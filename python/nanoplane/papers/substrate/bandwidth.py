@@ -1,7 +1,7 @@
 """How much memory a number of cores read and write, one line after the other."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, within
 from nanoplane.figures import Figure, Results, Row
@@ -9,9 +9,6 @@ from nanoplane.papers import plots
 from nanoplane.papers.substrate.latency import LARGEST_CACHE_BYTES, MIB
 from nanoplane.papers.substrate.machines import ANANDTECH, GENIUS, PRESETS, SKYLAKE, interval, run
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 CORES = {
     SKYLAKE: (1, 2, 4, 8, 16, 24),
@@ -98,7 +95,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     cores = plots.Axis("cores", {"zero": True}, {"values": [1, 2, 4, 8, 16, 24], "format": "d"})
     return plots.panels(
         rows,

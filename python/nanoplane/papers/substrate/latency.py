@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, between
 from nanoplane.figures import Figure, Results, Row, labels
@@ -23,9 +23,6 @@ from nanoplane.papers.substrate.machines import (
     run,
 )
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 KIB, MIB = 1 << 10, 1 << 20
 LINE_BYTES = 64
@@ -104,7 +101,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     sizes = plots.Axis(
         "bytes of the working set",
         {"type": "log", "base": 2, "nice": False, "padding": 12},

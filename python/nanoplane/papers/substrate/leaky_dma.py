@@ -8,15 +8,12 @@ Applications for Multi-hundred-gigabit Networks" (ATC 2020), have two of eleven 
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels
 from nanoplane.papers import plots
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 PRESET = "spin-to-win-table1"
 PACKET_BYTES = 1500
@@ -98,7 +95,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     rings = plots.Axis(
         "receive descriptors",
         {"type": "log", "base": 2, "nice": False, "padding": 12},

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nanoplane.claims import Claim, within
 from nanoplane.figures import Figure, Results, Row, labels
@@ -12,9 +12,6 @@ from nanoplane.papers.substrate.bandwidth import KINDS, MIXED, READS, WRITTEN
 from nanoplane.papers.substrate.latency import LINE_BYTES, MIB
 from nanoplane.papers.substrate.machines import GENIUS, SKYLAKE, interval, run
 from nanoplane.sweep import Run
-
-if TYPE_CHECKING:
-    import altair
 
 STREAMS = 17
 """Cores that stream beside the one whose loads are timed: a Xeon Gold 6140 has 18."""
@@ -121,7 +118,7 @@ def _rows(results: Results) -> list[Row]:
     return rows
 
 
-def _chart(rows: list[Row]) -> "altair.TopLevelMixin":
+def _chart(rows: list[Row]) -> plots.Chart:
     ranks = {str(number): text for number, text in RANKS.items()}
     return plots.panels(
         rows,
