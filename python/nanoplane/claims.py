@@ -143,21 +143,30 @@ class Claim:
     """The paper, the figure or section, and a name: `hyperplane.8.gain`."""
     where: str
     quote: str
-    paper_value: float | str
-    """A number, or what it has to be in words (`below 1`)."""
     unit: str
     how: str
     """How it is measured here."""
     rule: Rule | None
     """When it counts as reproduced; None if nothing is judged."""
-    figure: str | None = None
-    """The figure whose runs are needed; None if there is none yet."""
     measure: Value | None = None
-    """What makes the number of the figure's results; a KeyError means that runs are missing."""
+    """What makes the number of the figure's results; a KeyError means that runs are missing. None
+    if there is no figure yet."""
+    figure: str | None = None
+    """The figure whose runs are needed; if there is one, by default the one that `id` begins
+    with."""
+    paper_value: float | str = ""
+    """A number, or what it has to be in words, by default as the rule has it (`below 1`)."""
     why: str = ""
     """Why nothing is measured yet, or which number of the paper was put in."""
     by_construction: bool = False
     """Whether the number follows from one that the paper gives and the description has."""
+
+    def __post_init__(self) -> None:
+        """Fill in what another field says."""
+        if self.figure is None and self.measure is not None:
+            object.__setattr__(self, "figure", self.id.rpartition(".")[0])
+        if self.paper_value == "" and self.rule is not None:
+            object.__setattr__(self, "paper_value", self.rule.text)
 
     @property
     def paper(self) -> str:

@@ -1,5 +1,6 @@
 """How claims are judged: rules, verdicts, and intervals of what is computed from several runs."""
 
+import dataclasses
 import math
 import re
 import statistics
@@ -142,9 +143,8 @@ def value(results: Any, point: Any) -> float:
 
 
 def test_10_03_from_6_07_to_12_6_is_not_surely_above_10() -> None:
-    claim = Claim(
-        *("a.b", "", "", "above 10", "times", ""), above(10, ""), "f", lambda r: value(r, "a")
-    )
+    claim = Claim("f.b", "", "", "times", "", above(10, ""), lambda r: value(r, "a"))
+    assert (claim.figure, claim.paper_value) == ("f", "above 10")
     row = claim.row({"a": outcome(10.03, 6.07, 12.6)})
     assert (row["measured"], row["verdict"]) == (10.03, UNDECIDED)
     assert row["rule"] == "reproduced if above 10"
@@ -152,7 +152,8 @@ def test_10_03_from_6_07_to_12_6_is_not_surely_above_10() -> None:
 
 
 def test_what_the_paper_gave_is_by_construction_whatever_it_is() -> None:
-    put_in = Claim(*("a.b", "", "", 1, "W", "", None, "f", lambda r: value(r, "a")), "put in", True)
+    made = Claim("f.b", "", "", "W", "", None, lambda r: value(r, "a"), paper_value=1)
+    put_in = dataclasses.replace(made, why="put in", by_construction=True)
     for results in ({}, {"a": outcome(7, 6, 8)}):
         row = put_in.row(results)
         assert (row["verdict"], row["why"], row["rule"]) == (BY_CONSTRUCTION, "put in", "")
@@ -256,8 +257,28 @@ def test_runs_that_a_claim_depends_on_get_longer_until_it_is_decided() -> None:
 
     results = Measured({"a": outcome(11, 8, 14), "b": outcome(1, 0, 2)}, runs)
     listed = [
-        Claim("a.a", "", "", 1, "", "", above(10, ""), "f", lambda r: value(r, "a")),
-        Claim("a.b", "", "", 1, "", "", above(-1, ""), "f", lambda r: value(r, "b")),
+        Claim(
+            "a.a",
+            "",
+            "",
+            "",
+            "",
+            above(10, ""),
+            lambda r: value(r, "a"),
+            figure="f",
+            paper_value=1,
+        ),
+        Claim(
+            "a.b",
+            "",
+            "",
+            "",
+            "",
+            above(-1, ""),
+            lambda r: value(r, "b"),
+            figure="f",
+            paper_value=1,
+        ),
     ]
     for effort, requests, verdict in (
         (1, [], UNDECIDED),

@@ -501,7 +501,17 @@ def p99(results: Any, point: str) -> float:
 
 
 def claim(measure: Any, rule: Rule = Rule()) -> Claim:  # noqa: B008
-    return Claim("a.b", "", "", 1, "times", "", rule, "hyperplane.8", measure)
+    return Claim(
+        "a.b",
+        "",
+        "",
+        "times",
+        "",
+        rule,
+        measure,
+        figure="hyperplane.8",
+        paper_value=1,
+    )
 
 
 def test_the_interval_of_a_claim_follows_from_those_of_its_runs() -> None:

@@ -73,12 +73,10 @@ CLAIMS = (
         "cargo.5.memory",
         "Section 3.3",
         "for CPU:1, more than 65% for the cycles are spent in the memory-system alone",
-        "above 65",
         "%",
         f"{CACHE}: cycles of waiting for lines, for the store buffer, and for atomics and fences, "
         "as part of those that are not idle",
         above(65, "unexplained"),
-        "cargo.5",
         lambda r: memory_percent(r, CACHE),
     ),
 )

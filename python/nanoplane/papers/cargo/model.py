@@ -243,24 +243,24 @@ def _of_table_2() -> Iterator[Claim]:
             f"cargo.table2.latency-{rate}",
             "Table 2",
             f"Latency (us), {rate} Gbps: {latency}",
-            latency,
             "us",
             f"the model with {PACKETS[rate]} packets under way",
             within(latency, 0.2, below=_LITTLE, above=_LITTLE),
-            "cargo.table2",
             functools.partial(_latency, gbit_per_s=rate),
+            figure="cargo.table2",
+            paper_value=latency,
         )
     for rate, throughput in THROUGHPUTS_MRPS.items():
         yield Claim(
             f"cargo.table2.throughput-{rate}",
             "Table 2",
             f"Throughput (MRPS), {rate} Gbps: {throughput}",
-            throughput,
             "Mrps",
             f"the model with {PACKETS[rate]} packets under way",
             within(throughput, 0.2, below=_WORK, above=_WORK),
-            "cargo.table2",
             functools.partial(_throughput, gbit_per_s=rate),
+            figure="cargo.table2",
+            paper_value=throughput,
         )
 
 
@@ -269,24 +269,22 @@ CLAIMS = (
         "cargo.2.half",
         "Section 3.1",
         "Even for the 10 Gbps line-rate, queuing contributes nearly half of the processing latency",
-        50,
         "%",
         "the model at 10 Gb/s: the part of the latency that is not the core's",
         between(40, 60, _LITTLE),
-        "cargo.2",
         functools.partial(_queue_percent, gbit_per_s=10),
+        paper_value=50,
     ),
     *(
         Claim(
             f"cargo.2.most-{rate}",
             "Section 3.1",
             "For bandwidth above 100 Gbps, more than 90% of the latency comes from queuing",
-            "above 90",
             "%",
             f"the model at {rate} Gb/s",
             above(90, "the cores are not full enough"),
-            "cargo.2",
             functools.partial(_queue_percent, gbit_per_s=rate),
+            figure="cargo.2",
         )
         for rate in (200, 400)
     ),

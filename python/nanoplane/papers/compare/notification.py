@@ -250,49 +250,45 @@ CLAIMS = (
         "compare.rpcvalet-over-spinning",
         "RPCValet, Section 3.3",
         _MULTI_QUEUE,
-        "above 1",
         "times",
         "throughput with a p99 within three mean service times, RPCValet over spinning, each core "
         "over its own queues",
         above(1, _SENDING),
-        "compare.notification",
         lambda r: _gain(r, RPCVALET, APART, LIMITS[1]),
+        figure="compare.notification",
     ),
     Claim(
         "compare.stricter",
         "RPCValet, Section 6.1",
         _STRICTER,
-        "above 1",
         "times",
         "RPCValet's gain over spinning, each core over its own queues: that within three mean "
         "service times over that within ten",
         above(1, _UNKNOWN),
-        "compare.notification",
         lambda r: _gain(r, RPCVALET, APART, LIMITS[1]) / _gain(r, RPCVALET, APART, LIMITS[0]),
+        figure="compare.notification",
     ),
     Claim(
         "compare.qwait-shared",
         "HyperPlane, Section V-C",
         "scale-up designs improve HyperPlane latency, especially at high loads",
-        "below 1",
         "times",
         f"{QUICK_RATES_MRPS[2]:g} million requests a second: p99 with QWAIT over all queues over "
         "that with queues of its own",
         below(1, _UNKNOWN),
-        "compare.notification",
         lambda r: _p99_ratio(r, QWAIT, QWAIT_APART, QUICK_RATES_MRPS[2]),
+        figure="compare.notification",
     ),
     Claim(
         "compare.spinning-shared",
         "HyperPlane, Section V-C",
         _SPINNING,
-        "below 1",
         "times",
         "throughput with a p99 within ten mean service times: cores that spin over all queues over "
         "those that have queues of their own",
         below(1, _UNKNOWN),
-        "compare.notification",
         lambda r: _gain(r, SHARED, APART, LIMITS[0]),
+        figure="compare.notification",
     ),
     Claim(
         "compare.rpcvalet-over-qwait",
@@ -300,12 +296,11 @@ CLAIMS = (
         "achieving the best of both worlds: the load-balancing flexibility of a single-queue "
         "system, and the synchronization-free, zero-copy behavior of partitioned multi-queue "
         "architectures",
-        "above 1",
         "times",
         "throughput with a p99 within three mean service times, RPCValet over QWAIT, all cores "
         "over all queues",
         above(1, _SENDING),
-        "compare.notification",
         lambda r: _gain(r, RPCVALET, QWAIT, LIMITS[1]),
+        figure="compare.notification",
     ),
 )

@@ -213,12 +213,12 @@ CLAIMS = (
         "Section III-B",
         "This instruction filters spurious wake-ups/activations … while ensuring there is no "
         "window of opportunity for actual work arrivals to be missed",
-        0,
         "items",
         f"up to eight doorbells on a line, {max(LOADS):g} Mrps, after which the queues are "
         "drained: the most items that have arrived and were not delivered",
         exactly(0, "items were left in their queues, or dropped"),
-        "hyperplane.false-sharing",
         _undelivered,
+        figure="hyperplane.false-sharing",
+        paper_value=0,
     ),
 )

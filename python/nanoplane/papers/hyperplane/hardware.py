@@ -262,24 +262,23 @@ CLAIMS = (
         "hyperplane.3a.single-queue",
         "Section II-C, Figure 3(a)",
         "a drastic drop in throughput with SQ traffic",
-        "far below 1",
         "times",
         f"{INTERFACE}: encapsulation with one busy queue of 1000, by one queue alone; less than a "
         "quarter",
         at_most(0.25, "a round over 1000 queues is short against an item"),
-        "hyperplane.3",
         lambda r: _kept(r, "single-queue"),
+        figure="hyperplane.3",
+        paper_value="far below 1",
     ),
     Claim(
         "hyperplane.3a.concentrated",
         "Section II-C, Figure 3(a)",
         "The throughput drop with the NC traffic is milder",
-        "above 1",
         "times",
         f"{INTERFACE}: what is kept from 1 to 1000 queues, NC by SQ",
         above(1, "the same number of empty queues comes before an item"),
-        "hyperplane.3",
         lambda r: _kept(r, "non-proportionally-concentrated") / _kept(r, "single-queue"),
+        figure="hyperplane.3",
     ),
     *(
         Claim(
@@ -287,12 +286,12 @@ CLAIMS = (
             "Section II-C, Figure 3(a)",
             "With FB and PC ... the throughput stabilizes as the number of cache misses per task "
             "becomes constant",
-            1,
             "times",
             f"{INTERFACE}, {SHAPES[shape]}: encapsulation with 1000 queues by 400",
             within(1, 0.1, below=_STABLE, above="the reason is not known"),
-            "hyperplane.3",
             lambda r, shape=shape: _kept(r, shape, 400),  # type: ignore[misc]
+            figure="hyperplane.3",
+            paper_value=1,
         )
         for name, shape in (
             ("balanced", "fully-balanced"),
@@ -305,12 +304,12 @@ CLAIMS = (
             "Section II-C, Figure 3(b)",
             "both average and 99th percentile tail latencies grow almost linearly with the queue "
             "count",
-            2,
             "times",
             f"{statistic} of round trips: growth from one queue to {MOST}, by that to {HALF}",
             within(2, 0.25, below="the reason is not known", above=_LINEAR),
-            "hyperplane.3",
             lambda r, statistic=statistic: _grown(r, statistic, MOST) / _grown(r, statistic, HALF),  # type: ignore[misc]
+            figure="hyperplane.3",
+            paper_value=2,
         )
         for statistic in ("mean", "p99")
     ),
@@ -318,23 +317,21 @@ CLAIMS = (
         "hyperplane.3b.tail",
         "Section II-C, Figure 3(b)",
         "tail latency grows with a higher slope",
-        "above 1",
         "times",
         f"growth of the p99 from one queue to {MOST}, by that of the mean",
         above(1, "round trips hardly differ"),
-        "hyperplane.3",
         lambda r: _grown(r, "p99", MOST) / _grown(r, "mean", MOST),
+        figure="hyperplane.3",
     ),
     Claim(
         "hyperplane.3c.wider",
         "Section II-C, Figure 3(c)",
         "With more queues, the latency distribution spans a wider range, resulting in a larger "
         "difference between average and tail latencies",
-        "below 1",
         "times",
         f"p99 less mean with {HALF} queues, by that with {MOST}",
         below(1, "round trips hardly differ"),
-        "hyperplane.3",
         lambda r: _spread(r, HALF) / _spread(r, MOST),
+        figure="hyperplane.3",
     ),
 )

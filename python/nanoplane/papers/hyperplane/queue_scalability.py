@@ -433,7 +433,6 @@ CLAIMS = (
         "hyperplane.8.gain",
         "Section V-B, abstract",
         "HyperPlane improves the peak throughput by 4.1x, on average",
-        4.1,
         "times",
         f"mean over tasks, shapes and queue counts of HyperPlane's peak over {BASELINE}'s",
         within(
@@ -443,14 +442,13 @@ CLAIMS = (
             "time (docs/figures.md); " + POLLS,
             above="the reason is not known",
         ),
-        "hyperplane.8",
         lambda r: _peak_gain(r, BASELINE),
+        paper_value=4.1,
     ),
     Claim(
         "hyperplane.8.gain-tightest",
         "Section V-B, abstract",
         "HyperPlane improves the peak throughput by 4.1x, on average",
-        4.1,
         "times",
         f"the same over the tightest polling loop, {TIGHTEST}: the paper did not have it",
         within(
@@ -460,14 +458,13 @@ CLAIMS = (
             "gives 5 times here, and 16 with one miss at a time (docs/figures.md)",
             above="the reason is not known",
         ),
-        "hyperplane.8",
         lambda r: _peak_gain(r, TIGHTEST),
+        paper_value=4.1,
     ),
     Claim(
         "hyperplane.8.gain-mlx5",
         "Section V-B, abstract",
         "HyperPlane improves the peak throughput by 4.1x, on average",
-        4.1,
         "times",
         f"the same over {INTERFACE}, the driver of the interface in the paper's server; run with "
         f"`--only notify={INTERFACE},hyperplane`",
@@ -478,19 +475,17 @@ CLAIMS = (
             above="a poll takes 25 to 68 ns, and an item 0.3 us instead of a few microseconds, so "
             "that their ratio is larger than in the paper (docs/polling.md)",
         ),
-        "hyperplane.8",
         lambda r: _peak_gain(r, INTERFACE),
+        paper_value=4.1,
     ),
     Claim(
         "hyperplane.8.spin-single-queue",
         "Section V-B",
         "the throughput drop is the most drastic with the SQ traffic",
-        "below 1",
         "times",
         f"{BASELINE}: part of the peak kept from 1 to 1000 queues, single queue over the least "
         "of the other shapes; the largest of the tasks",
         below(1, "the drop is not larger than that of every other shape"),
-        "hyperplane.8",
         lambda r: _tasks(
             max,
             lambda task: (
@@ -503,12 +498,10 @@ CLAIMS = (
         "hyperplane.8.spin-concentrated",
         "Section V-B",
         "and is milder with the NC traffic",
-        "above 1",
         "times",
         f"{BASELINE}: part of the peak kept from 1 to 1000 queues, non-proportionally concentrated "
         "over single queue; the smallest of the tasks",
         above(1, "the drop is not milder"),
-        "hyperplane.8",
         lambda r: _tasks(
             min,
             lambda task: (
@@ -521,7 +514,6 @@ CLAIMS = (
         "hyperplane.8.spin-converges",
         "Section V-B",
         "throughput converges to a constant value with these two traffic shapes",
-        "constant",
         "%",
         f"{BASELINE}, fully balanced and proportionally concentrated: by how much the peak at 1000 "
         "queues is off that at 400, the most of tasks and shapes",
@@ -531,27 +523,26 @@ CLAIMS = (
             "cache here, and those of 1000 do not; with half of that cache neither fit, with four "
             "times it both do, and encapsulation with 1000 is 1 % and 0.4 % off (docs/figures.md)",
         ),
-        "hyperplane.8",
         lambda r: part(
             max,
             lambda case: _off_percent(_kept(r, case[0], BASELINE, case[1], 400)),
             itertools.product(TASKS, BALANCED),
         ),
+        paper_value="constant",
     ),
     Claim(
         "hyperplane.8.maintained",
         "Section V-B",
         "in the SQ and NC traffics … HyperPlane maintains its peak throughput when the total "
         "number of queues is increased",
-        "constant",
         "%",
         "HyperPlane, single queue: by how much the peak at 1000 queues is off that at 1, the most "
         "of the tasks",
         at_most(5, "the peak depends on the number of queues"),
-        "hyperplane.8",
         lambda r: _tasks(
             max, lambda task: _off_percent(_kept(r, task, "hyperplane", "single-queue"))
         ),
+        paper_value="constant",
     ),
     Claim(
         "hyperplane.8.maintained-concentrated",
@@ -559,24 +550,22 @@ CLAIMS = (
         "in the SQ and NC traffics, where the number of active queues is constant (1 and 100, "
         "respectively), HyperPlane maintains its peak throughput when the total number of queues "
         "is increased",
-        "constant",
         "%",
         "HyperPlane, non-proportionally concentrated: by how much the peak at 1000 queues is off "
         "that at 100, the most of the tasks but packet encapsulation",
         at_most(10, "the peak depends on the number of queues"),
-        "hyperplane.8",
         lambda r: part(
             max,
             lambda task: _off_percent(_kept(r, task, "hyperplane", CONCENTRATED, 100)),
             [task for task in TASKS if task != DECREASING],
         ),
+        paper_value="constant",
     ),
     Claim(
         "hyperplane.8.concentrated-decrease",
         "Section V-B",
         "In the case of packet encapsulation, however, we observe a slight decrease in throughput "
         "for the NC traffic",
-        "slightly below 1",
         "times",
         "HyperPlane, packet encapsulation, non-proportionally concentrated: peak at 1000 queues "
         "over peak at 100",
@@ -586,14 +575,13 @@ CLAIMS = (
             "unexplained: it grows by 1 %. QWAIT takes as long with 1000 queues, as the peaks with "
             "a single one in use say, and the last-level cache holds the rings of all in use",
         ),
-        "hyperplane.8",
         lambda r: _kept(r, DECREASING, "hyperplane", CONCENTRATED, 100),
+        paper_value="slightly below 1",
     ),
     Claim(
         "hyperplane.8.balanced-decrease",
         "Section V-B",
         "HyperPlane also exhibits a slightly larger throughput decrease for the PC and FB traffics",
-        "slightly below 1",
         "times",
         "HyperPlane: part of the peak kept from 100 to 1000 queues, proportionally concentrated "
         "and fully balanced over non-proportionally concentrated; the least of the tasks",
@@ -605,7 +593,6 @@ CLAIMS = (
             "give 3.47 million encapsulations a second instead of 1.19, and 100 give 3.27 "
             "(docs/figures.md)",
         ),
-        "hyperplane.8",
         lambda r: part(
             min,
             lambda case: (
@@ -614,13 +601,13 @@ CLAIMS = (
             ),
             itertools.product(TASKS, BALANCED),
         ),
+        paper_value="slightly below 1",
     ),
     Claim(
         "hyperplane.8.balanced-gain",
         "Section V-B",
         "under the FB traffic, HyperPlane achieves better peak throughput in comparison to "
         "the spinning data plane in the case of packet encapsulation and task dispatching",
-        "above 1",
         "times",
         f"fully balanced, the two tasks: least of HyperPlane's peak over {BASELINE}'s at 100, 400 "
         "and 1000 queues",
@@ -632,7 +619,6 @@ CLAIMS = (
             "of 913 cycles of an item's encapsulation, and 275 of 789 in poll mode. With one "
             "miss at a time encapsulation has 1.01 to 1.05 (docs/figures.md)",
         ),
-        "hyperplane.8",
         lambda r: _balanced_gain(r, BASELINE),
     ),
     Claim(
@@ -640,34 +626,30 @@ CLAIMS = (
         "Section V-B",
         "under the FB traffic, HyperPlane achieves better peak throughput in comparison to "
         "the spinning data plane in the case of packet encapsulation and task dispatching",
-        "above 1",
         "times",
         f"the same over {INTERFACE}",
         above(1, "the reason is not known"),
-        "hyperplane.8",
         lambda r: _balanced_gain(r, INTERFACE),
     ),
     Claim(
         "hyperplane.9.below-10us",
         "Section V-B",
         "HyperPlane keeps both average and tail latencies below 10 us even at 1000 queues",
-        10.0,
         "us",
         "HyperPlane, 1000 queues: the largest p99 of tasks and shapes",
         below(10, "the tail is longer"),
-        "hyperplane.9",
         lambda r: part(
             max,
             lambda case: _latency_us(r, "p99", light(case[0], "hyperplane", case[1], 1000)),
             itertools.product(TASKS, LIGHT_SHAPES),
         ),
+        paper_value=10.0,
     ),
     Claim(
         "hyperplane.9.flat",
         "Section V-B",
         "HyperPlane is perfectly queue-scalable, and neither average nor tail latency is affected "
         "with more queues",
-        "constant",
         "%",
         "HyperPlane: by how much mean and p99 at 1000 queues are off those at 1, the most of tasks "
         "and shapes",
@@ -678,36 +660,34 @@ CLAIMS = (
             "of that is unexplained: with ten queues it is 10 and 5 %, and with a first-level "
             "cache that holds their slots 8 and 4 %",
         ),
-        "hyperplane.9",
         lambda r: part(
             max,
             lambda case: _off_percent(_more_with_queues(r, *case)),
             itertools.product(TASKS, LIGHT_SHAPES, ("mean", "p99")),
         ),
+        paper_value="constant",
     ),
     Claim(
         "hyperplane.9.spin-100us",
         "Section V-B",
         "tail latency can be more than 100 us for large queue counts in the spinning data plane",
-        100.0,
         "us",
         f"{BASELINE}, 1000 queues: the largest p99 of tasks and shapes",
         above(
             100,
             POLLS,
         ),
-        "hyperplane.9",
         lambda r: part(
             max,
             lambda case: _latency_us(r, "p99", light(case[0], BASELINE, case[1], 1000)),
             itertools.product(TASKS, LIGHT_SHAPES),
         ),
+        paper_value=100.0,
     ),
     Claim(
         "hyperplane.9.spin-linear",
         "Section V-B",
         "both average and tail latencies grow linearly as the number of queues is increased",
-        "linear",
         "%",
         f"{BASELINE}: by how much the growth from 1 to 1000 queues, over that from 1 to 100, is "
         "off (1000 - 1) / (100 - 1), of mean and p99; the most of tasks and shapes",
@@ -716,22 +696,20 @@ CLAIMS = (
             "100 doorbells stay in the L1 cache and 1000 do not, so a poll costs more with "
             "more queues",
         ),
-        "hyperplane.9",
         lambda r: part(
             max,
             lambda case: _off_percent(_growth(r, *case) * 99 / 999),
             itertools.product(TASKS, LIGHT_SHAPES, ("mean", "p99")),
         ),
+        paper_value="linear",
     ),
     Claim(
         "hyperplane.9.spin-spread",
         "Section V-B",
         "the difference between tail and average latency grows with the queue count",
-        "above 1",
         "times",
         f"{BASELINE}: least growth of p99 - mean between 10, 100, 400 and 1000 queues",
         above(1, "the difference does not grow everywhere"),
-        "hyperplane.9",
         lambda r: _spread_growth(r, BASELINE),
     ),
     Claim(
@@ -739,7 +717,6 @@ CLAIMS = (
         "Section V-B",
         "HyperPlane improves average/tail latency by 9.1x / 16.4x, on average, at different "
         "queue counts",
-        9.1,
         "times",
         f"mean over tasks, shapes and queue counts of {BASELINE}'s mean over HyperPlane's",
         within(
@@ -748,15 +725,14 @@ CLAIMS = (
             below=POLLS,
             above="the reason is not known",
         ),
-        "hyperplane.9",
         lambda r: _latency_gain(r, "mean", BASELINE),
+        paper_value=9.1,
     ),
     Claim(
         "hyperplane.9.gain-tail",
         "Section V-B, abstract",
         "HyperPlane improves average/tail latency by 9.1x / 16.4x, on average, at different "
         "queue counts",
-        16.4,
         "times",
         f"mean over tasks, shapes and queue counts of {BASELINE}'s p99 over HyperPlane's",
         within(
@@ -765,14 +741,13 @@ CLAIMS = (
             below=POLLS,
             above="the reason is not known",
         ),
-        "hyperplane.9",
         lambda r: _latency_gain(r, "p99", BASELINE),
+        paper_value=16.4,
     ),
     Claim(
         "hyperplane.9.one-queue",
         "Section V-B",
         "HyperPlane underperforms the spinning data plane by at most 3% for a single queue",
-        3.0,
         "%",
         f"one queue: the most by which HyperPlane's mean or p99 is above {BASELINE}'s",
         at_most(
@@ -780,14 +755,13 @@ CLAIMS = (
             "QWAIT, the wake-up and QWAIT-VERIFY take 64 ns, of which QWAIT's 50 cycles "
             "are 17: a quarter of what an item takes here, and 1.3 % of encryption's 4.9 us",
         ),
-        "hyperplane.9",
         lambda r: _penalty_percent(r, BASELINE),
+        paper_value=3.0,
     ),
     Claim(
         "hyperplane.9.two-queues",
         "Section V-B",
         "HyperPlane outperforms the spinning data plane with as few as two queues",
-        "above 1",
         "times",
         f"two queues: least of {BASELINE}'s mean over HyperPlane's, of tasks and shapes",
         above(
@@ -796,7 +770,6 @@ CLAIMS = (
             "and HyperPlane takes 64 ns more; so it has to be 130 ns a poll in the paper, where "
             "the driver of its interface takes 25 with two queues",
         ),
-        "hyperplane.9",
         lambda r: _two_queues(r, BASELINE),
     ),
     Claim(
@@ -804,7 +777,6 @@ CLAIMS = (
         "Section V-B",
         "the spinning data plane reacts faster to task arrival in comparison to HyperPlane "
         "for up to 6 queues on average",
-        6,
         "queues",
         f"at how many queues {BASELINE}'s mean is that of HyperPlane in power-optimised mode, mean "
         "over tasks and shapes",
@@ -815,18 +787,17 @@ CLAIMS = (
             "25 to 36 with the driver of the paper's interface; 0.56 us in six to nine queues are "
             "140 to 220 ns a poll in the paper",
         ),
-        "hyperplane.9",
         lambda r: part(
             statistics.fmean,
             lambda case: _overtaken(r, case),
             itertools.product(TASKS, LIGHT_SHAPES),
         ),
+        paper_value=6,
     ),
     Claim(
         "hyperplane.9.power-mode-queues-worst",
         "Section V-B",
         "(nine queues in the worst case)",
-        9,
         "queues",
         f"at how many queues {BASELINE}'s mean is that of HyperPlane in power-optimised mode, the "
         "most of tasks and shapes",
@@ -837,11 +808,11 @@ CLAIMS = (
             "25 to 36 with the driver of the paper's interface; 0.56 us in six to nine queues are "
             "140 to 220 ns a poll in the paper",
         ),
-        "hyperplane.9",
         lambda r: part(
             max,
             lambda case: _overtaken(r, case),
             itertools.product(TASKS, LIGHT_SHAPES),
         ),
+        paper_value=9,
     ),
 )

@@ -98,24 +98,21 @@ CLAIMS = (
         "hyperplane.13.software-ready-set",
         "Section V-E",
         "throughput drop is more severe with the FB traffic (down to 50%)",
-        50,
         "%",
         "fully balanced: the least of the tasks of the software ready set's throughput, as a part "
         "of the hardware's",
         between(40, 60, "the reason is not known"),
-        "hyperplane.13",
         lambda r: part(min, lambda task: 100 * _kept(r, task, "fully-balanced"), TASKS),
+        paper_value=50,
     ),
     Claim(
         "hyperplane.13.balanced-is-worse",
         "Section V-E",
         "throughput drop is more severe with the FB traffic",
-        "above 1",
         "times",
         "software's part of the hardware's throughput with proportionally concentrated traffic "
         "over that with fully balanced traffic, the least of the tasks",
         above(1, "the length of the list does not matter here"),
-        "hyperplane.13",
         lambda r: part(
             min,
             lambda task: (

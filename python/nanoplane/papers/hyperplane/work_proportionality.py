@@ -368,24 +368,22 @@ def _of_few_queues() -> Iterator[Claim]:
             f"hyperplane.11.spin-highest{name}-{FEW_QUEUES}",
             "Section V-D",
             "The IPC of the spinning core is the highest at 0% load",
-            "above 1",
             "times",
             f"{notify}, {FEW_QUEUES} queues: IPC without load over its largest IPC with load",
             above(1, "working on items has the higher IPC here"),
-            "hyperplane.11",
             functools.partial(_highest, baseline=notify, queues=FEW_QUEUES),
+            figure="hyperplane.11",
         )
         yield Claim(
             f"hyperplane.12.spin-disproportional{name}-{FEW_QUEUES}",
             "Section V-D",
             "the spinning data plane consumes more power at zero load compared to saturation",
-            "above 1",
             "times",
             f"{notify}, {FEW_QUEUES} queues: power of the core without load over that at "
             "saturation",
             above(1, "polls take less energy than work on items here"),
-            "hyperplane.12",
             functools.partial(_idle_over_busy, baseline=notify, queues=FEW_QUEUES),
+            figure="hyperplane.12",
         )
 
 
@@ -395,19 +393,17 @@ CLAIMS = (
         "hyperplane.11.linear",
         "Section V-D",
         "In HyperPlane, IPC … grows linearly with load",
-        0.0,
         "%",
         "HyperPlane: the most by which its IPC is off a straight line through zero, as a part of "
         "its IPC at load 0.9",
         at_most(5, "the IPC is not in proportion to the load"),
-        "hyperplane.11",
         _bend,
+        paper_value=0.0,
     ),
     Claim(
         "hyperplane.11.spin-highest",
         "Section V-D",
         "The IPC of the spinning core is the highest at 0% load",
-        "above 1",
         "times",
         f"{BASELINE}, {QUEUES} queues: IPC without load over its largest IPC with load",
         above(
@@ -415,42 +411,36 @@ CLAIMS = (
             "what polls of 400 queues read does not stay in the L1 cache, so that working on items "
             "has the higher IPC; with 256 KB polls have 3.4, and saturation 1.5 (docs/figures.md)",
         ),
-        "hyperplane.11",
         lambda r: _highest(r, BASELINE, QUEUES),
     ),
     Claim(
         "hyperplane.11.spin-highest-tightest",
         "Section V-D",
         "The IPC of the spinning core is the highest at 0% load",
-        "above 1",
         "times",
         f"{TIGHTEST}, {QUEUES} queues: IPC without load over its largest IPC with load",
         above(1, "working on items has the higher IPC here"),
-        "hyperplane.11",
         lambda r: _highest(r, TIGHTEST, QUEUES),
     ),
     Claim(
         "hyperplane.11.spin-useless",
         "Section V-D",
         "At zero load, all the committed instructions are useless",
-        100.0,
         "%",
         f"{BASELINE}: instructions beyond those that the items need, without load",
         above(95, "the items that stand for no load need more"),
-        "hyperplane.11",
         _useless,
+        paper_value=100.0,
     ),
     Claim(
         "hyperplane.11.co-runner-spin",
         "Section V-D",
         "when the spinning data plane is used, the co-runner IPC increases with the data plane "
         "load",
-        "above 1",
         "times",
         f"{BASELINE}: the co-runner's IPC at load {CO_RUNNER_LOADS[-1]} over that at "
         f"{CO_RUNNER_LOADS[0]}",
         above(1, "work on items leaves the co-runner less of the core than polls do here"),
-        "hyperplane.11",
         lambda r: _co_runner_gain(r, BASELINE),
     ),
     Claim(
@@ -458,31 +448,27 @@ CLAIMS = (
         "Section V-D",
         "when the spinning data plane is used, the co-runner IPC increases with the data plane "
         "load",
-        "above 1",
         "times",
         f"{TIGHTEST}: the co-runner's IPC at load {CO_RUNNER_LOADS[-1]} over that at "
         f"{CO_RUNNER_LOADS[0]}",
         above(1, "work on items leaves the co-runner less of the core than polls do here"),
-        "hyperplane.11",
         lambda r: _co_runner_gain(r, TIGHTEST),
     ),
     Claim(
         "hyperplane.11.co-runner-hyperplane",
         "Section V-D",
         "With HyperPlane, however, the co-runner IPC decreases when data plane load increases",
-        "below 1",
         "times",
         f"HyperPlane: the co-runner's IPC at load {CO_RUNNER_LOADS[-1]} over that at "
         f"{CO_RUNNER_LOADS[0]}",
         between(0, 1, "items take nothing from the co-runner"),
-        "hyperplane.11",
         lambda r: _co_runner_gain(r, "hyperplane"),
+        paper_value="below 1",
     ),
     Claim(
         "hyperplane.12.spin-disproportional",
         "Section V-D",
         "the spinning data plane consumes more power at zero load compared to saturation",
-        "above 1",
         "times",
         f"{BASELINE}, {QUEUES} queues: power of the core without load over that at saturation",
         above(
@@ -490,25 +476,21 @@ CLAIMS = (
             "its IPC is lower without load, as the claims of Figure 11 say; with a first-level "
             "cache of 256 KB, which holds what 400 polls read, it is 1.5 (docs/figures.md)",
         ),
-        "hyperplane.12",
         lambda r: _idle_over_busy(r, BASELINE, QUEUES),
     ),
     Claim(
         "hyperplane.12.spin-disproportional-tightest",
         "Section V-D",
         "the spinning data plane consumes more power at zero load compared to saturation",
-        "above 1",
         "times",
         f"{TIGHTEST}, {QUEUES} queues: power of the core without load over that at saturation",
         above(1, "polls take less energy than work on items here"),
-        "hyperplane.12",
         lambda r: _idle_over_busy(r, TIGHTEST, QUEUES),
     ),
     Claim(
         "hyperplane.12.idle-power",
         "Section V-D",
         "core power consumption reduces down to only 16.2% at zero load",
-        16.2,
         "%",
         "HyperPlane, power-optimised: power of the core without load, as a part of that at "
         "saturation",
@@ -519,14 +501,13 @@ CLAIMS = (
             "mostly waits for lines and draws 4.7 W; one that encrypts draws 9.6 W, of which "
             "it is 16.4 %, and one that polls without load 7.3 W, of which it is 22 %",
         ),
-        "hyperplane.12",
         _idle_power_percent,
+        paper_value=16.2,
     ),
     Claim(
         "hyperplane.12.wake-up-idle",
         "Section V-D",
         "at zero load, power-optimized HyperPlane yields 38% higher tail latency",
-        38,
         "%",
         "HyperPlane, the lowest load: by how much the p99 is higher in power-optimised mode",
         between(
@@ -534,15 +515,14 @@ CLAIMS = (
             46,
             SHORT_ITEMS,
         ),
-        "hyperplane.12",
         lambda r: _wake_up_percent(r, multicore.LOADS[0]),
+        paper_value=38,
     ),
     Claim(
         "hyperplane.12.wake-up-gain",
         "Section V-D",
         "its achieved tail latency is still 8.9x lower than the one achieved by the spinning "
         "data plane",
-        8.9,
         "times",
         f"the lowest load: {BASELINE}'s p99 over that of HyperPlane in power-optimised mode",
         between(
@@ -552,17 +532,16 @@ CLAIMS = (
             "waking up 0.5 us; at the 100 ns that a poll takes in the paper a round is 10 us "
             "(docs/figures.md)",
         ),
-        "hyperplane.12",
         lambda r: (
             _tail(r, BASELINE, REGULAR, multicore.LOADS[0])
             / _tail(r, "hyperplane", POWER_OPTIMISED, multicore.LOADS[0])
         ),
+        paper_value=8.9,
     ),
     Claim(
         "hyperplane.12.wake-up-half",
         "Section V-D",
         "only 8% higher latency at 50% load",
-        8,
         "%",
         "HyperPlane, half of the load: by how much the p99 is higher in power-optimised mode",
         between(
@@ -570,7 +549,7 @@ CLAIMS = (
             12,
             SHORT_ITEMS,
         ),
-        "hyperplane.12",
         lambda r: _wake_up_percent(r, 0.5),
+        paper_value=8,
     ),
 )

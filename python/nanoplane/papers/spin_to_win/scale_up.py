@@ -319,34 +319,32 @@ def _core_claims(burst: int) -> list[Claim]:
             f"{name}.out",
             "Section 7, Figure 16",
             "the throughput achieved by the scale-out organization scales with the number of cores",
-            "above 1",
             "times",
             f"scale-out, {how}: four cores by one",
             above(1, "the interface is full with one core"),
-            "spin-to-win.16",
             lambda r: _full(r, OUT, 4, burst=burst) / _full(r, OUT, 1, burst=burst),
+            figure="spin-to-win.16",
         ),
         Claim(
             f"{name}.up-peak",
             "Section 7, Figure 16",
             only_four,
-            4,
             "cores",
             f"scale-up, {how}: with how many cores it forwards most",
             between(3, 5, _BURST_NOT_SAID),
-            "spin-to-win.16",
             lambda r: _best_pairs(r, burst),
+            figure="spin-to-win.16",
+            paper_value=4,
         ),
         Claim(
             f"{name}.up-falls",
             "Section 7, Figure 16",
             only_four,
-            "below 1",
             "times",
             f"scale-up, {how}: {MAX_PAIRS} cores by four",
             below(1, _BURST_NOT_SAID),
-            "spin-to-win.16",
             lambda r: _full(r, UP, MAX_PAIRS, burst=burst) / _full(r, UP, 4, burst=burst),
+            figure="spin-to-win.16",
         ),
     ]
 
@@ -360,24 +358,24 @@ def _thread_claims(burst: int) -> list[Claim]:
             "Section 7, Figure 18",
             "the scale-up organization experiences significant performance improvement (45%) when "
             "hyperthreading is enabled",
-            45,
             "%",
             f"ten forwarders, scale-up, {how}",
             within(45, 0.2, below=_BURST_NOT_SAID, above=_BURST_NOT_SAID),
-            "spin-to-win.18",
             lambda r: _gain_percent(r, UP, burst),
+            figure="spin-to-win.18",
+            paper_value=45,
         ),
         Claim(
             f"spin-to-win.18-{burst}.out",
             "Section 7, Figure 18",
             "the scale-out organization experiences a slight slow-down with hyperthreading, due to "
             "resource contention",
-            "slightly below 0",
             "%",
             f"ten forwarders, scale-out, {how}",
             between(-20, 0, "the interface, and no core, limits scale-out with ten cores"),
-            "spin-to-win.18",
             lambda r: _gain_percent(r, OUT, burst),
+            figure="spin-to-win.18",
+            paper_value="slightly below 0",
         ),
     ]
 
@@ -388,11 +386,9 @@ CLAIMS = (
         "spin-to-win.17.unloaded",
         "Section 7, Figure 17(a)",
         "the scale-up organization results in slightly lower unloaded latencies",
-        "below 1",
         "times",
         f"mean round trip at {LIGHT_MRPS:g} Mpps, scale-up by scale-out",
         below(1, _EMPTY),
-        "spin-to-win.17",
         lambda r: _latency(r, UP, LIGHT_MRPS) / _latency(r, OUT, LIGHT_MRPS),
     ),
     Claim(
@@ -400,23 +396,20 @@ CLAIMS = (
         "Section 7, Figure 17(a)",
         "it saturates much earlier and results in considerably higher latency at loads above 15 "
         "Mpps",
-        "above 1",
         "times",
         "mean round trip at 20 Mpps, scale-up by scale-out, more than a half higher",
         above(1.5, _RING),
-        "spin-to-win.17",
         lambda r: _latency(r, UP, 20.0) / _latency(r, OUT, 20.0),
+        paper_value="above 1",
     ),
     Claim(
         "spin-to-win.17.knee",
         "Section 7, Figure 17(a)",
         "the knee of the latency graph for the scale-up organization is much steeper",
-        "above 1",
         "times",
         "how many times longer the mean round trip is at most from one load to the next, scale-up "
         "by scale-out",
         above(1, "scale-out saturates as suddenly, when the interface is full"),
-        "spin-to-win.17",
         lambda r: _step(r, UP) / _step(r, OUT),
     ),
     Claim(
@@ -424,11 +417,9 @@ CLAIMS = (
         "Section 7, Figure 17(b)",
         "the scale-up organization now achieves considerably lower unloaded latency compared to "
         "the scale-out organization",
-        "below 1",
         "times",
         f"mean round trip at {QUICK_LOADS_MRPS[1]:g} Mpps with hiccups, scale-up by scale-out",
         below(1, _EMPTY),
-        "spin-to-win.17",
         lambda r: (
             _latency(r, UP, QUICK_LOADS_MRPS[1], True) / _latency(r, OUT, QUICK_LOADS_MRPS[1], True)
         ),
@@ -438,24 +429,20 @@ CLAIMS = (
         "Section 7, Figure 17(b)",
         "an adaptive system that switches queuing disciplines in response to load based on the "
         "latency break-even point observed in Figure 17(b)",
-        "above 0",
         "Mpps",
         "the largest load at which scale-up with hiccups has a shorter mean round trip than "
         "scale-out; 0: none has",
         above(0, "scale-up's is longer at every load, so that there is nothing to switch between"),
-        "spin-to-win.17",
         _break_even_mrps,
     ),
     Claim(
         "spin-to-win.17.hiccups-knee",
         "Section 7, Figure 17(b)",
         "and saturates at higher load (relative to the case with no hiccups; Figure 17 (a))",
-        "above 1",
         "times",
         "scale-up: the largest load at which the mean round trip is at most four times that at "
         f"{LIGHT_MRPS:g} Mpps, with hiccups by without",
         above(1, "hiccups take time, and take none from the ring"),
-        "spin-to-win.17",
         lambda r: _kept_up(r, UP, True) / _kept_up(r, UP, False),
     ),
     Claim(
@@ -463,11 +450,9 @@ CLAIMS = (
         "Section 7, Figure 17(b)",
         "due to synchronization costs, the scale-up organization is still unable to match the peak "
         "throughput of the scale-out organization",
-        "below 1",
         "times",
         "throughput with hiccups and more packets than are forwarded, scale-up by scale-out",
         below(1, _RING),
-        "spin-to-win.17",
         lambda r: (
             throughput_mrps(r[Dispatch(UP, TEN, hiccups=True)])
             / throughput_mrps(r[Dispatch(OUT, TEN, hiccups=True)])

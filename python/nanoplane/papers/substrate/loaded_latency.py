@@ -174,12 +174,12 @@ def _claim(name: str, quote: str, paper: float, unit: str, delay: int, one_rank:
         f"substrate.loaded-latency.{name}",
         GENIUS,
         quote,
-        paper,
         unit,
         f"{STREAMS} cores that read with a delay of {delay} cycles, preset {SKYLAKE}",
         within(paper, 0.1, below=why, above=why),
-        "substrate.loaded-latency",
         lambda results: measure(results, point),
+        figure="substrate.loaded-latency",
+        paper_value=paper,
     )
 
 
