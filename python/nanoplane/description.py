@@ -9,7 +9,6 @@ of the measured peak.
 """
 
 import contextlib
-import copy
 import dataclasses
 import difflib
 import functools
@@ -21,13 +20,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from nanoplane import compiler, machines, simulator
+from nanoplane import compiler, machines, schemas, simulator
 from nanoplane.errors import DescriptionError
 from nanoplane.wording import (
     DEEPEST,
     TOO_DEEP,
     alternatives,
-    bound,
     choice,
     no_such_file,
     short,
@@ -109,41 +107,6 @@ def _extended(
 def _general(key: str) -> str:
     """Return a key with N for the numbers of entries, and as one of a server alone if it can be."""
     return re.sub(r"\.\d+(?=\.|$)", ".N", _RACK_SERVER.sub("", key))
-
-
-# The unit in a key's name (its end, after an underscore), as a sentence names it.
-_UNITS = {
-    "bytes": "bytes",
-    "bytes_per_bank": "bytes",
-    "cycles": "cycles",
-    "entries": "entries",
-    "fs": "femtoseconds",
-    "gbps": "gigabits a second",
-    "ghz": "gigahertz",
-    "gib": "gibibytes",
-    "gb_per_s": "gigabytes a second",
-    "gbit_per_s": "gigabits a second",
-    "kib": "kibibytes",
-    "mhz": "megahertz",
-    "mib": "mebibytes",
-    "mrps": "million requests a second",
-    "ms": "milliseconds",
-    "mw": "milliwatts",
-    "mw_per_bank": "milliwatts",
-    "mw_per_controller": "milliwatts",
-    "mw_per_tile": "milliwatts",
-    "nj": "nanojoules",
-    "ns": "nanoseconds",
-    "pj": "picojoules",
-    "ps": "picoseconds",
-    "seconds": "seconds",
-    "us": "microseconds",
-    "w": "watts",
-}
-
-
-_LARGEST = {"uint8": 2**8 - 1, "uint16": 2**16 - 1, "uint32": 2**32 - 1}
-_LARGEST |= {"uint64": 2**64 - 1, "uint": 2**64 - 1}
 
 
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
@@ -397,7 +360,7 @@ class Description:
         return machines.extended(server, self.directory, origin)
 
     def _complete_rack(self) -> dict[str, Any]:
-        data, schema = self.data, rack_schema()
+        data, schema = self.data, schemas.rack_schema()
         if others := sorted(data.keys() - schema["properties"].keys()):
             raise DescriptionError(
                 f"{self._origin(others[0])}: a rack has its machines in rack.servers and its load "
@@ -410,7 +373,7 @@ class Description:
                 one["server"] = self._machine(one["server"], f"rack.servers.{place}.server")
             if isinstance(one, dict) and "data_plane" in one:
                 one.setdefault("traffic", {})
-        data = _completed(self, data, rack_schema)
+        data = _completed(self, data, schemas.rack_schema)
         for one in data["rack"]["servers"]:
             if "traffic" in one:
                 _saturate(one["traffic"])
@@ -448,7 +411,7 @@ class Description:
             return self._complete_rack()
         if self.is_queueing:
             return self._complete_queueing()
-        data = _completed(self, self._merged(), user_schema)
+        data = _completed(self, self._merged(), schemas.user_schema)
         traffic = data["traffic"]
         if traffic.get("load") is not None and traffic.get("rate_mrps") is not None:
             raise DescriptionError(
@@ -465,7 +428,7 @@ class Description:
                 f"{self._origin(others[0])}: a queueing system has no server; keep either the "
                 f"table queueing or {alternatives(others)}"
             )
-        return _completed(self, data, queueing_schema)
+        return _completed(self, data, schemas.queueing_schema)
 
     def _check_relations(self, data: dict[str, Any]) -> None:
         """Check what no schema says: whether the parameters go together."""
@@ -500,38 +463,6 @@ def _saturate(traffic: dict[str, Any]) -> None:
     """Offer all that the server can take, if nothing else is said."""
     if traffic.get("rate_mrps") is None and traffic.get("load") is None:
         traffic["load"] = "saturate"
-
-
-@functools.cache
-def user_schema() -> dict[str, Any]:
-    """Return the schema of a description whose preset has been put in.
-
-    It is the simulator's, and the keys that Python resolves.
-    """
-    schema = _expanded(simulator.schema("server"))
-    schema["properties"]["traffic"]["properties"]["load"] = {
-        "description": "The offered load: all that the server can take, or a part of the peak "
-        "that is measured first.",
-        "default": None,
-        "anyOf": [
-            {"const": "saturate"},
-            {"type": "number", "minimum": 0.0001, "maximum": 10},
-            {"type": "null"},
-        ],
-    }
-    return schema
-
-
-@functools.cache
-def queueing_schema() -> dict[str, Any]:
-    """Return the schema of a description of a queueing system without a server."""
-    return _expanded(simulator.schema("queueing"))
-
-
-@functools.cache
-def rack_schema() -> dict[str, Any]:
-    """Return the schema of a description of a rack whose presets have been put in."""
-    return _expanded(simulator.schema("rack"))
 
 
 def _entry(key: str, listed: list[Any], place: str) -> Any:
@@ -579,146 +510,6 @@ def _no_such_data(key: str, text: str, path: Path) -> str:
     return f'{key} is {show(text)}; it must be "{_GENERATED}" or a pcap file; {why}'
 
 
-def _expanded(schema: dict[str, Any]) -> dict[str, Any]:
-    """Put in what each `$ref` of a schema names, and the largest number of every integer.
-
-    What a definition says of itself is `about`, beside the `description` of the key that names it.
-
-    Nothing that is looked up in it later then has to follow references. A definition that is
-    named more than once is shared.
-    """
-    known: dict[str, Any] = {}
-
-    def definition(reference: str) -> Any:
-        if reference not in known:
-            target: Any = schema
-            for part in reference.removeprefix("#/").split("/"):
-                target = target[part]
-            known[reference] = expand(target)
-        return known[reference]
-
-    def expand(part: Any) -> Any:
-        if isinstance(part, list):
-            return [expand(one) for one in part]
-        if not isinstance(part, dict):
-            return part
-        expanded = {
-            name: expand(one) for name, one in part.items() if name not in ("$ref", "$defs")
-        }
-        if "$ref" in part:
-            of = definition(part["$ref"])
-            expanded = {**of, **expanded, "about": of.get("description", "")}
-        if expanded.get("format") in _LARGEST:
-            expanded.setdefault("maximum", _LARGEST[expanded["format"]])
-        return expanded
-
-    return dict(expand(schema))
-
-
-def branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the alternatives of a schema: those of anyOf and oneOf, or itself."""
-    for name in ("anyOf", "oneOf"):
-        if name in schema:
-            return [branch for one in schema[name] for branch in branches(one)]
-    return [schema]
-
-
-def _over_default(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a table over what the table around it has as its default.
-
-    That can differ from the defaults of its own fields: PCI Express has eight lanes, and that of
-    `cqe_nic` 16.
-    """
-    default = schema.get("default")
-    is_one_table = len(branches(schema)) == 1 and "properties" in branches(schema)[0]
-    if not (is_one_table and isinstance(value, dict) and isinstance(default, dict)):
-        return value
-    return default | value
-
-
-def _with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return `value` with every default of the schema put in and numbers as the schema has them."""
-    ones = branches(schema)
-    if isinstance(value, dict):
-        branch = next(
-            (
-                one
-                for one in ones
-                if "properties" in one
-                and (
-                    one.get("additionalProperties", True)
-                    or value.keys() <= one["properties"].keys()
-                )
-                and all(
-                    value.get(name) == of["const"]
-                    for name, of in one["properties"].items()
-                    if "const" in of
-                )
-            ),
-            None,
-        )
-        if branch is None:
-            return value
-        filled = {}
-        for name, of in branch["properties"].items():
-            if name in value:
-                filled[name] = _with_defaults(_over_default(value[name], of), of)
-            elif "default" in of:
-                filled[name] = _with_defaults(copy.deepcopy(of["default"]), of)
-            elif "properties" in of:
-                filled[name] = _with_defaults({}, of)
-        return filled
-    if isinstance(value, list):
-        items = next((one["items"] for one in ones if "items" in one), None)
-        return value if items is None else [_with_defaults(one, items) for one in value]
-    names = {name for one in ones for name in _types(one)}
-    if (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and names & {"number", "integer"} == {"number"}
-    ):
-        return float(value)
-    return value
-
-
-def _types(schema: Mapping[str, Any]) -> list[str]:
-    named = schema.get("type", [])
-    return [named] if isinstance(named, str) else list(named)
-
-
-def _schema_at(key: str) -> list[Mapping[str, Any]]:
-    """Return the alternatives that the schema has for a dotted key; none if it is not known."""
-    names = key.split(".")
-    schemas = {"queueing": queueing_schema, "rack": rack_schema}
-    found: list[Mapping[str, Any]] = [schemas.get(names[0], user_schema)()]
-    for name in names:
-        inside = [
-            one["items"]
-            if name.isdecimal() and "items" in one
-            else one.get("properties", {}).get(name)
-            for one in found
-        ]
-        found = [branch for one in inside if one is not None for branch in branches(one)]
-    return found
-
-
-def choices(key: str) -> list[str]:
-    """Return the texts that a key can be, in the schema's order."""
-    values: list[Any] = []
-    for branch in _schema_at(key):
-        values += [branch["const"]] if "const" in branch else branch.get("enum", [])
-    return [value for value in values if isinstance(value, str)]
-
-
-def notes(key: str) -> dict[str, str]:
-    """Return what the schema says of the texts that a key can be, a sentence each."""
-    return {
-        branch["const"]: " ".join(branch.get("description", "").split()).split(". ")[0].rstrip(".")
-        for branch in _schema_at(key)
-        if isinstance(branch.get("const"), str)
-    }
-
-
 def _parse(key: str, text: str) -> Any:
     """Read a value of the command line: by TOML's rules, then by what the key takes."""
     try:
@@ -732,9 +523,9 @@ def _parse(key: str, text: str) -> Any:
     if document:
         # A line break, and other keys behind it.
         return text
-    ones = _schema_at(key)
+    ones = schemas.schema_at(key)
     texts_only = bool(ones) and all(
-        _types(one) == ["string"] or isinstance(one.get("const"), str) for one in ones
+        schemas.types_of(one) == ["string"] or isinstance(one.get("const"), str) for one in ones
     )
     return text if texts_only and not isinstance(value, str) else value
 
@@ -745,64 +536,6 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def unit_of(key: str) -> str | None:
-    """Return the unit that a key's name ends with, if any."""
-    words = key.rsplit(".", 1)[-1].split("_")
-    for start in range(1, len(words)):
-        if (unit := _UNITS.get("_".join(words[start:]))) is not None:
-            return unit
-    return None
-
-
-def accepts(schema: Mapping[str, Any], key: str) -> str:
-    """Say in words what a schema accepts."""
-    constants: list[str] = []
-    others: list[str] = []
-    for branch in branches(schema):
-        if "const" in branch:
-            constants.append(show(branch["const"]))
-        elif "enum" in branch:
-            constants += [show(value) for value in branch["enum"] if value is not None]
-        else:
-            others += [_accepted_type(name, branch, key) for name in _types(branch)]
-    return alternatives(list(dict.fromkeys(constants + [one for one in others if one])))
-
-
-def bounds(schema: Mapping[str, Any]) -> str:
-    """Say what a schema's numbers must be between: `from 1 to 64`, `above 0 and below 1`."""
-    low, high = schema.get("minimum"), schema.get("maximum")
-    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
-    if low is not None and high is not None:
-        return f"from {bound(low)} to {bound(high)}"
-    parts = [f"above {bound(above)}"] if above is not None else []
-    parts += [f"{bound(low)} or more"] if low is not None else []
-    parts += [f"below {bound(below)}"] if below is not None else []
-    parts += [f"up to {bound(high)}"] if high is not None else []
-    return " and ".join(parts)
-
-
-def _accepted_type(name: str, schema: Mapping[str, Any], key: str) -> str:
-    if name in ("integer", "number"):
-        noun = "a whole number" if name == "integer" else "a number"
-        of = schema.get("multipleOf")
-        multiple = f", a multiple of {of}" if of is not None else ""
-        range_ = bounds(schema)
-        if (unit := unit_of(key)) is None:
-            range_ = f"of {range_}" if range_.endswith(" or more") else range_
-            return f"{noun}{multiple}{',' if multiple else ''} {range_}".rstrip(" ,")
-        return f"{noun} of {unit}{multiple}" + (f", {range_}" if range_ else "")
-    if name == "array" and ("minItems" in schema or "maxItems" in schema):
-        least, most = schema.get("minItems", 0), schema.get("maxItems")
-        entries = "entries or more" if most is None else f"to {most} entries"
-        return f"an array of {least} {entries}"
-    return {
-        "string": "a text",
-        "boolean": "true or false",
-        "array": "an array",
-        "object": "a table",
-    }.get(name, "")
 
 
 @functools.cache
@@ -830,7 +563,7 @@ def _filled(schema: Callable[[], dict[str, Any]], name: str, table: str) -> str 
     of, value = schema()["properties"].get(name, False), json.loads(table)
     if not _validator()(of).is_valid(value):
         return None
-    return json.dumps(_with_defaults(value, of))
+    return json.dumps(schemas.with_defaults(value, of))
 
 
 def _completed(
@@ -880,15 +613,17 @@ def _sentence(
             machines = alternatives([show(one) for one in sorted(simulator.presets())])
             hint = f"; a preset has all of server: {machines}"
         of = schema.get("properties", {}).get(name)
-        accepted = f"; it must be {accepts(of, name)}" if of is not None and not hint else ""
+        accepted = (
+            f"; it must be {schemas.accepts(of, name)}" if of is not None and not hint else ""
+        )
         return f"{description.source}: {prefix}{name} is missing{accepted}{hint}"
-    accepted = accepts(schema, key)
+    accepted = schemas.accepts(schema, key)
     origin = description._origin(key)
     near = ""
     if isinstance(error.instance, str):
         names = [
             value
-            for branch in branches(schema)
+            for branch in schemas.branches(schema)
             for value in ([branch["const"]] if "const" in branch else branch.get("enum", []))
             if isinstance(value, str)
         ]
@@ -951,10 +686,13 @@ def _first(errors: "Iterable[jsonschema.ValidationError]") -> "jsonschema.Valida
 
 def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) -> str:
     """Guess which key was meant by one that is not known."""
-    without_unit = [one for one in known if one.startswith(f"{name}_") and unit_of(one)]
+    without_unit = [one for one in known if one.startswith(f"{name}_") and schemas.unit_of(one)]
     if without_unit:
         units = alternatives(
-            [f'"{one}"' + (f" ({unit_of(one)})" if unit_of(one) else "") for one in without_unit]
+            [
+                f'"{one}"' + (f" ({schemas.unit_of(one)})" if schemas.unit_of(one) else "")
+                for one in without_unit
+            ]
         )
         return f"did you mean {units}? The unit is part of the name"
     if near := difflib.get_close_matches(name, known, 1, 0.6):
@@ -967,7 +705,7 @@ def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) ->
 
 
 def _keys(schema: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-    for branch in branches(schema):
+    for branch in schemas.branches(schema):
         for name, of in branch.get("properties", {}).items():
             yield prefix + name
             yield from _keys(of, f"{prefix}{name}.")

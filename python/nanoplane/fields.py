@@ -10,8 +10,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from nanoplane import description as descriptions
-from nanoplane import simulator
+from nanoplane import schemas, simulator
 from nanoplane.errors import DescriptionError
 
 KINDS = ("run", "rack", "execute", "execute-functionally", "queueing")
@@ -52,7 +51,7 @@ def tables() -> dict[str, Table]:
             for one in inside:
                 add(one, definitions[one], definitions)
             text = of.get("description") or " ".join(found[one].text for one in inside[:1])
-            unit = descriptions.unit_of(field.removesuffix("_ci95"))
+            unit = schemas.unit_of(field.removesuffix("_ci95"))
             always = field in schema.get("required", ())
             fields.append(Field(field, _type(of), unit, always, " ".join(text.split())))
         table = Table(name, " ".join(schema["description"].split()), tuple(fields))

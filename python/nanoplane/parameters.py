@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from nanoplane import description as descriptions
-from nanoplane import simulator
+from nanoplane import schemas, simulator
 from nanoplane.errors import DescriptionError
 
 _DEFAULTS = "Defaults: "
 _SCHEMAS: tuple[Callable[[], dict[str, Any]], ...] = (
-    descriptions.user_schema,
-    descriptions.queueing_schema,
-    descriptions.rack_schema,
+    schemas.user_schema,
+    schemas.queueing_schema,
+    schemas.rack_schema,
 )
 """Of the kinds of descriptions: of a server, of a queueing system, of a rack."""
 
@@ -48,16 +47,16 @@ class Parameter:
     @property
     def takes(self) -> str:
         """Type and range of its values."""
-        accepted = descriptions.accepts(self.schema, "")
-        for one in descriptions.branches(self.schema):
+        accepted = schemas.accepts(self.schema, "")
+        for one in schemas.branches(self.schema):
             if "items" in one:
-                accepted += f", each entry {descriptions.accepts(one['items'], '')}"
+                accepted += f", each entry {schemas.accepts(one['items'], '')}"
         return accepted
 
     @property
     def unit(self) -> str | None:
         """The unit of its values."""
-        return None if self.is_table else descriptions.unit_of(self.key)
+        return None if self.is_table else schemas.unit_of(self.key)
 
     @property
     def default(self) -> Any:
@@ -85,7 +84,7 @@ class Parameter:
     def inside(self) -> list["Parameter"]:
         """Return the parameters of a table; of a list of tables, its first entry."""
         found: dict[str, Parameter] = {}
-        for one in descriptions.branches(self.schema):
+        for one in schemas.branches(self.schema):
             if "items" in one:
                 entry = Parameter(f"{self.key}.0", one["items"], self.source)
                 return [entry] if entry.is_table else []
@@ -98,14 +97,14 @@ class Parameter:
     def _paragraphs(self) -> list[str]:
         texts = [self.schema.get("description", ""), self.schema.get("about", "")]
         if "const" not in self.schema:
-            tables = descriptions.branches(self.schema)
+            tables = schemas.branches(self.schema)
             texts += [one.get("description", "") for one in tables if "properties" in one]
         paragraphs = [" ".join(one.split()) for text in texts for one in text.split("\n\n")]
         return list(dict.fromkeys(one for one in paragraphs if one))
 
 
 def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
-    return one if one == other else {**other, "anyOf": [*descriptions.branches(one), other]}
+    return one if one == other else {**other, "anyOf": [*schemas.branches(one), other]}
 
 
 def _at(value: Any, key: str) -> Any:
@@ -202,7 +201,7 @@ def schema() -> dict[str, Any]:
         }
         servers = [kind["properties"].get("server")]
         rack = kind["properties"].get("rack", {})
-        for one in descriptions.branches(rack):
+        for one in schemas.branches(rack):
             entry = one.get("properties", {}).get("servers", {}).get("items", {})
             servers += [of.get("properties", {}).get("server") for of in [entry]]
         for server in servers:

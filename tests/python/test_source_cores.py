@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nanoplane import Description, simulator
-from nanoplane.description import choices
 from nanoplane.errors import DescriptionError, Failure
+from nanoplane.schemas import choices
 
 pytestmark = pytest.mark.simulator
 

@@ -25,8 +25,8 @@ from scapy.layers.l2 import GRE
 from scapy.packet import Raw
 
 from nanoplane import Description, compiler, simulator
-from nanoplane.description import choices
 from nanoplane.errors import Failure
+from nanoplane.schemas import choices
 
 pytestmark = pytest.mark.simulator
 

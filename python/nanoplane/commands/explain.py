@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from nanoplane import compiler, machines, parameters, report, simulator
-from nanoplane import description as descriptions
+from nanoplane import compiler, machines, parameters, report, schemas, simulator
 from nanoplane.commands.common import Json, app, example, print_json
 from nanoplane.errors import DescriptionError
 from nanoplane.figures import figures
@@ -45,12 +44,12 @@ def list_names(
         "co_runners": compiler.co_runners(),
         "firmware": compiler.firmware(),
         "presets": sorted(presets),
-        "notify": descriptions.choices("data_plane.notify"),
-        "organisations": descriptions.choices("data_plane.organisation"),
-        "policies": descriptions.choices("data_plane.policy"),
-        "shapes": descriptions.choices("traffic.shape"),
-        "arrivals": descriptions.choices("traffic.arrivals"),
-        "service_times": descriptions.choices("queueing.service_times.distribution"),
+        "notify": schemas.choices("data_plane.notify"),
+        "organisations": schemas.choices("data_plane.organisation"),
+        "policies": schemas.choices("data_plane.policy"),
+        "shapes": schemas.choices("traffic.shape"),
+        "arrivals": schemas.choices("traffic.arrivals"),
+        "service_times": schemas.choices("queueing.service_times.distribution"),
         "figures": list(figures()),
     }
     if as_document:
@@ -58,8 +57,8 @@ def list_names(
         return
     notes = {name: of.get("description", "") for name, of in presets.items()}
     notes |= {name: of.title for name, of in figures().items()}
-    notes |= descriptions.notes("data_plane.notify")
-    notes |= descriptions.notes("data_plane.organisation")
+    notes |= schemas.notes("data_plane.notify")
+    notes |= schemas.notes("data_plane.organisation")
     notes |= {name: compiler.about(name) for kind in _WITH_SOURCE for name in names[kind]}
     for kind, values in names.items():
         print(kind)
@@ -161,7 +160,7 @@ def _told(key: str, found: parameters.Parameter) -> dict[str, Any]:
         "presets": {
             name: {"value": value, "source": sources[name]} for name, value in found.presets.items()
         },
-        "choices": descriptions.notes(key),
+        "choices": schemas.notes(key),
         "text": found.text,
         "parameters": [one._asdict() for one in parameters.lines(found)],
     }

@@ -1,0 +1,275 @@
+"""What the schemas of descriptions say: their keys, and which values these take.
+
+The schemas are the simulator's, without references, with what only Python resolves.
+"""
+
+import copy
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from nanoplane import simulator
+from nanoplane.wording import alternatives, bound, show
+
+# The unit in a key's name (its end, after an underscore), as a sentence names it.
+_UNITS = {
+    "bytes": "bytes",
+    "bytes_per_bank": "bytes",
+    "cycles": "cycles",
+    "entries": "entries",
+    "fs": "femtoseconds",
+    "gbps": "gigabits a second",
+    "ghz": "gigahertz",
+    "gib": "gibibytes",
+    "gb_per_s": "gigabytes a second",
+    "gbit_per_s": "gigabits a second",
+    "kib": "kibibytes",
+    "mhz": "megahertz",
+    "mib": "mebibytes",
+    "mrps": "million requests a second",
+    "ms": "milliseconds",
+    "mw": "milliwatts",
+    "mw_per_bank": "milliwatts",
+    "mw_per_controller": "milliwatts",
+    "mw_per_tile": "milliwatts",
+    "nj": "nanojoules",
+    "ns": "nanoseconds",
+    "pj": "picojoules",
+    "ps": "picoseconds",
+    "seconds": "seconds",
+    "us": "microseconds",
+    "w": "watts",
+}
+_LARGEST = {"uint8": 2**8 - 1, "uint16": 2**16 - 1, "uint32": 2**32 - 1}
+_LARGEST |= {"uint64": 2**64 - 1, "uint": 2**64 - 1}
+
+
+@functools.cache
+def user_schema() -> dict[str, Any]:
+    """Return the schema of a description whose preset has been put in.
+
+    It is the simulator's, and the keys that Python resolves.
+    """
+    schema = _expanded(simulator.schema("server"))
+    schema["properties"]["traffic"]["properties"]["load"] = {
+        "description": "The offered load: all that the server can take, or a part of the peak "
+        "that is measured first.",
+        "default": None,
+        "anyOf": [
+            {"const": "saturate"},
+            {"type": "number", "minimum": 0.0001, "maximum": 10},
+            {"type": "null"},
+        ],
+    }
+    return schema
+
+
+@functools.cache
+def queueing_schema() -> dict[str, Any]:
+    """Return the schema of a description of a queueing system without a server."""
+    return _expanded(simulator.schema("queueing"))
+
+
+@functools.cache
+def rack_schema() -> dict[str, Any]:
+    """Return the schema of a description of a rack whose presets have been put in."""
+    return _expanded(simulator.schema("rack"))
+
+
+def _expanded(schema: dict[str, Any]) -> dict[str, Any]:
+    """Put in what each `$ref` of a schema names, and the largest number of every integer.
+
+    What a definition says of itself is `about`, beside the `description` of the key that names it.
+
+    Nothing that is looked up in it later then has to follow references. A definition that is
+    named more than once is shared.
+    """
+    known: dict[str, Any] = {}
+
+    def definition(reference: str) -> Any:
+        if reference not in known:
+            target: Any = schema
+            for part in reference.removeprefix("#/").split("/"):
+                target = target[part]
+            known[reference] = expand(target)
+        return known[reference]
+
+    def expand(part: Any) -> Any:
+        if isinstance(part, list):
+            return [expand(one) for one in part]
+        if not isinstance(part, dict):
+            return part
+        expanded = {
+            name: expand(one) for name, one in part.items() if name not in ("$ref", "$defs")
+        }
+        if "$ref" in part:
+            of = definition(part["$ref"])
+            expanded = {**of, **expanded, "about": of.get("description", "")}
+        if expanded.get("format") in _LARGEST:
+            expanded.setdefault("maximum", _LARGEST[expanded["format"]])
+        return expanded
+
+    return dict(expand(schema))
+
+
+def branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the alternatives of a schema: those of anyOf and oneOf, or itself."""
+    for name in ("anyOf", "oneOf"):
+        if name in schema:
+            return [branch for one in schema[name] for branch in branches(one)]
+    return [schema]
+
+
+def _over_default(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return a table over what the table around it has as its default.
+
+    That can differ from the defaults of its own fields: PCI Express has eight lanes, and that of
+    `cqe_nic` 16.
+    """
+    default = schema.get("default")
+    is_one_table = len(branches(schema)) == 1 and "properties" in branches(schema)[0]
+    if not (is_one_table and isinstance(value, dict) and isinstance(default, dict)):
+        return value
+    return default | value
+
+
+def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return `value` with every default of the schema put in and numbers as the schema has them."""
+    ones = branches(schema)
+    if isinstance(value, dict):
+        branch = next(
+            (
+                one
+                for one in ones
+                if "properties" in one
+                and (
+                    one.get("additionalProperties", True)
+                    or value.keys() <= one["properties"].keys()
+                )
+                and all(
+                    value.get(name) == of["const"]
+                    for name, of in one["properties"].items()
+                    if "const" in of
+                )
+            ),
+            None,
+        )
+        if branch is None:
+            return value
+        filled = {}
+        for name, of in branch["properties"].items():
+            if name in value:
+                filled[name] = with_defaults(_over_default(value[name], of), of)
+            elif "default" in of:
+                filled[name] = with_defaults(copy.deepcopy(of["default"]), of)
+            elif "properties" in of:
+                filled[name] = with_defaults({}, of)
+        return filled
+    if isinstance(value, list):
+        items = next((one["items"] for one in ones if "items" in one), None)
+        return value if items is None else [with_defaults(one, items) for one in value]
+    names = {name for one in ones for name in types_of(one)}
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and names & {"number", "integer"} == {"number"}
+    ):
+        return float(value)
+    return value
+
+
+def types_of(schema: Mapping[str, Any]) -> list[str]:
+    """Return the names of a schema's types."""
+    named = schema.get("type", [])
+    return [named] if isinstance(named, str) else list(named)
+
+
+def schema_at(key: str) -> list[Mapping[str, Any]]:
+    """Return the alternatives that the schema has for a dotted key; none if it is not known."""
+    names = key.split(".")
+    schemas = {"queueing": queueing_schema, "rack": rack_schema}
+    found: list[Mapping[str, Any]] = [schemas.get(names[0], user_schema)()]
+    for name in names:
+        inside = [
+            one["items"]
+            if name.isdecimal() and "items" in one
+            else one.get("properties", {}).get(name)
+            for one in found
+        ]
+        found = [branch for one in inside if one is not None for branch in branches(one)]
+    return found
+
+
+def choices(key: str) -> list[str]:
+    """Return the texts that a key can be, in the schema's order."""
+    values: list[Any] = []
+    for branch in schema_at(key):
+        values += [branch["const"]] if "const" in branch else branch.get("enum", [])
+    return [value for value in values if isinstance(value, str)]
+
+
+def notes(key: str) -> dict[str, str]:
+    """Return what the schema says of the texts that a key can be, a sentence each."""
+    return {
+        branch["const"]: " ".join(branch.get("description", "").split()).split(". ")[0].rstrip(".")
+        for branch in schema_at(key)
+        if isinstance(branch.get("const"), str)
+    }
+
+
+def unit_of(key: str) -> str | None:
+    """Return the unit that a key's name ends with, if any."""
+    words = key.rsplit(".", 1)[-1].split("_")
+    for start in range(1, len(words)):
+        if (unit := _UNITS.get("_".join(words[start:]))) is not None:
+            return unit
+    return None
+
+
+def accepts(schema: Mapping[str, Any], key: str) -> str:
+    """Say in words what a schema accepts."""
+    constants: list[str] = []
+    others: list[str] = []
+    for branch in branches(schema):
+        if "const" in branch:
+            constants.append(show(branch["const"]))
+        elif "enum" in branch:
+            constants += [show(value) for value in branch["enum"] if value is not None]
+        else:
+            others += [_accepted_type(name, branch, key) for name in types_of(branch)]
+    return alternatives(list(dict.fromkeys(constants + [one for one in others if one])))
+
+
+def bounds(schema: Mapping[str, Any]) -> str:
+    """Say what a schema's numbers must be between: `from 1 to 64`, `above 0 and below 1`."""
+    low, high = schema.get("minimum"), schema.get("maximum")
+    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if low is not None and high is not None:
+        return f"from {bound(low)} to {bound(high)}"
+    parts = [f"above {bound(above)}"] if above is not None else []
+    parts += [f"{bound(low)} or more"] if low is not None else []
+    parts += [f"below {bound(below)}"] if below is not None else []
+    parts += [f"up to {bound(high)}"] if high is not None else []
+    return " and ".join(parts)
+
+
+def _accepted_type(name: str, schema: Mapping[str, Any], key: str) -> str:
+    if name in ("integer", "number"):
+        noun = "a whole number" if name == "integer" else "a number"
+        of = schema.get("multipleOf")
+        multiple = f", a multiple of {of}" if of is not None else ""
+        range_ = bounds(schema)
+        if (unit := unit_of(key)) is None:
+            range_ = f"of {range_}" if range_.endswith(" or more") else range_
+            return f"{noun}{multiple}{',' if multiple else ''} {range_}".rstrip(" ,")
+        return f"{noun} of {unit}{multiple}" + (f", {range_}" if range_ else "")
+    if name == "array" and ("minItems" in schema or "maxItems" in schema):
+        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        entries = "entries or more" if most is None else f"to {most} entries"
+        return f"an array of {least} {entries}"
+    return {
+        "string": "a text",
+        "boolean": "true or false",
+        "array": "an array",
+        "object": "a table",
+    }.get(name, "")
