@@ -195,7 +195,7 @@ static inline uint64_t instructions(void) {
 /* Chained, and the second time with warm caches. */
 #define MEASURE(encrypt)                                                                           \
   do {                                                                                             \
-    for (int turn = 0; turn < 2; turn++) {                                                         \
+    for (int iteration = 0; iteration < 2; iteration++) {                                          \
       uint64_t begin = cycle(), first = instructions();                                            \
       block = (struct aes_block){{1, 2, 3, 4}};                                                    \
       for (int number = 0; number < BLOCKS; number++)                                              \

@@ -103,7 +103,7 @@ static inline uint64_t instructions(void) {
 /* The second time with warm caches. */
 static void measure(void (*encode)(void), const char *name) {
   uint64_t cycles = 0, executed = 0;
-  for (int turn = 0; turn < 2; turn++) {
+  for (int iteration = 0; iteration < 2; iteration++) {
     memset(out->packet, 0, sizeof expected);
     uint64_t begin = cycle(), first = instructions();
     encode();

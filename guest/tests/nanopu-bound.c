@@ -13,7 +13,7 @@ enum {
   THREADS = LNIC_MAX_THREADS,
   LAST = THREADS - 1,
   CLIENT = 9,
-  TURNS = 4,
+  ITERATIONS = 4,
   MAX_CYCLES = 3200,
   WELL_BEHAVED_CYCLES = 3000,
   OVERRUN_CYCLES = 3 * MAX_CYCLES,
@@ -66,13 +66,13 @@ int hart_main(int hart) {
   if (hart != 1)
     return 0;
   lnic_add_context(CLIENT, 0);
-  uint64_t cycles[THREADS][TURNS];
+  uint64_t cycles[THREADS][ITERATIONS];
   for (uint64_t others = 0; others < THREADS; others++)
-    for (int turn = 0; turn < TURNS; turn++)
-      cycles[others][turn] = response(others);
+    for (int iteration = 0; iteration < ITERATIONS; iteration++)
+      cycles[others][iteration] = response(others);
   for (int others = 0; others < THREADS; others++)
-    for (int turn = 0; turn < TURNS; turn++)
-      printf("%d %lu\n", others, cycles[others][turn]);
+    for (int iteration = 0; iteration < ITERATIONS; iteration++)
+      printf("%d %lu\n", others, cycles[others][iteration]);
   exit(0);
 }
 

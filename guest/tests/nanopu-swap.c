@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TURNS = 8 };
+enum { ITERATIONS = 8 };
 
 static volatile uint64_t begin;
 
@@ -23,46 +23,46 @@ static void send(uint64_t context, uint64_t word) {
 }
 
 /* Sends itself and the other thread a message, and the other one's waits until its own is done. */
-static void first(uint64_t turns) {
+static void first(uint64_t iterations) {
   lnic_wait();
   lnic_read();
   lnic_read();
   lnic_msg_done();
-  for (; turns; turns--) {
-    send(1, turns);
-    send(2, turns);
+  for (; iterations; iterations--) {
+    send(1, iterations);
+    send(2, iterations);
     lnic_wait();
     lnic_read();
     for (uint64_t until = cycles() + 1000; cycles() < until;)
       ;
-    if (lnic_read() != turns)
+    if (lnic_read() != iterations)
       fail("another thread has read this one's words\n");
     begin = cycles();
     lnic_msg_done();
   }
 }
 
-static void second(uint64_t turns) {
-  uint64_t spent[TURNS];
-  for (uint64_t turn = 0; turn < turns; turn++) {
+static void second(uint64_t iterations) {
+  uint64_t spent[ITERATIONS];
+  for (uint64_t iteration = 0; iteration < iterations; iteration++) {
     while (!begin)
       lnic_wait();
-    spent[turn] = cycles() - begin;
+    spent[iteration] = cycles() - begin;
     begin = 0;
     lnic_read();
-    if (lnic_read() != turns - turn)
+    if (lnic_read() != iterations - iteration)
       fail("another thread has read this one's words\n");
     /* To print here would take longer than a message may at priority 0. */
     lnic_msg_done();
   }
-  for (uint64_t turn = 0; turn < turns; turn++)
-    printf("%lu\n", spent[turn]);
+  for (uint64_t iteration = 0; iteration < iterations; iteration++)
+    printf("%lu\n", spent[iteration]);
   exit(0);
 }
 
 int main(void) {
-  lnic_add_thread(2, 0, second, TURNS);
-  lnic_add_thread(1, 0, first, TURNS);
+  lnic_add_thread(2, 0, second, ITERATIONS);
+  lnic_add_thread(1, 0, first, ITERATIONS);
   send(1, 0);
   lnic_run_threads();
 }

@@ -119,7 +119,7 @@ def test_arguments_environment_and_input(program: Program, run: Run) -> None:
 
 
 def threads_result(threads: int) -> str:
-    """What `threads.c` counts: 200 turns of each thread, and of three more one by one.
+    """What `threads.c` counts: 200 iterations of each thread, and of three more one by one.
 
     A thread's own variable begins with 7, and gets its number and one for each turn. A thread
     writes the pair in each eighth turn.

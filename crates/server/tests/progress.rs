@@ -242,7 +242,7 @@ fn slow_additions(harts: usize, times: u64, iterations: u64) -> Image {
     asm.finish(&[])
 }
 
-/// Turns after which two harts always take the line from each other before either has written it.
+/// Iterations after which two harts always take the line from each other before either has written it.
 fn too_slow(core: &CoreSpec) -> u64 {
     match core.model {
         Model::OutOfOrder => 100,

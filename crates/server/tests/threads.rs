@@ -15,7 +15,7 @@ const HOST: u64 = 0x8010_1000;
 /// What each hart reads.
 const DATA: u64 = 0x8020_0000;
 const DATA_BYTES: u64 = 0x10_0000;
-/// Turns of a hart's loop that are not measured, and that are.
+/// Iterations of a hart's loop that are not measured, and that are.
 const WARM_UP: u64 = 20;
 const ITERATIONS: u64 = 1000;
 

@@ -33,12 +33,12 @@ int main(void) {
   /* The heap and its mappings. */
   static unsigned char *blocks[SLOTS];
   static size_t lengths[SLOTS];
-  for (int turn = 0; turn < 600; turn++) {
+  for (int iteration = 0; iteration < 600; iteration++) {
     int slot = random_number() % SLOTS;
     for (size_t i = 0; i < lengths[slot]; i += 61)
       CHECK(blocks[slot][i] == (unsigned char)(slot + i));
-    size_t length = 1 + random_number() % (turn % 20 ? 2000 : 300000);
-    if (turn % 3 == 0) {
+    size_t length = 1 + random_number() % (iteration % 20 ? 2000 : 300000);
+    if (iteration % 3 == 0) {
       free(blocks[slot]);
       blocks[slot] = calloc(1, length);
       CHECK(is_zero((char *)blocks[slot], length));

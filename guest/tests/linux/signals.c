@@ -86,12 +86,12 @@ int main(void) {
   taken = stop = 0;
   CHECK(pthread_create(&thread, NULL, send_later, (void *)SIGUSR1) == 0);
   double sum = 0;
-  long turns = 0;
+  long iterations = 0;
   while (!stop) {
     sum += 0.5;
-    turns++;
+    iterations++;
   }
-  CHECK(taken == SIGUSR1 && sum == turns * 0.5);
+  CHECK(taken == SIGUSR1 && sum == iterations * 0.5);
   pthread_join(thread, NULL);
 
   /* A sleep ends early; a read that is to be made again is. */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TURNS 200
+#define ITERATIONS 200
 #define MOST 64
 
 static int threads;
@@ -23,7 +23,7 @@ static pthread_barrier_t barrier;
 static sem_t semaphore;
 static long counted, turn, onces, pairs_differ;
 static long pair[2];
-static atomic_long atomically, phases[TURNS];
+static atomic_long atomically, phases[ITERATIONS];
 static _Thread_local long own = 7;
 
 static void only_once(void) { onces++; }
@@ -32,7 +32,7 @@ static void *work(void *argument) {
   long number = (long)argument;
   pthread_once(&once, only_once);
   own += number;
-  for (int i = 0; i < TURNS; i++) {
+  for (int i = 0; i < ITERATIONS; i++) {
     pthread_mutex_lock(&mutex);
     counted++;
     pthread_mutex_unlock(&mutex);
