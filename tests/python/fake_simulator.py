@@ -321,7 +321,11 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
     server = {
         "cores": [{"data_misses": 5000 if fast else 50_000, "harts": [{"ipc": 2.0}, {"ipc": 1.5}]}],
         "output": printed,
-        "fabric": {"memory_reads": 1000},
+        "fabric": {
+            "memory_reads": 1000,
+            "last_level_hits": 2000,
+            "last_level_misses": 1000 + description["measure"]["requests"] // 2,
+        },
         "interface": {"packets_received" if fast else "frames_received": 1010},
         "energy_nj": energy,
     }
@@ -333,7 +337,9 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
         "clients": clients,
         "measurement": clients[0]["measurement"] if clients else None,
         "by_kind": clients[0]["by_kind"] if clients else {},
-        **{"instructions": 1000, "simulated_seconds": 1e-3, "host_mips": 20.0},
+        # A tenth of a microsecond for each request.
+        "simulated_seconds": 1e-3 + 1e-7 * description["measure"]["requests"],
+        **{"instructions": 1000, "host_mips": 20.0},
     }
     return _result("rack", fields)
 

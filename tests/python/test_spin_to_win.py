@@ -51,6 +51,14 @@ def test_every_figure_bears_on_a_claim() -> None:
 
 
 @pytest.mark.usefixtures("fake")
+def test_a_window_is_what_a_longer_run_has_more() -> None:
+    results = faked("spin-to-win.10")
+    # The fake has a miss for two packets, each of which takes 0.1 us.
+    assert queues.steady_mhz(results, queues.MULTI, "last_level_misses") == pytest.approx(5)
+    assert queues.steady_mhz(results, queues.SINGLE, "last_level_hits") == 0
+
+
+@pytest.mark.usefixtures("fake")
 def test_values_are_those_of_the_formula() -> None:
     # The fake's windows: 10,000, 10,010 and 10,020 cycles, 20,000, 20,100 and 20,200 instructions.
     outcome = faked("spin-to-win.6")[tax.Routing(tax.IPC, 1, 0.0)]

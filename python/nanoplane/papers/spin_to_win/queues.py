@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nanoplane.claims import Claim, above, at_most, below, between, within
@@ -84,27 +84,38 @@ class Polling:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Steady:
-    """The same core with one flow, for one of two lengths of a run.
+    """The same core for one of two lengths of a run.
 
-    What the longer one has more is without the cold start of the caches.
+    What the longer one has more is a window of time without the cold start of the caches.
     """
 
     bursts: int
+    flows: str = SINGLE
+    queues: int = STEADY_QUEUES
 
     def run(self, quick: bool) -> Run:
         """Return the run; both lengths are those of `quick`."""
         return machine.loaded(
-            f"full, single flow, {STEADY_QUEUES} queues, {self.bursts} bursts",
+            f"full, {self.flows} flow, {self.queues} queues, {self.bursts} bursts",
             "io-forward",
-            {"queues": STEADY_QUEUES, "rx_vec_en": True},
+            {"queues": self.queues, "rx_vec_en": True},
             machine.OVERLOAD_MRPS,
             measured=32 * self.bursts,
             warmup=96,
-            flows=1,
+            flows=1 if self.flows == SINGLE else machine.FLOWS,
         )
 
 
-STEADY = (Steady(400), Steady(600))
+STEADY = {
+    SINGLE: (Steady(400), Steady(600)),
+    # Behind two rounds over all queues.
+    MULTI: (Steady(1024, MULTI, MOST), Steady(1536, MULTI, MOST)),
+}
+STEADY_COUNTS = {
+    "last_level_hits": "hits of the last level in a window",
+    "last_level_misses": "misses of the last level in a window",
+}
+"""Of all agents: also the interface's reads of packets that it sends."""
 
 
 def _cases(load: str, queues: tuple[int, ...]) -> list[Polling]:
@@ -118,7 +129,7 @@ def _points(load: str, quick: bool) -> dict[Any, Run]:
     queues: tuple[int, ...] = idle if load == IDLE else loaded
     points: list[Polling | Steady] = [*_cases(load, queues)]
     if load == FULL:
-        points += STEADY
+        points += itertools.chain.from_iterable(STEADY.values())
     return {point: point.run(quick) for point in points}
 
 
@@ -141,6 +152,32 @@ def memory_reads_a_packet(outcome: Outcome) -> float:
     return float(
         server["fabric"]["memory_reads"] / server["interface"]["frames"]["frames_delivered"]
     )
+
+
+def _window(results: Results, flows: str, count: Callable[[Mapping[str, Any]], float]) -> float:
+    """Return what the longer one of two runs has more of what their results count."""
+    short, long = (count(results[point].result) for point in STEADY[flows])
+    return long - short
+
+
+def _of_memory(name: str) -> Callable[[Mapping[str, Any]], float]:
+    return lambda result: float(result["servers"][-1]["fabric"][name])
+
+
+def steady_reads_a_packet(results: Results, flows: str) -> float:
+    """Return the lines that are read from memory for each packet in a window of time."""
+
+    def delivered(result: Mapping[str, Any]) -> float:
+        return float(result["servers"][-1]["interface"]["frames"]["frames_delivered"])
+
+    reads = _window(results, flows, _of_memory("memory_reads"))
+    return reads / _window(results, flows, delivered)
+
+
+def steady_mhz(results: Results, flows: str, name: str) -> float:
+    """Return what the fabric counts under a name in a window of time, in millions a second."""
+    seconds = _window(results, flows, lambda result: float(result["simulated_seconds"]))
+    return _window(results, flows, _of_memory(name)) / seconds / 1e6
 
 
 def latency_us(outcome: Outcome) -> float:
@@ -229,6 +266,27 @@ def _loaded_rows(load: str, results: Results) -> list[Row]:
                     ci95=None,
                 )
             )
+    return [*rows, *_window_rows(results)] if load == FULL else rows
+
+
+def _window_rows(results: Results) -> list[Row]:
+    rows = []
+    for (flows, points), (name, statistic) in itertools.product(
+        STEADY.items(), STEADY_COUNTS.items()
+    ):
+        if any(point not in results for point in points):
+            continue
+        last = points[-1]
+        found = steady_mhz(results, flows, name)
+        row = _row(
+            Polling(FULL, VECTOR, flows, last.queues),
+            results[last],
+            statistic,
+            "millions a second",
+            Estimate(found, (found, found)),
+            machine.measurement(results[last])["latency_ns"]["samples"],
+        )
+        rows.append(dataclasses.replace(row, ci95=None))
     return rows
 
 
@@ -301,15 +359,6 @@ def _light(results: Results, flows: str, queues: int) -> float:
 
 def _full(results: Results, flows: str, queues: int) -> float:
     return throughput_mrps(results[Polling(FULL, VECTOR, flows, queues)])
-
-
-def _steady_memory(results: Results) -> float:
-    """Return the lines that each packet of the longer run more reads from memory."""
-    short, long = (results[point].result["servers"][-1] for point in STEADY)
-    reads = long["fabric"]["memory_reads"] - short["fabric"]["memory_reads"]
-    delivered = "frames_delivered"
-    packets = long["interface"]["frames"][delivered] - short["interface"]["frames"][delivered]
-    return float(reads / packets)
 
 
 def _memory(results: Results, flows: str) -> float:
@@ -487,10 +536,21 @@ CLAIMS = (
         "There are no LLC load misses",
         "lines a packet",
         f"one flow, {STEADY_QUEUES} queues: lines read from memory for each packet that a run of "
-        f"{32 * STEADY[1].bursts} has more than one of {32 * STEADY[0].bursts}",
+        f"{32 * STEADY[SINGLE][1].bursts} has more than one of {32 * STEADY[SINGLE][0].bursts}",
         at_most(0.05, "buffers of the active queue do not stay in the last-level cache"),
-        _steady_memory,
+        lambda r: steady_reads_a_packet(r, SINGLE),
         paper_value=0,
+    ),
+    Claim(
+        "spin-to-win.10.multi-misses",
+        "Section 5, Figure 10(b)",
+        "as evidenced by the large number of LLC misses per second",
+        "million misses a second",
+        f"many flows, {MOST} queues: misses of the last-level cache in the time that a run of "
+        f"{32 * STEADY[MULTI][1].bursts} packets takes longer than one of "
+        f"{32 * STEADY[MULTI][0].bursts}; one for each of the more than 10 million packets",
+        above(10, "buffers stay in the last-level cache"),
+        lambda r: steady_mhz(r, MULTI, "last_level_misses"),
     ),
     Claim(
         "spin-to-win.10.multi-memory",
