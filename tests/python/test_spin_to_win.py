@@ -9,7 +9,16 @@ from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_o
 from nanoplane.figures import Measured, chosen, figures, find
 from nanoplane.intervals import Estimate
 from nanoplane.outcomes import Outcome
-from nanoplane.papers.spin_to_win import beyond, co_runners, cores, machine, queues, scale_up, tax
+from nanoplane.papers.spin_to_win import (
+    beyond,
+    clock,
+    co_runners,
+    cores,
+    machine,
+    queues,
+    scale_up,
+    tax,
+)
 from nanoplane.sweep import Run, sweep
 
 NAMES = [name for name in figures() if name.startswith("spin-to-win.")]
@@ -48,6 +57,18 @@ def test_every_figure_bears_on_a_claim() -> None:
         else:
             assert row["measured"] is not None, claim.id
         assert row["verdict"] == REPRODUCED or row["why"], claim.id
+
+
+@pytest.mark.usefixtures("fake")
+def test_clocks_follow_from_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = faked("spin-to-win.clock")[clock.Spinning(8)]
+    assert clock.allowed_ghz(outcome) == clock.MOST_GHZ
+    seconds = outcome.result["simulated_seconds"]
+    # The fake spends 6 uJ and leaks 4: half of the dynamic power is left.
+    monkeypatch.setattr(clock, "BUDGET_WATTS", 7e-6 / seconds)
+    assert clock.allowed_ghz(outcome) == pytest.approx(2.8 * 0.5 ** (1 / 3))
+    monkeypatch.setattr(clock, "BUDGET_WATTS", 3e-6 / seconds)
+    assert clock.allowed_ghz(outcome) == 0
 
 
 @pytest.mark.usefixtures("fake")
