@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from command_line import nanoplane
-from nanoplane import Description, Run, compiler, simulator, sweep
+from nanoplane import Description, Run, simulator, sweep
 from nanoplane.checkpoints import Checkpoints
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError
 from nanoplane.load_search import Limit
@@ -59,7 +59,7 @@ def measured(result: Mapping[str, Any]) -> dict[str, Any]:
 def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
     resolved = description.resolve()
     options = {"checkpoint": checkpoint} if checkpoint else None
-    elf = compiler.elf(resolved.program, mechanism=resolved.mechanism)
+    elf = resolved.elf()
     return measured(simulator.run(resolved.data, elf, options))
 
 
@@ -73,6 +73,7 @@ def run(description: Description, **checkpoint: Any) -> dict[str, Any]:
         {"data_plane.notify": "spin", "server.data_plane_cores": 2},
         {"data_plane.notify": "spin", **IN_ORDER, **NON_INCLUSIVE},
         {"data_plane.notify": "spin-mlx5"},
+        {"data_plane.notify": "spin", "traffic.sources": "cores", "traffic.source_cores": 3},
         {"data_plane.notify": "software-bitmap", "traffic.arrivals": "bursty"},
         {
             "data_plane.notify": "rpcvalet",

@@ -250,6 +250,14 @@ def print_result(outcome: Outcome) -> None:
         note += "; NOT PRECISE: the p99 is not known as well as measure.precision asks"
     table.add_row("samples", f"{latency['samples']:,}", note)
     table.add_row("dropped", f"{result['dropped']:,}", f"of {result['generated']:,} generated")
+    if (sources := result.get("sources")) is not None:
+        cores = "1 core" if sources["cores"] == 1 else f"{sources['cores']} cores"
+        table.add_row(
+            "entering_ns mean",
+            report.number(sources["mean_entering_ns"]),
+            f"until {cores} have put an item into its queue; p99 "
+            f"{report.number(sources['p99_entering_ns'])}",
+        )
     _add_overload(table, outcome)
     table.add_row("instructions", f"{result['instructions']:,}", "")
     table.add_row("cycles", f"{result['cycles']:,}", "")
