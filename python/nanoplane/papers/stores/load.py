@@ -127,8 +127,9 @@ def _points(quick: bool) -> dict[Any, Run]:
         Case(store, notify, cores, load)
         for cores in (QUICK_CORES if quick else CORES)
         for store, loads in LOADS_MRPS.items()
-        for load in (loads[:QUICK_LOADS] if quick else loads)
+        # One program after the other, so that runs find what the last one has prepared.
         for notify in NOTIFY
+        for load in (loads[:QUICK_LOADS] if quick else loads)
     )
     return {case: case.run(quick) for case in cases}
 
