@@ -6,7 +6,7 @@
  *     ...
  *     uint32_t bytes = object_cache_handle(request, request_bytes, reply, room);
  *
- * data_plane.parameters:
+ * data_plane.parameters, or rack.servers.N.parameters:
  *   memory_mib       MiB of the slabs' pages (what the traffic's keys take, and a sixteenth more)
  *   page_kib         KiB of a page (1024)
  *   update_interval  how long an item that was asked for is not moved to the head of its list
@@ -72,13 +72,13 @@ static inline void object_cache_prepare(void) {
   double memory_mib = io_parameter("memory_mib", 0), page_kib = io_parameter("page_kib", 1024);
   double update_interval = io_parameter("update_interval", 60);
   if (io_parameter("traffic.scans", 0) > 0)
-    fail("The keys of this cache have no order: leave traffic.operations.scans at 0.");
+    fail("The keys of this cache have no order: leave operations.scans at 0.");
   if (memory_mib != 0 && !(memory_mib >= 0.001 && memory_mib <= 16384))
-    fail("data_plane.parameters.memory_mib must be from 0.001 to 16384.");
+    fail("parameters.memory_mib must be from 0.001 to 16384.");
   if (!(page_kib >= 4 && page_kib <= 1024))
-    fail("data_plane.parameters.page_kib must be from 4 to 1024.");
+    fail("parameters.page_kib must be from 4 to 1024.");
   if (!(update_interval >= 0 && update_interval <= 1e9))
-    fail("data_plane.parameters.update_interval must be from 0 to 1000000000.");
+    fail("parameters.update_interval must be from 0 to 1000000000.");
   for (uint32_t at = 0; at < OBJECT_CACHE_QUANTILES; at++) {
     object_cache_sizes.key_bytes[at] = object_cache_quantile("traffic.key_quantile.", at);
     object_cache_sizes.value_bytes[at] = object_cache_quantile("traffic.value_quantile.", at);
@@ -110,8 +110,7 @@ static inline void object_cache_prepare(void) {
     object_cache_fill(&entry);
     if (!memcache_set(&object_cache, (const uint8_t *)entry.key, entry.key_bytes,
                       (const uint8_t *)entry.value, entry.value_bytes, &evictions))
-      fail("There is no memory for key %lu: data_plane.parameters.memory_mib must be larger.",
-           number);
+      fail("There is no memory for key %lu: parameters.memory_mib must be larger.", number);
   }
   *io_counter("evicted_at_first") = evictions;
 }

@@ -23,11 +23,12 @@ extern uint64_t server_cores;
 void prepare(void);
 
 /**
- * Called when a run of a data plane (`nanoplane run`) is over and all that it measures has been
- * read, if the program defines it: whether what the program has in its memory is right. Before, the
- * server goes on without new requests until all are answered. Returns 0 if all is well; what it
- * prints is then in the result. Another value, or fail(), is an error of the run. It takes no
- * simulated time, is executed on a stack of its own as if by hart 0, and has what prepare() has.
+ * Called when a run is over and all that it measures has been read, if the program defines it:
+ * whether what the program has in its memory is right. `nanoplane exec` calls it when main() has
+ * returned 0. Before, servers go on without new requests until all are answered. Returns 0 if all
+ * is well; what it prints is then in the result. Another value, or fail(), is an error of the run.
+ * It takes no simulated time, is executed on a stack of its own as if by hart 0, and has what
+ * prepare() has.
  */
 int check_after_run(void);
 

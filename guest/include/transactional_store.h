@@ -11,7 +11,7 @@
  * transaction's output. One that rolls itself back, as every hundredth New-Order does, answers
  * OPERATION_NOT_FOUND: it has asked for an item that there is not.
  *
- * data_plane.parameters:
+ * data_plane.parameters, or rack.servers.N.parameters:
  *   items      of the company (100,000: clause 1.2.1)
  *   customers  of each district, and orders that it begins with (3000)
  *   spare_mib  MiB that each hart has for rows that are inserted: some 3 KiB for each transaction
@@ -36,7 +36,7 @@ static inline double transactional_store_parameter(const char *name, double othe
                                                    double most) {
   double value = io_parameter(name, otherwise);
   if (!(value >= least && value <= most))
-    fail("data_plane.parameters.%s must be from %ld to %ld.", name, (int64_t)least, (int64_t)most);
+    fail("parameters.%s must be from %ld to %ld.", name, (int64_t)least, (int64_t)most);
   return value;
 }
 
@@ -44,7 +44,8 @@ static inline double transactional_store_parameter(const char *name, double othe
 static inline void transactional_store_prepare(void) {
   uint32_t warehouses = (uint32_t)io_parameter("traffic.warehouses", 0);
   if (warehouses == 0)
-    fail("This store executes transactions: set traffic.operations.warehouses, such as to 1.");
+    fail("This store executes transactions: set traffic.operations.warehouses, such as to 1; in "
+         "racks rack.clients.0.load.operations.warehouses.");
   uint32_t items = (uint32_t)transactional_store_parameter("items", 100000, 1, 1000000);
   uint32_t customers = (uint32_t)transactional_store_parameter("customers", 3000, 10, 10000);
   double spare_mib = transactional_store_parameter("spare_mib", 4, 1, 1024);
