@@ -226,6 +226,9 @@ class CoreResult(TypedDict):
     """Instructions, without those that were undone."""
     ipc: float
     """Instructions in a cycle, in the time in which `energy_nj` was spent."""
+    l1_instruction_prefetches: NotRequired[PrefetchStatistics]
+    """What the prefetcher of the first-level instruction cache has done, if it has done anything.
+    """
     l1_prefetches: NotRequired[PrefetchStatistics]
     """What the prefetcher of the first-level data cache has done, if it has done anything."""
     l2_hits: int
@@ -540,6 +543,10 @@ class FabricStatistics(TypedDict):
     """
     last_level_misses: int
     """Requests for lines that had to come from memory."""
+    last_level_prefetches: NotRequired[PrefetchStatistics]
+    """What the prefetcher of the last-level cache has done, with
+    `server.fabric.last_level.prefetcher`.
+    """
     lengthened_deliveries: int
     """Answers and interrupts over wires of their own that were asked for sooner than the shortest
     latency of a delivery, and came then.

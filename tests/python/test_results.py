@@ -115,7 +115,11 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     results = [(kind, same_results.RUNS[name]()) for kind in RUNS for name in RUNS[kind]]
     interrupted = same_results._rack("traditional/loopback", "ice-nic", systems=["user_interrupts"])
     fetching = 'server.core.l2={ size_bytes = 65536, prefetcher = "next-line" }'
-    striding = "server.core.l1_data_prefetcher=stride"
+    striding = (
+        "server.core.l1_data_prefetcher=stride",
+        "server.core.l1_instruction_prefetcher=next-line",
+        "server.fabric.last_level.prefetcher=next-line",
+    )
     memory = ("server.core.translation={}", "server.fabric.memory.dram={}")
     # A last level this small writes lines back to memory.
     fabric = {
@@ -136,7 +140,7 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         ("rack", translated()),
         ("rack", _completions()),
         ("rack", _store()),
-        ("run", same_results._server(fetching, striding, *memory)()),
+        ("run", same_results._server(fetching, *striding, *memory)()),
         ("run", same_results._server("server.critical_region={}")()),
         ("run", same_results._server(*checked, requests=100)()),
         ("run", same_results._server("traffic.sources=cores", requests=100)()),

@@ -419,7 +419,13 @@ fn core_components(
                 _ => (0.0, 0.0),
             };
             Split {
-                dynamic: stride.0 + streamer.0 + spent(cost.load_pj, counts.l1_prefetches.issued),
+                dynamic: stride.0
+                    + streamer.0
+                    + spent(cost.load_pj, counts.l1_prefetches.issued)
+                    + spent(
+                        cost.instruction_fetch_pj,
+                        counts.l1_instruction_prefetches.issued,
+                    ),
                 leakage: leaked(stride.1 + streamer.1, seconds),
             }
         },

@@ -24,6 +24,7 @@ pub(crate) static INCLUSIVE_HOME: &Table = &Table {
         ("WriteAtHome, whole line", IN_TAGS),
         ("WriteAtHome, part of a line", IN_TAGS),
         ("WriteAtHome, to memory", IN_TAGS),
+        ("Prefetch", IN_TAGS),
         ("Put from the owner", &["owner", "busy"]),
         // The other cells are for when it is served, after it has waited: `reached!` is in them.
         ("Put from another", &["busy"]),
@@ -44,6 +45,7 @@ pub(crate) static NON_INCLUSIVE_HOME: &Table = &Table {
         ("WriteAtHome, whole line", BESIDE),
         ("WriteAtHome, part of a line", BESIDE),
         ("WriteAtHome, to memory", BESIDE),
+        ("Prefetch", BESIDE),
         (
             "Put from the owner",
             &["owner", "owner, not in LLC", "busy"],

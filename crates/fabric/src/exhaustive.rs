@@ -15,6 +15,7 @@
 //!   keep others waiting for a line that it has got (as a core does between LR and SC).
 //! - An agent may read a line at the home, or write a line or a part of it there, for the
 //!   last-level cache or for memory.
+//! - A home may be asked to prefetch a line at any time.
 //! - A non-inclusive last-level cache may lose a line at any time.
 //! - A cache asks for nothing while [`Configuration::buffered`] of its Puts are not acknowledged.
 //!   Without a bound there would be no end of states: Transfers can overtake PutAcks forever.
@@ -65,6 +66,8 @@ struct Configuration {
     /// Caches keep others waiting for a line.
     hold: bool,
     agent: AgentDoes,
+    /// The home prefetches lines.
+    prefetch: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +97,7 @@ enum Action {
     WriteAtHome(LineAddress, bool, bool),
     /// The non-inclusive last-level cache needs the place.
     LoseLine(LineAddress),
+    Prefetch(LineAddress),
     ToHome(usize),
     /// With `true`, a forward that waits for the data goes on waiting.
     ToCache(usize, bool),
@@ -115,6 +119,7 @@ impl Action {
                 | Action::ReadAtHome(_)
                 | Action::WriteAtHome(..)
                 | Action::LoseLine(_)
+                | Action::Prefetch(_)
         )
     }
 }
@@ -272,6 +277,9 @@ impl World {
             let here = self.lines().filter(|&line| self.bank.has_line(line));
             out.extend(here.map(Action::LoseLine));
         }
+        if configuration.prefetch {
+            out.extend(self.lines().map(Action::Prefetch));
+        }
     }
 
     /// All copies of `line` but that in memory, wherever they are, are older than a write.
@@ -399,8 +407,10 @@ impl World {
                     assert_eq!(self.at_home, AtHome::Asked);
                     self.at_home = AtHome::ReadOut(line);
                 }
-                HomeAction::Granted(_) | HomeAction::WriteToMemory(_) | HomeAction::Written(..) => {
-                }
+                HomeAction::Granted(_)
+                | HomeAction::WriteToMemory(_)
+                | HomeAction::Prefetch(_)
+                | HomeAction::Written(..) => {}
             }
         }
     }
@@ -501,6 +511,7 @@ impl World {
                 let lost = Rc::make_mut(&mut self.bank).replace_line(line);
                 assert!(lost, "a line is lost that is not there");
             }
+            Action::Prefetch(line) => self.bank(ram, |bank, _, out| bank.prefetch(line, out)),
             Action::ToHome(from) => self.arrive_home(from, ram),
             Action::ToCache(cache, keep) => {
                 if let Some((line, message)) = self.to_cache[cache].pop_front() {
@@ -738,6 +749,7 @@ const PAIR: Configuration = Configuration {
     replace: true,
     hold: true,
     agent: AgentDoes::ReadAtHome,
+    prefetch: false,
 };
 
 const TRIPLE: Configuration = Configuration {
@@ -789,7 +801,28 @@ const RECALLED_WRITES: Configuration = Configuration {
     ..RECALLS
 };
 
-const DEFAULT: [Configuration; 6] = [PAIR, TRIPLE, RECALLS, REPLACEMENTS, WRITES, RECALLED_WRITES];
+/// Prefetches meet recalls.
+const PREFETCHES: Configuration = Configuration {
+    prefetch: true,
+    ..RECALLS
+};
+
+/// Prefetches meet writes at home, and recalls.
+const PREFETCHED_WRITES: Configuration = Configuration {
+    prefetch: true,
+    ..RECALLED_WRITES
+};
+
+const DEFAULT: [Configuration; 8] = [
+    PAIR,
+    TRIPLE,
+    RECALLS,
+    REPLACEMENTS,
+    WRITES,
+    RECALLED_WRITES,
+    PREFETCHES,
+    PREFETCHED_WRITES,
+];
 
 const fn non_inclusive(configuration: Configuration) -> Configuration {
     Configuration {
@@ -799,7 +832,7 @@ const fn non_inclusive(configuration: Configuration) -> Configuration {
 }
 
 /// With a last-level cache that loses lines whenever it likes.
-const NON_INCLUSIVE: [Configuration; 4] = [
+const NON_INCLUSIVE: [Configuration; 6] = [
     non_inclusive(Configuration {
         buffered: 1,
         ..PAIR
@@ -807,6 +840,8 @@ const NON_INCLUSIVE: [Configuration; 4] = [
     non_inclusive(RECALLS),
     non_inclusive(WRITES),
     non_inclusive(RECALLED_WRITES),
+    non_inclusive(PREFETCHES),
+    non_inclusive(PREFETCHED_WRITES),
 ];
 
 /// With `FABRIC_EXHAUSTIVE` set; about seven minutes.
@@ -890,7 +925,8 @@ fn all_interleavings_are_coherent() {
     assert!(missing.is_empty(), "never reached: {missing:#?}");
     let reached = places_reached();
     let rare = "data before the PutAck of the line's last eviction";
-    for place in PLACES.into_iter().chain([rare]) {
+    let prefetch = "prefetch into a set where all lines are held";
+    for place in PLACES.into_iter().chain([rare, prefetch]) {
         assert!(reached.contains(place), "never reached: {place}");
     }
 }

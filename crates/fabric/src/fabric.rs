@@ -32,7 +32,8 @@ use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order};
 use crate::queue::{Alarm, Queue};
 use crate::{
     AddressRange, AgentId, CacheId, Clock, CoreId, DeliveryKind, FabricSpec, FabricStatistics,
-    Grant, Inbox, LineAddress, Outbox, OutgoingKind, Ram, Source, Time, ToCache, ToHome,
+    Grant, Inbox, LineAddress, Outbox, OutgoingKind, Ram, SequentialPrefetcherKind, Source, Time,
+    ToCache, ToHome,
 };
 use spec::SpecError;
 
@@ -47,6 +48,8 @@ pub(crate) enum HomeInput {
     /// What is written is with the agent's access.
     WriteAtHome(AgentId),
     Memory(TransactionId),
+    /// From another home.
+    Prefetch,
 }
 
 /// Where a message of a private cache is on its way to the home.
@@ -243,7 +246,7 @@ impl Fabric {
         };
         let bank_latency = clock.time(spec.last_level.latency_cycles);
         let forward_latency = clock.time(spec.forward_latency_cycles);
-        Ok(Fabric {
+        let mut fabric = Fabric {
             clock,
             bank_latency,
             bank_cycles: spec.last_level.latency_cycles,
@@ -289,7 +292,14 @@ impl Fabric {
             #[cfg(test)]
             written_at_home: Vec::new(),
             mesh,
-        })
+        };
+        if spec.last_level.prefetcher == SequentialPrefetcherKind::NextLine {
+            let memory = fabric.memory_map();
+            for bank in &mut fabric.banks {
+                bank.attach_prefetcher(&memory);
+            }
+        }
+        Ok(fabric)
     }
 
     /// Takes what a core has left in its outbox. Nothing in it may be earlier than the time up to
@@ -493,8 +503,10 @@ impl Fabric {
                     }
                 }
                 self.statistics.bank_accesses += 1;
-                self.statistics.bank_line_writes +=
-                    u64::from(!matches!(input, HomeInput::ReadAtHome(_)));
+                self.statistics.bank_line_writes += u64::from(matches!(
+                    input,
+                    HomeInput::WriteAtHome(_) | HomeInput::Memory(_)
+                ));
                 let mut actions = std::mem::take(&mut self.actions);
                 let write = match input {
                     HomeInput::WriteAtHome(agent) => self.home_write(agent, line),
@@ -513,6 +525,7 @@ impl Fabric {
                     HomeInput::Memory(transaction) => {
                         home.memory_answered(*transaction, &mut self.ram, &mut actions);
                     }
+                    HomeInput::Prefetch => home.prefetch(line, &mut actions),
                 }
                 self.act(now, bank, actions, inboxes);
             }
@@ -738,6 +751,19 @@ impl Fabric {
                     let controller = controller as u32;
                     let line = *line;
                     self.push(arrival, Event::MemoryWrite { controller, line });
+                }
+                HomeAction::Prefetch(line) => {
+                    let (line, to) = (*line, self.bank_of(*line));
+                    let arrival =
+                        self.mesh
+                            .send(now, departure, tile, to, CONTROL_BYTES, Order::Free);
+                    let prefetch = Event::Home {
+                        bank: to as u32,
+                        admitted: false,
+                        line,
+                        input: HomeInput::Prefetch,
+                    };
+                    self.push(arrival, prefetch);
                 }
                 HomeAction::Written(agent, line, data) => {
                     cell!(self.written_at_home.push((*agent, *line, *data)));

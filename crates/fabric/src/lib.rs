@@ -79,7 +79,7 @@ pub use message::{
 pub use newer_lines::NewerLines;
 pub use prefetcher::{
     DataPrefetcherKind, LoadInstruction, PrefetchStatistics, PrefetcherKind, Prefetching,
-    StreamerSpec, StrideSpec,
+    SequentialPrefetcherKind, StreamerSpec, StrideSpec,
 };
 pub use private_cache::{CacheNotice, LookUp, PrivateCache, RequestOutcome, Slot, State};
 pub use ram::{Image, Ram};

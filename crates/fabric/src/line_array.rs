@@ -1,7 +1,7 @@
 //! The tags of the lines that a bank of a non-inclusive last-level cache has.
 
 use crate::replacement::Policy;
-use crate::{LineAddress, Replacement};
+use crate::{LineAddress, LookUp, Replacement, Slot};
 use std::ops::Range;
 
 const NO_LINE: u64 = u64::MAX;
@@ -41,6 +41,20 @@ impl LineArray {
     fn set(&self, index: u64) -> Range<usize> {
         let start = (index & self.set_mask) as usize * self.ways;
         start..start + self.ways
+    }
+
+    /// Where `line` is, with what a prefetcher has to know.
+    pub(crate) fn look_up(&self, index: u64, line: LineAddress) -> LookUp {
+        LookUp {
+            line,
+            slot: self.find(index, line).map(|place| place as Slot),
+            set: self.set(index).start,
+        }
+    }
+
+    /// Places for lines, and ways of each set.
+    pub(crate) fn places(&self) -> (usize, usize) {
+        (self.lines.len(), self.ways)
     }
 
     fn find(&self, index: u64, line: LineAddress) -> Option<usize> {

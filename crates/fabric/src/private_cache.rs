@@ -515,14 +515,9 @@ impl PrivateCache {
         }
     }
 
-    /// Ways of each set.
-    pub(crate) fn ways(&self) -> usize {
-        self.ways
-    }
-
-    /// Places for lines.
-    pub(crate) fn slots(&self) -> usize {
-        self.tags.len()
+    /// Places for lines, and ways of each set.
+    pub(crate) fn places(&self) -> (usize, usize) {
+        (self.tags.len(), self.ways)
     }
 
     /// Whether all miss status holding registers are in use.

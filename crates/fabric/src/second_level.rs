@@ -89,6 +89,8 @@ pub enum SecondNotice {
         evicted: Option<LineAddress>,
         /// It has come to the data cache.
         data: Option<FirstFill>,
+        /// It has come to the instruction cache.
+        instruction: Option<FirstFill>,
         /// It serves what waits for it now and then goes away.
         use_once: bool,
     },
@@ -395,7 +397,7 @@ impl SecondLevel {
         if let Some(prefetching) = &mut self.prefetching {
             prefetching.filled(line, slot, evicted);
         }
-        let mut data = None;
+        let (mut data, mut instruction) = (None, None);
         // The data cache first, for a store takes the line from the instruction cache.
         for side in [Side::Data, Side::Instruction] {
             let waits = |miss: &FirstMiss| {
@@ -415,14 +417,16 @@ impl SecondLevel {
             }
             self.misses.remove(index);
             let fill = self.fill(&mut first, &miss);
-            if side == Side::Data {
-                data = Some(fill);
+            match side {
+                Side::Data => data = Some(fill),
+                Side::Instruction => instruction = Some(fill),
             }
         }
         SecondNotice::Filled {
             source,
             evicted,
             data,
+            instruction,
             use_once,
         }
     }

@@ -2,7 +2,8 @@
 
 use crate::mesh::Mesh;
 use crate::{
-    Clock, DramSpec, LINE_BYTES, MemoryCacheSpec, PrefetcherKind, Replacement, StreamerSpec, Time,
+    Clock, DramSpec, LINE_BYTES, MemoryCacheSpec, PrefetcherKind, Replacement,
+    SequentialPrefetcherKind, StreamerSpec, Time,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -213,6 +214,11 @@ pub struct LastLevelSpec {
     pub inclusion: Inclusion,
     /// The directory beside a non-inclusive cache; an inclusive one has none of its own.
     pub directory: Option<DirectorySpec>,
+    /// `none` or `next-line`: which lines the cache fetches from memory before they are requested.
+    /// The home of a line that had to come from memory, or whose prefetch was of use, asks the home
+    /// of the next line in the 4 KB page to fetch it. No private cache has to give up a line for
+    /// that.
+    pub prefetcher: SequentialPrefetcherKind,
     /// Ways of each set that devices fill when they read or write lines at their home (DMA). A
     /// write to a line that is in the cache updates it in its way. Cores fill all ways. Intel's
     /// Data Direct I/O has 2 of Skylake-SP's 11 ways (Farshin et al., "Reexamining Direct Cache
@@ -230,6 +236,7 @@ impl Default for LastLevelSpec {
             latency_cycles: 10,
             inclusion: Inclusion::Inclusive,
             directory: None,
+            prefetcher: SequentialPrefetcherKind::None,
             io_ways: None,
         }
     }

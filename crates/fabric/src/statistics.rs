@@ -1,7 +1,7 @@
 //! What has happened on a fabric.
 
 use crate::home::BankStatistics;
-use crate::{DramStatistics, Fabric, MemoryCacheStatistics};
+use crate::{DramStatistics, Fabric, MemoryCacheStatistics, PrefetchStatistics};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -101,6 +101,10 @@ pub struct FabricStatistics {
     /// `server.fabric.memory.dram`, that reads waited for their read command.
     #[state(count)]
     pub memory_queueing_fs: u64,
+    /// What the prefetcher of the last-level cache has done, with
+    /// `server.fabric.last_level.prefetcher`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_level_prefetches: Option<PrefetchStatistics>,
     /// The commands of all channels, with `server.fabric.memory.dram`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dram: Option<DramStatistics>,
@@ -156,6 +160,10 @@ impl Fabric {
             statistics.reads_at_home += reads_at_home;
             statistics.writes_at_home += writes_at_home;
             statistics.puts += puts;
+            if let Some(prefetches) = bank.prefetches() {
+                let all = statistics.last_level_prefetches.get_or_insert_default();
+                state::add_counts(all, &prefetches);
+            }
         }
         statistics
     }

@@ -73,6 +73,8 @@ struct System {
     second_level: Option<CacheSpec>,
     /// Of the first-level data caches.
     data_prefetcher: DataPrefetcherKind,
+    /// Of the first-level instruction caches.
+    instruction_prefetcher: SequentialPrefetcherKind,
     /// Of the second levels.
     prefetcher: PrefetcherKind,
     cached_agents: usize,
@@ -247,8 +249,8 @@ struct TestCore {
     instruction: PrivateCache,
     data: PrivateCache,
     second: Option<SecondLevel>,
-    /// Of the data cache.
-    prefetching: Option<Prefetching>,
+    /// Of the first-level caches, by their side.
+    prefetching: [Option<Prefetching>; 2],
     /// Operations that wait for their line, in order.
     waiting: Vec<usize>,
     /// Those that have found no miss register.
@@ -356,18 +358,20 @@ impl TestCore {
     fn begin(&mut self, index: usize, now: Time, out: &mut Outbox) {
         let line = self.operations[index].line;
         self.shared.borrow_mut().begin(index, line);
-        let look_up = self.data.look_up(line);
+        let kind = self.operations[index].kind;
+        let look_up = self.side(side_of(kind)).look_up(line);
         if !self.attempt(index, now, false) {
             self.ask(index, now, out);
         }
-        if self.operations[index].kind == Kind::Load {
+        if matches!(kind, Kind::Load | Kind::Fetch) {
             self.prefetch(index, look_up, now, out);
         }
     }
 
-    /// Tells the prefetcher of the data cache of a load.
+    /// Tells the prefetcher of a first-level cache of a load or a fetch.
     fn prefetch(&mut self, index: usize, look_up: LookUp, now: Time, out: &mut Outbox) {
-        let Some(mut prefetching) = self.prefetching.take() else {
+        let side = side_of(self.operations[index].kind);
+        let Some(mut prefetching) = self.prefetching[side as usize].take() else {
             return;
         };
         // Loads of the same word are those of one instruction.
@@ -378,21 +382,21 @@ impl TestCore {
         };
         let cycle = self.cycle(now);
         prefetching.accessed(look_up, look_up.slot.is_some(), Some(load), |line| {
-            match (self.data.may_prefetch(line), self.split()) {
+            match (self.side(side).may_prefetch(line), self.split()) {
                 (RequestOutcome::Sent, (Some(second), first)) => {
-                    second.request(first, (Side::Data, line, false), cycle, out)
+                    second.request(first, (side, line, false), cycle, out)
                 }
-                (RequestOutcome::Sent, (None, first)) => first.data.request(line, false, now, out),
+                (RequestOutcome::Sent, (None, _)) => self.side(side).request(line, false, now, out),
                 (other, _) => other,
             }
         });
-        self.prefetching = Some(prefetching);
+        self.prefetching[side as usize] = Some(prefetching);
     }
 
-    /// A line has come to the data cache.
-    fn filled(&mut self, line: LineAddress, slot: Slot, evicted: Option<LineAddress>) {
-        if let Some(prefetching) = &mut self.prefetching {
-            prefetching.filled(line, slot, evicted);
+    /// A line has come to a first-level cache.
+    fn filled(&mut self, side: Side, fill: FirstFill) {
+        if let Some(prefetching) = &mut self.prefetching[side as usize] {
+            prefetching.filled(fill.line, fill.slot, fill.evicted);
         }
     }
 
@@ -483,16 +487,14 @@ impl TestCore {
                 SecondNotice::Filled {
                     evicted,
                     data,
+                    instruction,
                     use_once,
                     ..
                 } => {
-                    if let Some(FirstFill {
-                        line,
-                        slot,
-                        evicted,
-                    }) = data
-                    {
-                        self.filled(line, slot, evicted);
+                    for (side, fill) in [(Side::Data, data), (Side::Instruction, instruction)] {
+                        if let Some(fill) = fill {
+                            self.filled(side, fill);
+                        }
                     }
                     for line in evicted
                         .into_iter()
@@ -516,9 +518,12 @@ impl TestCore {
                     use_once,
                     ..
                 } => {
-                    if side == Side::Data {
-                        self.filled(line, slot, evicted);
-                    }
+                    let fill = FirstFill {
+                        line,
+                        slot,
+                        evicted,
+                    };
+                    self.filled(side, fill);
                     if let Some(evicted) = evicted {
                         self.lost(evicted, now);
                     }
@@ -564,11 +569,11 @@ impl TestCore {
             let Some((side, fill)) = second.found(first, cycle, out) else {
                 break;
             };
-            if side == Side::Data {
-                self.filled(fill.line, fill.slot, fill.evicted);
-                if let Some(evicted) = fill.evicted {
-                    self.lost(evicted, now);
-                }
+            self.filled(side, fill);
+            if side == Side::Data
+                && let Some(evicted) = fill.evicted
+            {
+                self.lost(evicted, now);
             }
             let again = self.used(side, fill.line, false, now);
             self.finish(side, fill.line, now, out);
@@ -628,11 +633,16 @@ impl Run {
             let first = |id| PrivateCache::new(&system.first_level, id);
             let second = system.second_level.as_ref();
             let data = first(CacheId::data(id));
+            let instruction = first(CacheId::instruction(id));
             let kind = (system.data_prefetcher, StrideSpec::default());
+            let of_instructions = system.instruction_prefetcher;
             TestCore {
                 id,
-                instruction: first(CacheId::instruction(id)),
-                prefetching: Prefetching::of_data(kind, &data, &map),
+                prefetching: [
+                    Prefetching::of_instructions(of_instructions, &instruction, &map),
+                    Prefetching::of_data(kind, &data, &map),
+                ],
+                instruction,
                 data,
                 second: second.map(|spec| {
                     let spec = with_prefetcher(spec, system.prefetcher);
@@ -922,6 +932,7 @@ impl System {
             first_level,
             second_level,
             data_prefetcher: DataPrefetcherKind::None,
+            instruction_prefetcher: SequentialPrefetcherKind::None,
             prefetcher: PrefetcherKind::None,
             cached_agents: choose(&[0, 1, 2]) as usize,
             dma_agents: if dma { choose(&[1, 2]) as usize } else { 0 },
@@ -945,6 +956,12 @@ impl System {
         if random.below(2) == 0 {
             let kinds = [DataPrefetcherKind::NextLine, DataPrefetcherKind::Stride];
             system.data_prefetcher = kinds[random.below(2) as usize];
+        }
+        if random.below(2) == 0 {
+            system.instruction_prefetcher = SequentialPrefetcherKind::NextLine;
+        }
+        if random.below(2) == 0 {
+            system.fabric.last_level.prefetcher = SequentialPrefetcherKind::NextLine;
         }
         let mut replacement = || Replacement::ALL[random.below(4) as usize];
         system.first_level.replacement = replacement();

@@ -27,8 +27,8 @@ use crate::thread_policy::ThreadPolicy;
 use crate::translation::Translation;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
-    AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, Inbox, LineAddress, LineData,
-    MemoryMap, NewerLines, Observation, Outbox, Prefetching, PrivateCache, SecondLevel,
+    AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, FirstFill, Inbox, LineAddress,
+    LineData, MemoryMap, NewerLines, Observation, Outbox, Prefetching, PrivateCache, SecondLevel,
     SecondLevelStatistics, State, Time, ToCache,
 };
 use riscv::{Attempts, Hart, Privilege, SINK, Trap};
@@ -155,6 +155,8 @@ state::declare! {
             PrivateCache::new(&spec.l1_data, CacheId::data(id)),
         /// The prefetcher of the data cache.
         pub data_prefetching: Option<Box<Prefetching>> => inside = None,
+        /// The prefetcher of the instruction cache.
+        pub instruction_prefetching: Option<Box<Prefetching>> => inside = None,
         /// TLBs and page walkers: from the beginning if they are described, and otherwise since a
         /// hart has been given page tables.
         pub translation: Option<Box<Translation>> => inside = Translation::of(&spec.translation),
@@ -264,21 +266,24 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             hart: hart(0),
             others,
         };
-        core.attach_data_prefetcher();
+        core.attach_prefetchers();
         core
     }
 
     /// Finds out whether the general path must be taken because something observes the window:
     /// floating-point flags, a probe, the recording of branches, or a delivery that waits for a
-    /// safepoint. Translation and a prefetcher of the data cache only have to do with memory.
+    /// safepoint. Translation and the prefetchers of the first-level caches only have to do with
+    /// memory.
     pub(crate) fn look_for_observers(&mut self) {
         let observes_window = self.hart.float_in_window
             || self.hart.probed.is_some()
             || self.shared.spin.records_branches()
             || self.hart.awaits_safepoint;
         self.hart.observes_window = observes_window;
-        self.hart.observes =
-            observes_window || self.shared.data_prefetching.is_some() || self.translates();
+        self.hart.observes = observes_window
+            || self.shared.data_prefetching.is_some()
+            || self.shared.instruction_prefetching.is_some()
+            || self.translates();
     }
 
     /// Sets an integer register of all harts before the core starts.
@@ -324,6 +329,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         if let Some(prefetching) = &self.shared.data_prefetching {
             statistics.l1_prefetches = prefetching.statistics();
+        }
+        if let Some(prefetching) = &self.shared.instruction_prefetching {
+            statistics.l1_instruction_prefetches = prefetching.statistics();
         }
         let Shared {
             data_cache,
@@ -632,8 +640,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .shared
             .instruction_cache
             .receive(line, message, at, outbox);
-        while let CacheNotice::Filled { .. } = notice {
-            self.keep_fetched(line);
+        while let CacheNotice::Filled { slot, evicted, .. } = notice {
+            self.instructions_filled(FirstFill {
+                line,
+                slot,
+                evicted,
+            });
             notice = self.shared.instruction_cache.finish_fill(line, at, outbox);
         }
     }

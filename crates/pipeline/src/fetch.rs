@@ -7,7 +7,7 @@ use crate::serializing::Serializing;
 use crate::stack::Stall;
 use crate::translation::FetchedPage;
 use crate::window::UNKNOWN;
-use fabric::{LINE_BYTES, LineAddress, LineData, Outbox, Region, RequestOutcome, Side};
+use fabric::{FirstFill, LINE_BYTES, LineAddress, LineData, Outbox, Region, RequestOutcome, Side};
 use riscv::is_compressed;
 use riscv::paging::{Access, TABLE_BYTES};
 use state::{Plain, State};
@@ -35,7 +35,8 @@ pub(crate) struct FetchBuffer {
 }
 
 impl FetchBuffer {
-    fn ask(&mut self, (pc, tail): (u64, u64), which: Which, line: LineAddress) {
+    /// Returns whether it is asked for the first time.
+    fn ask(&mut self, (pc, tail): (u64, u64), which: Which, line: LineAddress) -> bool {
         if (self.pc, self.tail) != (pc, tail) {
             *self = FetchBuffer {
                 pc,
@@ -44,10 +45,12 @@ impl FetchBuffer {
             };
         }
         let which = which as usize;
-        if self.lines[which] != Some(line) {
+        let is_new = self.lines[which] != Some(line);
+        if is_new {
             self.lines[which] = Some(line);
             self.data[which] = None;
         }
+        is_new
     }
 
     fn fill(&mut self, line: LineAddress, data: &LineData) {
@@ -99,6 +102,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if self.shared.instruction_cache.find_and_touch(line).is_none() && !self.is_kept(line) {
             return self.fetch_line((Which::First, line), pc, outbox);
         }
+        if self.hart.observes {
+            self.note_fetched_line(line, self.hart.dispatch_cycle, outbox);
+        }
         self.hart.cursor = match self.shared.blocks.find(pc) {
             Some(start) => start,
             None => {
@@ -126,6 +132,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if self.shared.instruction_cache.find_and_touch(line).is_none() && !self.is_kept(line) {
             return self.fetch_line((Which::First, line), pc, outbox);
         }
+        self.note_fetched_line(line, self.hart.dispatch_cycle, outbox);
         if let Some(start) = self.shared.blocks.find_translated(pc, physical) {
             self.hart.cursor = start;
             return true;
@@ -200,11 +207,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// If `line` has come to the instruction cache, the harts that wait for it keep it.
-    pub(crate) fn keep_fetched(&mut self, line: LineAddress) {
-        let cache = &self.shared.instruction_cache;
-        let Some(slot) = cache.find(line) else { return };
-        let data = cache.line(slot);
+    /// A line has come to the instruction cache: the harts that wait for it keep it.
+    pub(crate) fn instructions_filled(&mut self, fill: FirstFill) {
+        let FirstFill {
+            line,
+            slot,
+            evicted,
+        } = fill;
+        if let Some(prefetching) = &mut self.shared.instruction_prefetching {
+            prefetching.filled(line, slot, evicted);
+        }
+        let data = self.shared.instruction_cache.line(slot);
         for hart in std::iter::once(&mut self.hart).chain(self.others.iter_mut().flatten()) {
             hart.fetch_buffer.fill(line, data);
         }
@@ -261,10 +274,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         );
         let wanted = (Side::Instruction, line, false);
         let next = self.next_to_fetch();
-        self.hart.fetch_buffer.ask(next, which, line);
+        let is_new = self.hart.fetch_buffer.ask(next, which, line);
         if self.request_line(wanted, at, outbox) == RequestOutcome::Sent {
             self.hart.statistics.instruction_misses += 1;
             self.expect_answer(at);
+        }
+        if is_new && self.shared.instruction_prefetching.is_some() {
+            self.tell_instruction_prefetcher(line, self.hart.dispatch_cycle, outbox);
         }
         self.held_up(Stall::Fetch);
         self.hart.blocked = true;

@@ -69,7 +69,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 return;
             };
             match side {
-                Side::Instruction => self.keep_fetched(fill.line),
+                Side::Instruction => self.instructions_filled(fill),
                 Side::Data => self.first_level_filled(fill, Source::SecondLevel, now, outbox),
             }
         }
@@ -98,9 +98,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 source,
                 evicted,
                 data,
+                instruction,
                 ..
             } => {
-                self.keep_fetched(line);
+                if let Some(fill) = instruction {
+                    self.instructions_filled(fill);
+                }
                 if let Some(evicted) = evicted {
                     self.line_lost(evicted, now);
                 }

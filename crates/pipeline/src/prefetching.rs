@@ -1,32 +1,42 @@
-//! Prefetches into the first-level caches: those of the data cache's prefetcher, and those of
-//! instructions.
+//! Prefetches into the first-level caches: those of their prefetchers, and those of instructions.
 //!
-//! The prefetcher is told of each load that looks into the cache, in the order in which they do,
-//! with its program counter. Its requests leave at the end of the load's look-up, as that of a miss
-//! does.
+//! The data cache's prefetcher is told of each load that looks into the cache, in the order in
+//! which they do, with its program counter. The instruction cache's is told of each line that fetch
+//! misses, on a wrong path too, and of the first use of each line that was prefetched: other hits
+//! mean nothing to it, so that iterations of a loop stay alike. Their requests leave at the end of
+//! the look-up, as that of a miss does.
 //!
 //! A prefetch instruction ("Zicbop") needs its address and a load port, and is done a cycle after
 //! it has issued. It takes no entry of the load queue. Its line is asked for as that of a load or a
 //! store that misses would be, if memory is there, a miss register is free and its page allows the
 //! access; a page that no TLB has is walked for. In all other cases it does nothing.
 
-use crate::core::Core;
+use crate::core::{Core, Shared};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::ports::{Need, Unit};
 use crate::translation::Wanted;
 use crate::window::{SlotKind, UNKNOWN};
-use fabric::{LineAddress, LoadInstruction, Outbox, Prefetching, RequestOutcome, Side};
+use fabric::{LineAddress, LoadInstruction, Outbox, Prefetching, RequestOutcome, Side, Time};
 use riscv::paging::Access;
 use riscv::{Instruction, Operation};
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Gives the data cache the prefetcher that the core is described with, if any.
-    pub(crate) fn attach_data_prefetcher(&mut self) {
-        let spec = &self.shared.spec;
+    /// Gives the first-level caches the prefetchers that the core is described with, if any.
+    pub(crate) fn attach_prefetchers(&mut self) {
+        let Shared {
+            spec,
+            data_cache,
+            instruction_cache,
+            memory_map,
+            ..
+        } = &self.shared;
         let kind = (spec.l1_data_prefetcher, spec.l1_data_stride);
-        let (cache, memory) = (&self.shared.data_cache, &self.shared.memory_map);
-        self.shared.data_prefetching = Prefetching::of_data(kind, cache, memory).map(Box::new);
+        let data = Prefetching::of_data(kind, data_cache, memory_map);
+        let kind = spec.l1_instruction_prefetcher;
+        let instructions = Prefetching::of_instructions(kind, instruction_cache, memory_map);
+        self.shared.data_prefetching = data.map(Box::new);
+        self.shared.instruction_prefetching = instructions.map(Box::new);
         self.for_each_hart(|core| core.look_for_observers());
     }
 
@@ -45,17 +55,61 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let load = Some(LoadInstruction { pc, address });
         let at = self.departure(issue, self.shared.spec.l1_data.hit_latency_cycles);
         prefetching.accessed(look_up, look_up.slot.is_some(), load, |line| {
-            let outcome = match self.shared.data_cache.may_prefetch(line) {
-                RequestOutcome::Sent => self.request_line((Side::Data, line, false), at, outbox),
-                other => other,
-            };
-            if outcome == RequestOutcome::Sent {
-                self.expect_answer(at);
-                self.shared.spin.disturb();
-            }
-            outcome
+            let may = self.shared.data_cache.may_prefetch(line);
+            self.request_prefetch(may, (Side::Data, line), at, outbox)
         });
         self.shared.data_prefetching = Some(prefetching);
+    }
+
+    /// Fetch looks for `line` in the instruction cache, in `cycle`, and finds it.
+    #[inline]
+    pub(crate) fn note_fetched_line(&mut self, line: LineAddress, cycle: u64, outbox: &mut Outbox) {
+        if let Some(prefetching) = &self.shared.instruction_prefetching
+            && let Some(slot) = self.shared.instruction_cache.find(line)
+            && prefetching.is_unused(line, slot)
+        {
+            self.tell_instruction_prefetcher(line, cycle, outbox);
+        }
+    }
+
+    /// Fetch looks for `line` in the instruction cache, in `cycle`.
+    #[inline(never)]
+    pub(crate) fn tell_instruction_prefetcher(
+        &mut self,
+        line: LineAddress,
+        cycle: u64,
+        outbox: &mut Outbox,
+    ) {
+        let Some(mut prefetching) = self.shared.instruction_prefetching.take() else {
+            return;
+        };
+        let look_up = self.shared.instruction_cache.look_up(line);
+        let at = self.departure(cycle, self.shared.spec.l1_instruction.hit_latency_cycles);
+        prefetching.accessed(look_up, look_up.slot.is_some(), None, |line| {
+            let may = self.shared.instruction_cache.may_prefetch(line);
+            self.request_prefetch(may, (Side::Instruction, line), at, outbox)
+        });
+        self.shared.spin.disturb();
+        self.shared.instruction_prefetching = Some(prefetching);
+    }
+
+    /// Asks for a line that a prefetcher wants, if it `may`; the request leaves at `at`.
+    fn request_prefetch(
+        &mut self,
+        may: RequestOutcome,
+        (side, line): (Side, LineAddress),
+        at: Time,
+        outbox: &mut Outbox,
+    ) -> RequestOutcome {
+        let outcome = match may {
+            RequestOutcome::Sent => self.request_line((side, line, false), at, outbox),
+            other => other,
+        };
+        if outcome == RequestOutcome::Sent {
+            self.expect_answer(at);
+            self.shared.spin.disturb();
+        }
+        outcome
     }
 
     /// The same for the load in slot `index`, whose address is known.

@@ -178,16 +178,24 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         found.map(|start| (start, LineAddress::of(pc)))
                     }
                 };
-                match block {
+                let line = match block {
                     Some((found, line))
                         if self.shared.instruction_cache.find_and_touch(line).is_some() =>
                     {
                         start = found;
+                        line
                     }
                     _ => break,
-                }
+                };
                 if OBSERVED && how.translates_fetches() {
                     self.note_fetch();
+                }
+                if OBSERVED && self.shared.instruction_prefetching.is_some() {
+                    self.note_fetched_line(line, at.cycle, outbox);
+                    stop = stop.min(self.next_stop());
+                    if SINGLE {
+                        at.limit = at.limit.min(at.tail.saturating_add(stop - at.cycle));
+                    }
                 }
                 start_tail = at.tail;
             }

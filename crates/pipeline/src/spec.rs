@@ -2,7 +2,8 @@
 
 use crate::translation::{PageSize, StructureCachesSpec, TranslationSpec};
 use fabric::{
-    CacheSpec, DataPrefetcherKind, PrefetcherKind, Replacement, SecondLevelSpec, StrideSpec,
+    CacheSpec, DataPrefetcherKind, PrefetcherKind, Replacement, SecondLevelSpec,
+    SequentialPrefetcherKind, StrideSpec,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,6 +141,9 @@ pub struct CoreSpec {
     pub predictor: PredictorSpec,
     /// Private instruction cache.
     pub l1_instruction: CacheSpec,
+    /// `none` or `next-line`: which lines the instruction cache fetches before they are executed.
+    #[serde(default)]
+    pub l1_instruction_prefetcher: SequentialPrefetcherKind,
     /// Private data cache.
     pub l1_data: CacheSpec,
     /// `none`, `next-line` or `stride`: which lines the data cache fetches before a load asks for
@@ -306,6 +310,7 @@ impl CoreSpec {
                 mshrs: 12,
                 ..CacheSpec::default()
             },
+            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
             l1_data_prefetcher: DataPrefetcherKind::None,
             l1_data_stride: StrideSpec::default(),
             l2: None,
@@ -365,6 +370,7 @@ impl CoreSpec {
                 mshrs: 32,
                 ..CacheSpec::default()
             },
+            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
             l1_data_prefetcher: DataPrefetcherKind::None,
             l1_data_stride: StrideSpec::default(),
             l2: None,
@@ -429,6 +435,7 @@ impl CoreSpec {
                 mshrs: 12,
                 ..CacheSpec::default()
             },
+            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
             l1_data_prefetcher: DataPrefetcherKind::Stride,
             l1_data_stride: StrideSpec::default(),
             l2: Some(SecondLevelSpec {
@@ -494,6 +501,7 @@ impl CoreSpec {
                 mshrs: 10,
                 ..CacheSpec::default()
             },
+            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
             l1_data_prefetcher: DataPrefetcherKind::None,
             l1_data_stride: StrideSpec::default(),
             l2: Some(SecondLevelSpec {
@@ -562,6 +570,7 @@ impl CoreSpec {
                 mshrs: 1,
                 replacement: Replacement::Random,
             },
+            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
             l1_data_prefetcher: DataPrefetcherKind::None,
             l1_data_stride: StrideSpec::default(),
             l2: None,

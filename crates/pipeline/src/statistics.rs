@@ -137,6 +137,9 @@ pub struct CoreStatistics {
     /// What the prefetcher of the first-level data cache has done, if it has done anything.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l1_prefetches: PrefetchStatistics,
+    /// What the prefetcher of the first-level instruction cache has done, if it has done anything.
+    #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
+    pub l1_instruction_prefetches: PrefetchStatistics,
     /// What the prefetcher of the second-level cache has done, if it has done anything.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l2_prefetches: PrefetchStatistics,

@@ -599,6 +599,8 @@ fn spec(harts: usize, core: &CoreSpec) -> ServerSpec {
     spec.fabric.mesh.columns = 4;
     spec.fabric.mesh.rows = 4;
     spec.fabric.last_level.size_bytes_per_bank = 16 << 10;
+    // The last-level cache has the prefetcher that the instruction cache has.
+    spec.fabric.last_level.prefetcher = core.l1_instruction_prefetcher;
     spec
 }
 

@@ -12,10 +12,13 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, read, server};
-use fabric::{DataPrefetcherKind, PrefetchStatistics, PrefetcherKind, SecondLevelSpec, StrideSpec};
+use common::servers::{halted, non_inclusive, read, server};
+use fabric::{
+    DataPrefetcherKind, PrefetchStatistics, PrefetcherKind, SecondLevelSpec,
+    SequentialPrefetcherKind, StrideSpec,
+};
 use pipeline::{CoreSpec, CoreStatistics, NEVER};
-use server::ServerSpec;
+use server::{Machine, ServerSpec};
 
 const RESULTS: u64 = 0x8010_0000;
 const DATA: u64 = 0x8020_0000;
@@ -57,9 +60,20 @@ fn with_second(kind: PrefetcherKind) -> CoreSpec {
 fn follow(
     core: &CoreSpec,
     iterations: u64,
-    (loads, additions): (u64, u64),
+    iteration: (u64, u64),
     place: impl Fn(u64) -> u64,
 ) -> (u64, CoreStatistics) {
+    let (cycles, machine) = follow_on(&one_tile(core), iterations, iteration, place);
+    (cycles, machine.engine.cores[0].statistics(NEVER))
+}
+
+/// The same on a server.
+fn follow_on(
+    spec: &ServerSpec,
+    iterations: u64,
+    (loads, additions): (u64, u64),
+    place: impl Fn(u64) -> u64,
+) -> (u64, Machine) {
     let mut asm = Assembler::new();
     asm.load_immediate(S6, RESULTS);
     asm.load_immediate(T1, place(0));
@@ -86,11 +100,8 @@ fn follow(
         let at = (place(link) - DATA) as usize;
         pages[at..at + 8].copy_from_slice(&place(link + 1).to_le_bytes());
     }
-    let machine = halted(&one_tile(core), asm.finish(&[(DATA, pages)]));
-    (
-        read(&machine, RESULTS),
-        machine.engine.cores[0].statistics(NEVER),
-    )
+    let machine = halted(spec, asm.finish(&[(DATA, pages)]));
+    (read(&machine, RESULTS), machine)
 }
 
 /// The cycles of the links from the `short`th iteration to the `long`th.
@@ -244,4 +255,119 @@ fn walks_through_a_second_level() {
     let apart = |kind| between(&with_second(kind), (8, 24), (1, 0), lines(2));
     assert_eq!(apart(PrefetcherKind::AdjacentLine), 16 * memory);
     assert_eq!(apart(PrefetcherKind::NextLine), 16 * memory);
+}
+
+/// So many lines of instructions, 16 to a line, from the beginning of a page. Returns the cycles
+/// that they take, and what the core has counted.
+fn straight(core: &CoreSpec, lines: u64) -> (u64, CoreStatistics) {
+    let mut asm = Assembler::new();
+    asm.load_immediate(S6, RESULTS);
+    asm.fence(RW, RW);
+    asm.csr_read(S10, CYCLE);
+    let code = asm.label();
+    asm.jump(code);
+    asm.align(PAGE as usize);
+    asm.bind(code);
+    for _ in 0..16 * lines {
+        asm.nop();
+    }
+    asm.csr_read(S11, CYCLE);
+    asm.operate(SUB, S11, S11, S10);
+    asm.store_double(S11, S6, 0);
+    asm.halt();
+    let machine = halted(&one_tile(core), asm.finish(&[]));
+    (
+        read(&machine, RESULTS),
+        machine.engine.cores[0].statistics(NEVER),
+    )
+}
+
+/// A line of instructions can be dispatched 76 cycles after it was asked for: 2 to look into the
+/// cache, and 74 as above without those of a load. Its 16 instructions take `d` cycles, the last of
+/// which is that of the next look-up's line. Without a prefetcher, a line takes `76 + d` cycles.
+///
+/// With one, a line is asked for when the line before it is looked for, whether that has come or
+/// not: a look-up is at `l(i + 1) = max(l(i), l(i - 1) + 76) + d`. Two lines take `76 + d` cycles.
+#[test]
+fn a_straight_run_of_instructions() {
+    let mut in_order = CoreSpec::five_stage();
+    // One miss register is kept for what is needed.
+    in_order.l1_instruction.mshrs = 2;
+    for (core, cycles) in [(core(), 2), (in_order, 16)] {
+        let between = |core: &CoreSpec| straight(core, 40).0 - straight(core, 24).0;
+        let line = 74 + core.l1_instruction.hit_latency_cycles + cycles;
+        assert_eq!(between(&core), 16 * line, "{:?}", core.model);
+        let next = CoreSpec {
+            l1_instruction_prefetcher: SequentialPrefetcherKind::NextLine,
+            ..core
+        };
+        assert_eq!(between(&next), 16 / 2 * line, "{:?}", next.model);
+    }
+}
+
+/// Every line of the page but its first is prefetched; half of them are late, and the others have
+/// come in time.
+#[test]
+fn what_an_instruction_prefetcher_does_is_counted() {
+    let next = CoreSpec {
+        l1_instruction_prefetcher: SequentialPrefetcherKind::NextLine,
+        ..core()
+    };
+    let (_, before) = straight(&next, 24);
+    let (_, counts) = straight(&next, 40);
+    let [before, counts] = [before, counts].map(|one| one.l1_instruction_prefetches);
+    assert_eq!(counts.issued - before.issued, 16);
+    assert_eq!(counts.useful - before.useful, 8);
+    assert_eq!(counts.late - before.late, 8);
+    assert_eq!(counts.polluting, 0);
+}
+
+/// With a prefetcher at the home.
+fn with_last_level(mut spec: ServerSpec) -> ServerSpec {
+    spec.fabric.last_level.prefetcher = SequentialPrefetcherKind::NextLine;
+    spec
+}
+
+/// Let link `i` arrive at its home at `l(i)`. If its line is there, link `i + 1` arrives 17 cycles
+/// and the additions later (10 in the bank, 1 to the core, 1 to the use, 4 to look into the cache,
+/// 1 to the bank), and otherwise 79. If it asked for the line of link `i + 1`, that comes to the
+/// last-level cache at `l(i) + 73`: 10 in the bank, 1 to the home of the next line, which is the
+/// same, 10 there, 1 to the controller, 50 of memory, 1 back.
+#[test]
+fn walks_through_a_last_level_cache() {
+    let between = |spec: &ServerSpec, additions, place: fn(u64) -> u64| {
+        let cycles = |links| follow_on(spec, links, (1, additions), place).0;
+        cycles(48) - cycles(32)
+    };
+    let none = one_tile(&core());
+    let next = with_last_level(none.clone());
+    let each = |link| DATA + link * 64;
+    let every_other = |link| DATA + link * 128;
+    // The next line is there in time.
+    assert_eq!(between(&none, 100, each), 16 * (79 + 100));
+    assert_eq!(between(&next, 100, each), 16 * (17 + 100));
+    // It is late: `l(i + 1) = max(l(i), l(i - 1) + 73) + 17`, and two links take 90 cycles. Every
+    // other link is due at the bank in the same cycle as its line, which the bank takes a cycle
+    // later; by then the prefetch of the next one has begun.
+    assert_eq!(between(&none, 0, each), 16 * 79);
+    assert_eq!(between(&next, 0, each), 16 / 2 * (73 + 17));
+    // It is never the one that is needed.
+    assert_eq!(between(&next, 0, every_other), 16 * 79);
+}
+
+/// From the 32nd line of a page to its end, each line is fetched and used, but for the line after
+/// the 32nd, which the shorter walk has fetched, too. None of the next page is.
+#[test]
+fn what_a_last_level_prefetcher_does_is_counted() {
+    for spec in [one_tile(&core()), non_inclusive(one_tile(&core()))] {
+        let spec = with_last_level(spec);
+        let [before, after] = [32, 64].map(|links| {
+            let (_, machine) = follow_on(&spec, links, (1, 100), lines(1));
+            let counts = machine.engine.fabric.statistics();
+            counts.last_level_prefetches.unwrap()
+        });
+        assert_eq!(after.issued - before.issued, 31);
+        assert_eq!(after.useful - before.useful, 32);
+        assert_eq!((after.late, after.polluting), (before.late, 0));
+    }
 }

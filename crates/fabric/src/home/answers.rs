@@ -105,6 +105,7 @@ impl Bank {
         };
         self.footprint.fail();
         self.install(Some(slot), line, false, request.origin(), out);
+        self.note_arrival(slot, line);
         self.transactions[transaction as usize].step = Step::Between;
         let before = out.len();
         self.serve(slot, line, request, ram, out);

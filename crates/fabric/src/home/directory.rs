@@ -141,6 +141,7 @@ impl Bank {
         self.entries[slot].line = line.0;
         self.used[set] += 1;
         self.note_tag_byte(slot, line);
+        self.note_place(slot, line);
         let (order, way) = (self.order(set), self.way_of(slot));
         self.policy.insert(&mut self.sets[order], way);
     }

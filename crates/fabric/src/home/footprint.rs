@@ -38,7 +38,7 @@ impl Footprint {
 impl Bank {
     /// Whether a footprint is ever of use.
     pub(crate) fn can_repeat(&self) -> bool {
-        self.lines.is_none()
+        self.lines.is_none() && self.prefetching.is_none()
     }
 
     /// This is a sample point that others may be compared with: what is done from now on is

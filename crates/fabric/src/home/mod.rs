@@ -16,6 +16,7 @@
 //! | ReadAtHome | fetch from memory | read out; busy | read out; busy | ForwardGetS for the home; busy | wait |
 //! | WriteAtHome | whole line: allocate, write; part: fetch from memory | write | Invalidate; busy | ForwardGetM for the home; busy | wait |
 //! | WriteAtHome, to memory | write memory | write memory, drop | Invalidate; busy | ForwardGetM for the home; busy | wait |
+//! | Prefetch | fetch from memory, if no line that is held has to go | drop it | drop it | drop it | drop it |
 //! | Put from the owner | | | | take the data, PutAck | it has been sent a forward: PutAck, drop the data |
 //! | Put from another | never | when it is served: PutAck | when it is served: PutAck | when it is served: PutAck | it is about to become owner: wait |
 //! | InvalidateAck | error | error | error | error | the last one completes |
@@ -54,6 +55,7 @@
 //! | ReadAtHome | fetch | read out | read out | fetch, read out | ForwardGetS for the home | the same with data |
 //! | WriteAtHome | whole line: put into the LLC; part: fetch | write | Invalidate, write | Invalidate, as absent | ForwardGetM for the home | the same |
 //! | WriteAtHome, to memory | write memory | drop, write memory | Invalidate, as before | Invalidate, write memory | ForwardGetM for the home | the same |
+//! | Prefetch | fetch, as above | drop it | drop it | drop it | drop it | drop it |
 //! | Put from the owner | | | | | take the data | put the data into the LLC |
 //! | loses its place in the LLC | | to absent | to not in LLC | | to not in LLC | |
 //!
@@ -71,6 +73,7 @@ mod agents;
 mod answers;
 mod directory;
 mod footprint;
+mod prefetches;
 mod puts;
 mod room;
 #[cfg(test)]
@@ -80,6 +83,7 @@ mod waiting;
 
 use crate::divisor::Divisor;
 use crate::line_array::LineArray;
+use crate::prefetcher::Prefetching;
 use crate::replacement::Policy;
 use crate::{
     AgentId, CacheId, Grant, Inclusion, LINE_BYTES, LastLevelSpec, LineAddress, LineData, Ram,
@@ -104,6 +108,8 @@ pub(crate) enum HomeAction {
     FetchFromMemory(TransactionId, LineAddress),
     /// A line goes to memory.
     WriteToMemory(LineAddress),
+    /// The home of that line is asked to [fetch it](Bank::prefetch).
+    Prefetch(LineAddress),
     /// After the bank's latency the agent has its data; [`Bank::read_out_done`] goes on.
     ReadOut(TransactionId, AgentId, LineAddress),
     /// An agent's write is done, and this is the line now. After the bank's latency the agent is
@@ -223,6 +229,8 @@ pub(crate) struct Bank {
     /// Queues that are not in use, kept for their room.
     #[state(fixed)]
     spare: Vec<VecDeque<(LineAddress, Request)>>,
+    #[state(inside)]
+    prefetching: Option<Box<Prefetching>>,
     /// The first time at which the bank can take another message.
     pub(crate) port_free: Time,
     #[state(fixed)]
@@ -289,6 +297,7 @@ impl Bank {
             free: Vec::new(),
             stalled: Vec::new(),
             spare: Vec::new(),
+            prefetching: None,
             port_free: Time::ZERO,
             footprint: Footprint::default(),
             statistics: BankStatistics::default(),
@@ -308,7 +317,11 @@ impl Bank {
         place: u32,
         ram: &mut Ram,
     ) -> Option<Answer> {
-        if self.lines.is_some() || self.footprint.recording || !self.stalled.is_empty() {
+        if self.lines.is_some()
+            || self.footprint.recording
+            || !self.stalled.is_empty()
+            || self.prefetching.is_some()
+        {
             return None;
         }
         let mut slot = place as usize;
@@ -385,6 +398,9 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
+        if self.prefetching.is_some() && request.reads() {
+            self.tell_prefetcher(line, out);
+        }
         if !self.stalled.is_empty() && self.find(line).is_none() {
             let set = self.set(line);
             if let Some(stalled) = self.stalled.iter_mut().find(|stalled| stalled.set == set) {
@@ -519,6 +535,7 @@ impl Bank {
         let Entry { sharers, owner, .. } = self.entries[slot];
         match request {
             Request::Put { cache, data } => self.put_now(slot, cache, line, data, ram, out),
+            Request::Prefetch => {}
             Request::Get { cache, .. } if owner == cache.0 => {
                 internal_error(line, "its owner asks for it")
             }

@@ -74,6 +74,11 @@ impl Bank {
             let ways = fillable(lines.ways(), io_ways, origin);
             lines.install(index, line, dirty, ways)
         });
+        if let (Some(prefetching), Some(lines)) = (&mut self.prefetching, &self.lines)
+            && let Some(slot) = lines.look_up(index, line).slot
+        {
+            prefetching.filled(line, slot, evicted.map(|(line, _)| line));
+        }
         if let Some((evicted, dirty)) = evicted {
             cell!(self.note_eviction(evicted));
             self.statistics.evictions += 1;

@@ -14,6 +14,8 @@ pub(super) enum Request {
         agent: AgentId,
     },
     WriteAtHome(HomeWrite),
+    /// Of the home itself.
+    Prefetch,
     Put {
         cache: CacheId,
         data: Option<LineData>,
@@ -71,8 +73,13 @@ pub(super) struct Stalled {
 impl Request {
     pub(super) fn origin(&self) -> Origin {
         match self {
-            Request::Get { .. } | Request::Put { .. } => Origin::Core,
+            Request::Get { .. } | Request::Put { .. } | Request::Prefetch => Origin::Core,
             Request::ReadAtHome { .. } | Request::WriteAtHome(_) => Origin::Io,
         }
+    }
+
+    /// Whether a cache or an agent wants to have the line.
+    pub(super) fn reads(&self) -> bool {
+        matches!(self, Request::Get { .. } | Request::ReadAtHome { .. })
     }
 }

@@ -51,6 +51,19 @@ impl DataPrefetcherKind {
     }
 }
 
+/// Which lines a first-level instruction cache, or the last-level cache, fetches before they are
+/// needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SequentialPrefetcherKind {
+    /// None.
+    #[default]
+    None,
+    /// The next one, after each miss and after the first use of a line that was prefetched (tagged
+    /// prefetching: Smith, "Cache Memories", ACM Computing Surveys 14(3), 1982).
+    NextLine,
+}
+
 /// Which lines a second-level cache fetches before they are needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -215,7 +228,27 @@ impl Prefetching {
             DataPrefetcherKind::NextLine => Model::NextLine(NextLine),
             DataPrefetcherKind::Stride => Model::Stride(Stride::new(stride)),
         };
-        Some(Prefetching::new(vec![model], cache, memory))
+        Some(Prefetching::new(vec![model], cache.places(), memory))
+    }
+
+    /// The same for a first-level instruction cache.
+    pub fn of_instructions(
+        kind: SequentialPrefetcherKind,
+        cache: &PrivateCache,
+        memory: &MemoryMap,
+    ) -> Option<Prefetching> {
+        match kind {
+            SequentialPrefetcherKind::None => None,
+            SequentialPrefetcherKind::NextLine => {
+                Some(Prefetching::next_line(cache.places(), memory))
+            }
+        }
+    }
+
+    /// The prefetcher of the next line, beside a cache with so many places for lines, and so many
+    /// ways.
+    pub(crate) fn next_line(places: (usize, usize), memory: &MemoryMap) -> Prefetching {
+        Prefetching::new(vec![Model::NextLine(NextLine)], places, memory)
     }
 
     /// The prefetcher of a second-level cache, if it has one. It fetches only what `memory` has.
@@ -233,16 +266,16 @@ impl Prefetching {
             PrefetcherKind::Streamer => vec![streamer()],
             PrefetcherKind::StreamerAndAdjacentLine => vec![streamer(), adjacent_line],
         };
-        Some(Prefetching::new(models, cache, memory))
+        Some(Prefetching::new(models, cache.places(), memory))
     }
 
-    fn new(models: Vec<Model>, cache: &PrivateCache, memory: &MemoryMap) -> Prefetching {
+    fn new(models: Vec<Model>, (places, ways): (usize, usize), memory: &MemoryMap) -> Prefetching {
         Prefetching {
             models,
             memory: memory.clone(),
-            ways: cache.ways(),
-            waiting: vec![None; cache.slots()],
-            replaced: vec![None; cache.slots()],
+            ways,
+            waiting: vec![None; places],
+            replaced: vec![None; places],
             under_way: Vec::new(),
             wanted: Vec::new(),
             accesses: 0,
@@ -306,15 +339,39 @@ impl Prefetching {
         self.wanted = wanted;
     }
 
+    /// Whether the line at `slot` was prefetched and has not been used since it came.
+    pub fn is_unused(&self, line: LineAddress, slot: Slot) -> bool {
+        self.waiting[slot as usize] == Some(line)
+    }
+
     /// `line` has come to `slot`, where it has replaced `evicted`.
     pub fn filled(&mut self, line: LineAddress, slot: Slot, evicted: Option<LineAddress>) {
+        let is_prefetched = self.under_way.contains(&line);
+        self.placed(line, slot, evicted.filter(|_| is_prefetched));
+        self.came(line, slot);
+    }
+
+    /// `line` has been given `slot`. If it is prefetched, it `replaced` a line.
+    pub(crate) fn placed(&mut self, line: LineAddress, slot: Slot, replaced: Option<LineAddress>) {
         let place = slot as usize;
-        let fetched = self.is_under_way(line).then_some(line);
         // A line that was asked for anew, in order to write it, comes to where it was.
-        let old = std::mem::replace(&mut self.waiting[place], fetched);
+        let old = self.waiting[place].take();
         self.statistics.unused += u64::from(old.is_some_and(|old| old != line));
         self.forget_replaced(line, place - place % self.ways);
-        self.replaced[place] = fetched.and(evicted);
+        self.replaced[place] = replaced;
+    }
+
+    /// `line` has come to `slot`, which it had been given.
+    pub(crate) fn came(&mut self, line: LineAddress, slot: Slot) {
+        if self.is_under_way(line) {
+            self.waiting[slot as usize] = Some(line);
+        }
+    }
+
+    /// A line has been asked for.
+    pub(crate) fn began(&mut self, line: LineAddress) {
+        self.statistics.issued += 1;
+        self.under_way.push(line);
     }
 
     /// Whether `line` was prefetched and has not come; from now on it is no longer on its way.

@@ -3,7 +3,7 @@
 use fabric::{
     CacheSpec, DataPrefetcherKind, DirectorySpec, DramSpec, DramTimingSpec, Inclusion,
     LastLevelSpec, LineAddress, MemoryCacheSpec, MemorySpec, MeshSpec, PagePolicy, PrefetcherKind,
-    Replacement, SecondLevelSpec,
+    Replacement, SecondLevelSpec, SequentialPrefetcherKind,
 };
 use pipeline::{
     CoreSpec, FirstLevelTlbSpec, MemoryModel, NEVER, NoExtension, PagingMode, SecondLevelTlbSpec,
@@ -17,7 +17,8 @@ pub fn models() -> [CoreSpec; 2] {
     [CoreSpec::hyperplane_table1(), CoreSpec::five_stage()]
 }
 
-/// The prefetchers of a first-level data cache and of a second level.
+/// The prefetchers of a first-level data cache and of a second level. The instruction cache has the
+/// next line's if the data cache does.
 pub type Prefetchers = (DataPrefetcherKind, PrefetcherKind);
 
 /// Each prefetcher at least once.
@@ -36,6 +37,10 @@ pub const PREFETCHERS: [Prefetchers; 6] = [
 /// The same core with prefetchers, and a register of its data cache for their misses.
 pub fn with_prefetchers((data, second): Prefetchers, mut core: CoreSpec) -> CoreSpec {
     core.l1_data_prefetcher = data;
+    if data == DataPrefetcherKind::NextLine {
+        core.l1_instruction_prefetcher = SequentialPrefetcherKind::NextLine;
+        core.l1_instruction.mshrs = core.l1_instruction.mshrs.max(4);
+    }
     if data != DataPrefetcherKind::None {
         core.l1_data.mshrs = core.l1_data.mshrs.max(4);
     }
