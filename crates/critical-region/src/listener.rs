@@ -96,6 +96,11 @@ impl Listener {
     }
 }
 
+/// Servers with it have no checkpoints, because nobody saves what probes have seen.
+impl state::State for Listener {
+    fn walk(&mut self, _walker: &mut dyn Walker) {}
+}
+
 impl Agent for Listener {
     fn name(&self) -> String {
         "the listener of critical regions".to_string()
@@ -114,9 +119,6 @@ impl Agent for Listener {
         }
         self.send_regions(context, from);
     }
-
-    /// Servers with it have no checkpoints, because nobody saves what probes have seen.
-    fn walk(&mut self, _walker: &mut dyn Walker) {}
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ pub const LINE_BYTES: usize = 64;
 ///
 /// Messages hold it beside other fields, so that its alignment is no more than a register's.
 /// Arrays of lines hold an `AlignedLine` each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::Plain)]
 #[repr(C, align(8))]
 pub struct LineData(pub [u8; LINE_BYTES]);
 
 /// A line on a cache line of the host.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, state::State)]
 #[repr(C, align(64))]
 pub(crate) struct AlignedLine(pub(crate) LineData);
 
@@ -90,18 +90,6 @@ impl Plain for LineAddress {
 impl State for LineData {
     fn walk(&mut self, walker: &mut dyn Walker) {
         walker.bytes(&mut self.0);
-    }
-}
-
-impl Plain for LineData {
-    fn blank() -> LineData {
-        LineData::ZERO
-    }
-}
-
-impl State for AlignedLine {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        self.0.walk(walker);
     }
 }
 

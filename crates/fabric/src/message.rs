@@ -3,37 +3,13 @@
 use crate::{LineAddress, LineData, Time};
 
 /// A core's number on its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, state::State, state::Plain)]
 pub struct CoreId(pub u16);
-
-impl state::State for CoreId {
-    fn walk(&mut self, walker: &mut dyn state::Walker) {
-        self.0.walk(walker);
-    }
-}
-
-impl state::Plain for CoreId {
-    fn blank() -> CoreId {
-        CoreId(0)
-    }
-}
 
 /// A private cache's number on its fabric. Core `k` has `2k` for instructions and `2k + 1` for
 /// data; the caches of agents follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, state::State, state::Plain)]
 pub struct CacheId(pub u16);
-
-impl state::State for CacheId {
-    fn walk(&mut self, walker: &mut dyn state::Walker) {
-        self.0.walk(walker);
-    }
-}
-
-impl state::Plain for CacheId {
-    fn blank() -> CacheId {
-        CacheId(0)
-    }
-}
 
 impl CacheId {
     /// The instruction cache of `core`.

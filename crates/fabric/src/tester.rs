@@ -173,6 +173,8 @@ struct TestAgent {
     shared: Handle,
 }
 
+state::unsaved!(TestAgent);
+
 impl Agent for TestAgent {
     fn name(&self) -> String {
         "test agent".to_string()

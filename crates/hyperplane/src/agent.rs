@@ -15,7 +15,6 @@ use fabric::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use spec::SpecError;
-use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What HyperPlane has counted.
@@ -806,9 +805,5 @@ impl Agent for HyperPlane {
             format!("a hart of core {core} waits in QWAIT: no enabled queue is ready ({state})")
         };
         self.halted.iter().map(sentence).collect()
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }

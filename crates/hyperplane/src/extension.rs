@@ -4,7 +4,6 @@ use crate::Operation;
 use fabric::{AgentId, LineAddress, Time, Transit};
 use pipeline::{Action, Extension, Invocation};
 use riscv::{Instruction, Names, Privilege};
-use state::Walker;
 
 /// Opcode custom-0.
 const OPCODE: u32 = 0x0b;
@@ -45,7 +44,6 @@ const READY_SET: Transit = Transit::Fixed(Time::ZERO);
 /// take a queue, and `VERIFY` follows. They also start only when they are certain to commit,
 /// because a queue taken on a wrong path would be lost.
 #[derive(Clone, Copy, Debug, state::State)]
-#[state(fields)]
 pub struct QwaitExtension {
     #[state(fixed)]
     agent: AgentId,
@@ -188,10 +186,6 @@ impl Extension for QwaitExtension {
             }
             _ => Action::Done(value),
         }
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        self.walk_fields(walker);
     }
 }
 

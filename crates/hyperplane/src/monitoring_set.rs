@@ -5,24 +5,13 @@
 //! empty. How full it gets is measured in [`conflicts`](crate::conflicts()).
 
 use fabric::LineAddress;
-use state::{Plain, State, Walker};
 use std::fmt;
 
 /// A queue's number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, state::State, state::Plain,
+)]
 pub struct Qid(pub u32);
-
-impl State for Qid {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        self.0.walk(walker);
-    }
-}
-
-impl Plain for Qid {
-    fn blank() -> Qid {
-        Qid(0)
-    }
-}
 
 /// The most ways that a table can have.
 pub const MAX_WAYS: usize = 8;

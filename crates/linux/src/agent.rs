@@ -463,6 +463,8 @@ impl Linux {
     }
 }
 
+state::unsaved!(Linux);
+
 impl Agent for Linux {
     fn name(&self) -> String {
         "Linux".to_string()

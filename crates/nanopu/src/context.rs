@@ -16,7 +16,7 @@ struct Received {
 }
 
 /// A context that is bound to a core.
-#[derive(Clone, Debug, Default, PartialEq, Eq, state::State)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Context {
     /// The layer-4 port.
     pub number: u16,
@@ -37,12 +37,6 @@ pub(crate) struct Context {
     /// The interface takes no messages of this context now; how many bytes have been written since.
     pub is_stopped: bool,
     pub stopped_bytes: u64,
-}
-
-impl state::Plain for Context {
-    fn blank() -> Context {
-        Context::default()
-    }
 }
 
 impl Context {

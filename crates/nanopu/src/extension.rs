@@ -7,7 +7,6 @@ use crate::spec::NanoPuSpec;
 use fabric::{AgentId, Clock, CoreId, Time};
 use pipeline::{Action, CsrAccess, Extension, Invocation, Sent, Word};
 use riscv::{Cause, Instruction, Names, Register, Trap, csr_update};
-use state::{State, Walker};
 use std::collections::VecDeque;
 
 /// `x30`.
@@ -395,10 +394,6 @@ impl Extension for NetworkRegisters {
             ),
             _ => return None,
         })
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }
 

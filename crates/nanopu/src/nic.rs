@@ -485,8 +485,4 @@ impl Agent for Nic {
             }
         }
     }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
-    }
 }

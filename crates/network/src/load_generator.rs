@@ -762,7 +762,9 @@ impl Node for LoadGenerator {
         }
         packet
     }
+}
 
+impl state::State for LoadGenerator {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.transport.walk(walker);
         self.walk_fields(walker);

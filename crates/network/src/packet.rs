@@ -4,7 +4,6 @@
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::Serialize;
-use state::Walker;
 use workload::checksum;
 
 /// Bytes of an Ethernet header.
@@ -316,7 +315,7 @@ pub struct TransportStatistics {
 /// link becomes free, and, as long as it is, after each call of `send`, `arrived` and `timer`. It
 /// knows the time, but neither links nor how long its pipelines take. The times of calls never go
 /// back.
-pub trait Transport {
+pub trait Transport: state::State {
     /// Takes over a message that shall be sent. `false`: it has no room for it now, and has not
     /// taken it; there may be room after a call of `arrived` or `timer`.
     fn send(&mut self, now: Time, message: Message, actions: &mut Vec<TransportAction>) -> bool;
@@ -335,9 +334,6 @@ pub trait Transport {
 
     /// What has been counted.
     fn statistics(&self) -> TransportStatistics;
-
-    /// Shows its state to `walker`, for a checkpoint.
-    fn walk(&mut self, walker: &mut dyn Walker);
 }
 
 #[cfg(test)]

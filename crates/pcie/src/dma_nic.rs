@@ -39,7 +39,6 @@ use fabric::{
 use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
 use spec::SpecError;
-use state::{State, Walker};
 use std::collections::VecDeque;
 
 /// Bytes of registers for all of it, and for each queue.
@@ -873,10 +872,6 @@ impl Agent for DmaNic {
             ));
         }
         sentences
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }
 

@@ -25,7 +25,6 @@ use fabric::{
 use network::packet::{Packet, hardware_address};
 use network::rack::{Interface, LineRate};
 use spec::SpecError;
-use state::{State, Walker};
 use std::collections::VecDeque;
 
 /// Bytes that it moves to or from the chip in a cycle: `NET_IF_WIDTH`, 64 bits.
@@ -649,10 +648,6 @@ impl Agent for IceNic {
         ));
         sentences.extend(cores(self.waiting_for_receives.len(), "a frame"));
         sentences
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }
 

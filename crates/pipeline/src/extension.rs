@@ -3,7 +3,6 @@
 
 use fabric::{AgentId, CoreId, Time, Transit, Update};
 use riscv::{Instruction, Names, Privilege, Register, Trap};
-use state::Walker;
 
 /// What a core does next for an extension's instruction, or for the delivery of its interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +150,7 @@ pub type Before = [u64; 3];
 /// An instruction that names [`Extension::INPUT`] or [`Extension::OUTPUT`] is dispatched only when
 /// the values of all older instructions are known. It can therefore never be undone, and no word
 /// ever has to be put back.
-pub trait Extension {
+pub trait Extension: state::State {
     /// Whether it does more than to carry out instructions.
     const IS_ACTIVE: bool = false;
     /// Whether it has a register port; it is active, then.
@@ -279,13 +278,10 @@ pub trait Extension {
 
     /// The next action, after a load, an update or an answer gave `value`.
     fn resume(&mut self, invocation: &Invocation, value: u64) -> Action;
-
-    /// Shows the extension's state to `walker`, for a checkpoint.
-    fn walk(&mut self, walker: &mut dyn Walker);
 }
 
 /// A core without extensions: every custom instruction is illegal.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, state::State)]
 pub struct NoExtension;
 
 impl Extension for NoExtension {
@@ -296,6 +292,4 @@ impl Extension for NoExtension {
     fn resume(&mut self, _invocation: &Invocation, _value: u64) -> Action {
         Action::Illegal
     }
-
-    fn walk(&mut self, _walker: &mut dyn Walker) {}
 }

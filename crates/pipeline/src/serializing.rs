@@ -83,7 +83,7 @@ enum State {
 }
 
 /// A serializing instruction, from when dispatch meets it until it is done.
-#[derive(Clone, Copy, Debug, state::State)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct Serializing {
     kind: Kind,
     pub pc: u64,
@@ -103,12 +103,6 @@ pub(crate) struct Serializing {
     /// When dispatch met it.
     #[state(cycle)]
     pub since: u64,
-}
-
-impl state::Plain for Serializing {
-    fn blank() -> Serializing {
-        Serializing::fetch_fault(0, 0)
-    }
 }
 
 impl Serializing {

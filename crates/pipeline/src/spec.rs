@@ -333,16 +333,12 @@ impl CoreSpec {
     /// [`CoreSpec::hyperplane_table1`].
     pub fn rpcvalet_table1() -> CoreSpec {
         CoreSpec {
-            threads: 1,
-            model: Model::OutOfOrder,
             memory_model: MemoryModel::Tso,
             width: 3,
-            commit_width: None,
             rob_entries: 128,
             scheduler_entries: 64,
             load_queue_entries: 32,
             store_queue_entries: 32,
-            posted_device_stores: 0,
             front_end_cycles: 12,
             units: UnitsSpec {
                 integer: unit(3, 1),
@@ -355,7 +351,6 @@ impl CoreSpec {
                 load: unit(1, 3),
                 store: unit(1, 1),
             },
-            predictor: CoreSpec::hyperplane_table1().predictor,
             l1_instruction: CacheSpec {
                 size_bytes: 48 * 1024,
                 ways: 3,
@@ -370,11 +365,7 @@ impl CoreSpec {
                 mshrs: 32,
                 ..CacheSpec::default()
             },
-            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
-            l1_data_prefetcher: DataPrefetcherKind::None,
-            l1_data_stride: StrideSpec::default(),
-            l2: None,
-            translation: None,
+            ..CoreSpec::hyperplane_table1()
         }
     }
 
@@ -400,16 +391,13 @@ impl CoreSpec {
     /// Its instructions are RISC-V's, one for each micro-operation here.
     pub fn skylake_sp() -> CoreSpec {
         CoreSpec {
-            model: Model::OutOfOrder,
             memory_model: MemoryModel::Tso,
             threads: 2,
             width: 4,
-            commit_width: None,
             rob_entries: 224,
             scheduler_entries: 97,
             load_queue_entries: 72,
             store_queue_entries: 56,
-            posted_device_stores: 0,
             front_end_cycles: 14,
             units: UnitsSpec {
                 integer: unit(4, 1),
@@ -435,9 +423,7 @@ impl CoreSpec {
                 mshrs: 12,
                 ..CacheSpec::default()
             },
-            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
             l1_data_prefetcher: DataPrefetcherKind::Stride,
-            l1_data_stride: StrideSpec::default(),
             l2: Some(SecondLevelSpec {
                 prefetcher: PrefetcherKind::Streamer,
                 ..SecondLevelSpec::default()
@@ -447,6 +433,7 @@ impl CoreSpec {
                 structure_caches: Some(StructureCachesSpec::default()),
                 ..TranslationSpec::default()
             }),
+            ..CoreSpec::hyperplane_table1()
         }
     }
 
@@ -468,7 +455,6 @@ impl CoreSpec {
     /// 6 cycles from load to use.
     pub fn cargo_table5() -> CoreSpec {
         CoreSpec {
-            model: Model::OutOfOrder,
             memory_model: MemoryModel::Tso,
             threads: 4,
             width: 4,
@@ -477,7 +463,6 @@ impl CoreSpec {
             scheduler_entries: 128,
             load_queue_entries: 48,
             store_queue_entries: 32,
-            posted_device_stores: 0,
             front_end_cycles: 8,
             units: UnitsSpec {
                 integer: unit(3, 1),
@@ -490,7 +475,6 @@ impl CoreSpec {
                 load: unit(1, 2),
                 store: unit(1, 1),
             },
-            predictor: CoreSpec::hyperplane_table1().predictor,
             l1_instruction: CacheSpec {
                 hit_latency_cycles: 2,
                 mshrs: 4,
@@ -501,16 +485,13 @@ impl CoreSpec {
                 mshrs: 10,
                 ..CacheSpec::default()
             },
-            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
-            l1_data_prefetcher: DataPrefetcherKind::None,
-            l1_data_stride: StrideSpec::default(),
             l2: Some(SecondLevelSpec {
                 size_bytes: 256 * 1024,
                 ways: 8,
                 hit_latency_cycles: 3,
                 ..SecondLevelSpec::default()
             }),
-            translation: None,
+            ..CoreSpec::hyperplane_table1()
         }
     }
 
@@ -531,9 +512,7 @@ impl CoreSpec {
         CoreSpec {
             model: Model::InOrder,
             memory_model: MemoryModel::Rvwmo,
-            threads: 1,
             width: 1,
-            commit_width: None,
             rob_entries: 16,
             scheduler_entries: 1,
             load_queue_entries: 8,
@@ -570,11 +549,7 @@ impl CoreSpec {
                 mshrs: 1,
                 replacement: Replacement::Random,
             },
-            l1_instruction_prefetcher: SequentialPrefetcherKind::None,
-            l1_data_prefetcher: DataPrefetcherKind::None,
-            l1_data_stride: StrideSpec::default(),
-            l2: None,
-            translation: None,
+            ..CoreSpec::hyperplane_table1()
         }
     }
 }

@@ -99,35 +99,20 @@ impl CycleStack {
     }
 
     fn parts_mut(&mut self) -> [&mut u64; PARTS] {
-        let CycleStack {
-            base,
-            branch,
-            memory_order,
-            instruction_cache,
-            execution,
-            l2,
-            last_level,
-            remote_cache,
-            memory,
-            store_buffer,
-            serial,
-            other_hart,
-            halted,
-        } = self;
         [
-            base,
-            branch,
-            memory_order,
-            instruction_cache,
-            execution,
-            l2,
-            last_level,
-            remote_cache,
-            memory,
-            store_buffer,
-            serial,
-            other_hart,
-            halted,
+            &mut self.base,
+            &mut self.branch,
+            &mut self.memory_order,
+            &mut self.instruction_cache,
+            &mut self.execution,
+            &mut self.l2,
+            &mut self.last_level,
+            &mut self.remote_cache,
+            &mut self.memory,
+            &mut self.store_buffer,
+            &mut self.serial,
+            &mut self.other_hart,
+            &mut self.halted,
         ]
     }
 

@@ -791,8 +791,4 @@ impl Agent for IoSource {
             vec!["The I/O sources wait for the program to write their register START.".to_string()]
         }
     }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
-    }
 }

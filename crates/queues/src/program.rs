@@ -3,7 +3,6 @@
 
 use crate::io_source::register;
 use fabric::{AddressRange, Agent, AgentContext, RegisterAccess, Request};
-use state::Walker;
 use std::collections::{BTreeMap, BTreeSet};
 use workload::OperationsSpec;
 
@@ -134,7 +133,6 @@ impl ProgramRegisters {
 /// parameters and counters. A program that has made counters there has them afterwards, too, if it
 /// has no other I/O device.
 #[derive(state::State)]
-#[state(fields)]
 pub struct ProgramDevice {
     #[state(fixed)]
     registers: AddressRange,
@@ -187,10 +185,6 @@ impl Agent for ProgramDevice {
             _ => None,
         });
         context.answer(request.reply_to, answer);
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        self.walk_fields(walker);
     }
 }
 

@@ -10,7 +10,6 @@ use fabric::{
     AddressRange, Agent, AgentContext, Attachment, CacheSpec, LINE_BYTES, LineAddress, LineData,
     MemoryAccess, Observation, RegisterAccess, Request, Time,
 };
-use state::{State, Walker};
 use workload::SLOT_HEADER_BYTES;
 
 const LINE: u64 = LINE_BYTES as u64;
@@ -403,9 +402,5 @@ impl Agent for TenantSide {
                 .borrow_mut()
                 .rung(queue, observation.core, observation.at);
         }
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }

@@ -142,6 +142,8 @@ impl Relay {
     }
 }
 
+state::unsaved!(Relay);
+
 impl Agent for Relay {
     fn name(&self) -> String {
         "relay".to_string()

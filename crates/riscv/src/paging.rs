@@ -56,7 +56,7 @@ impl Mode {
 }
 
 /// What is done at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum Access {
     /// An instruction is fetched.
     Fetch,

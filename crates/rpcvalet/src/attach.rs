@@ -1,6 +1,6 @@
 //! Puts the network interface and the cluster around it on a server's fabric.
 
-use crate::backend::{Backend, Dispatcher, Neighbours, Parts};
+use crate::backend::{Backend, Dispatcher, Neighbours};
 use crate::cluster::{Cluster, ClusterDomain, ClusterSetup};
 use crate::context::{ContextTable, SharedContexts};
 use crate::domain::{Domain, QueuePairs};
@@ -12,6 +12,7 @@ use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, Time};
 use queues::{IoSetup, Ledger, SharedLedger};
 use spec::SpecError;
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use workload::{Random, Stream};
 
@@ -152,7 +153,7 @@ pub fn attach_behind(
             Dispatcher::new((place, queue.context), cores, dispatch, latency, random)
         });
         let dispatchers = dispatchers.collect();
-        let backend = Backend::new(Parts {
+        let backend = Backend {
             number,
             registers,
             queue_pairs,
@@ -164,8 +165,11 @@ pub fn attach_behind(
             contexts: contexts.clone(),
             ledger: ledger.clone(),
             link: Link::new(spec.network.link_gb_per_s),
+            processing: VecDeque::new(),
             dispatchers,
-        });
+            transfers: Vec::new(),
+            statistics: BackendStatistics::default(),
+        };
         let tile = spec.row(number, rows) * columns;
         fabric.attach(
             Box::new(backend),

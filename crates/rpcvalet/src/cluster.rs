@@ -710,8 +710,4 @@ impl Agent for Cluster {
             "{in_use} messages have not been replenished, and {waiting} wait for a send slot."
         )]
     }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
-    }
 }

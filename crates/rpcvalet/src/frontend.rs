@@ -9,7 +9,6 @@ use fabric::{
     MemoryAccess,
 };
 use queues::SharedLedger;
-use state::{State, Walker};
 use std::collections::VecDeque;
 
 /// Bytes of a request to a backend: its header, and where the data is.
@@ -255,9 +254,5 @@ impl Agent for Frontend {
         } else {
             self.complete(context);
         }
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }

@@ -490,10 +490,6 @@ impl Agent for Gateway {
             "{unanswered} messages have not been answered, and {waiting} wait for a send slot."
         )]
     }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
-    }
 }
 
 impl Interface for Gateway {

@@ -97,6 +97,8 @@ impl ScriptedCore {
     }
 }
 
+state::unsaved!(ScriptedCore);
+
 impl Agent for ScriptedCore {
     fn name(&self) -> String {
         format!("scripted core {}", self.core)
@@ -807,6 +809,8 @@ struct Intruder {
     asked: Option<(Header, LineData)>,
     heard: Heard,
 }
+
+state::unsaved!(Intruder);
 
 impl Agent for Intruder {
     fn name(&self) -> String {

@@ -3,7 +3,6 @@
 
 use crate::memory_map::CLINT;
 use fabric::{Agent, AgentContext, Request, RequestKind, Time};
-use state::{State, Walker};
 
 /// Offsets of the registers; of the first two there is one for each hart.
 pub(crate) mod register {
@@ -141,9 +140,5 @@ impl Agent for Clint {
         if self.harts[index].generation == token / self.harts.len() as u64 {
             self.update_timer(context, index);
         }
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }

@@ -10,7 +10,6 @@ use fabric::{
 };
 use linux::Allowance;
 use riscv::elf::Image;
-use state::{State, Walker};
 use std::io::Write;
 
 const WRITE: u64 = 64;
@@ -325,9 +324,5 @@ impl Agent for Htif {
             }
             Step::Answer => self.rest(context),
         }
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }

@@ -3,7 +3,7 @@
 use crate::registry::ServerSpec;
 use fabric::{
     DirectorySpec, DramSpec, FabricSpec, Inclusion, LastLevelSpec, MemoryCacheSpec, MemorySpec,
-    MeshSpec, SocketLinkSpec,
+    MeshSpec,
 };
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
@@ -56,32 +56,19 @@ fn hyperplane_table1() -> Preset {
             ..ServerSpec::bare(
                 FabricSpec {
                     cores: 16,
-                    sockets: 1,
-                    socket_link: SocketLinkSpec::default(),
                     clock_ghz: 3.0,
                     forward_latency_cycles: core.l1_data.hit_latency_cycles,
                     last_level: LastLevelSpec {
                         size_bytes_per_bank: 1024 * 1024,
                         ways: 16,
                         latency_cycles: 10,
-                        inclusion: Inclusion::Inclusive,
-                        directory: None,
                         ..LastLevelSpec::default()
                     },
-                    mesh: MeshSpec {
-                        columns: 4,
-                        rows: 4,
-                        hop_latency_cycles: 3,
-                        link_bytes: 16,
-                        local_latency_cycles: 1,
-                    },
                     memory: MemorySpec {
-                        controllers: 4,
-                        latency_ns: 50.0,
                         bandwidth_gb_per_s: 25.6,
-                        dram: None,
-                        cache: None,
+                        ..MemorySpec::default()
                     },
+                    ..FabricSpec::default()
                 },
                 core,
                 1,
@@ -109,8 +96,6 @@ fn rpcvalet_table1() -> Preset {
             ..ServerSpec::bare(
                 FabricSpec {
                     cores: 16,
-                    sockets: 1,
-                    socket_link: SocketLinkSpec::default(),
                     clock_ghz: 2.0,
                     forward_latency_cycles: core.l1_data.hit_latency_cycles,
                     last_level: LastLevelSpec {
@@ -125,20 +110,11 @@ fn rpcvalet_table1() -> Preset {
                         }),
                         ..LastLevelSpec::default()
                     },
-                    mesh: MeshSpec {
-                        columns: 4,
-                        rows: 4,
-                        hop_latency_cycles: 3,
-                        link_bytes: 16,
-                        local_latency_cycles: 1,
-                    },
                     memory: MemorySpec {
-                        controllers: 4,
-                        latency_ns: 50.0,
                         bandwidth_gb_per_s: 25.6,
-                        dram: None,
-                        cache: None,
+                        ..MemorySpec::default()
                     },
+                    ..FabricSpec::default()
                 },
                 core,
                 16,
@@ -175,16 +151,12 @@ fn nanopu_prototype() -> Preset {
             ..ServerSpec::bare(
                 FabricSpec {
                     cores: 4,
-                    sockets: 1,
-                    socket_link: SocketLinkSpec::default(),
                     clock_ghz: 3.2,
                     forward_latency_cycles: core.l1_data.hit_latency_cycles,
                     last_level: LastLevelSpec {
                         size_bytes_per_bank: 128 * 1024,
                         ways: 8,
                         latency_cycles: 14,
-                        inclusion: Inclusion::Inclusive,
-                        directory: None,
                         ..LastLevelSpec::default()
                     },
                     mesh: MeshSpec {
@@ -192,15 +164,16 @@ fn nanopu_prototype() -> Preset {
                         rows: 2,
                         hop_latency_cycles: 1,
                         link_bytes: 8,
-                        local_latency_cycles: 1,
+                        ..MeshSpec::default()
                     },
                     memory: MemorySpec {
                         controllers: 1,
                         latency_ns: 15.0,
                         bandwidth_gb_per_s: 25.6,
-                        dram: None,
                         cache: Some(MemoryCacheSpec::default()),
+                        ..MemorySpec::default()
                     },
+                    ..FabricSpec::default()
                 },
                 core,
                 4,
@@ -255,8 +228,6 @@ fn skylake_sp() -> Preset {
             ..ServerSpec::bare(
                 FabricSpec {
                     cores: 24,
-                    sockets: 1,
-                    socket_link: SocketLinkSpec::default(),
                     clock_ghz: 2.8,
                     forward_latency_cycles: core.l1_data.hit_latency_cycles,
                     last_level: LastLevelSpec {
@@ -273,7 +244,7 @@ fn skylake_sp() -> Preset {
                         rows: 4,
                         hop_latency_cycles: 1,
                         link_bytes: 32,
-                        local_latency_cycles: 1,
+                        ..MeshSpec::default()
                     },
                     memory: MemorySpec {
                         controllers: 6,
@@ -284,8 +255,9 @@ fn skylake_sp() -> Preset {
                             controller_latency_ns: 14.0,
                             ..DramSpec::default()
                         }),
-                        cache: None,
+                        ..MemorySpec::default()
                     },
+                    ..FabricSpec::default()
                 },
                 core,
                 1,
@@ -353,15 +325,12 @@ fn cargo_table5() -> Preset {
             ..ServerSpec::bare(
                 FabricSpec {
                     cores: 4,
-                    sockets: 1,
-                    socket_link: SocketLinkSpec::default(),
                     clock_ghz: 4.0,
                     forward_latency_cycles: core.l1_data.hit_latency_cycles,
                     last_level: LastLevelSpec {
                         size_bytes_per_bank: 1024 * 1024,
                         ways: 16,
                         latency_cycles: 30,
-                        inclusion: Inclusion::Inclusive,
                         ..LastLevelSpec::default()
                     },
                     mesh: MeshSpec {
@@ -369,15 +338,15 @@ fn cargo_table5() -> Preset {
                         rows: 2,
                         hop_latency_cycles: 1,
                         link_bytes: 32,
-                        local_latency_cycles: 1,
+                        ..MeshSpec::default()
                     },
                     memory: MemorySpec {
                         controllers: 1,
                         latency_ns: 45.0,
                         bandwidth_gb_per_s: 7.6,
-                        dram: None,
-                        cache: None,
+                        ..MemorySpec::default()
                     },
+                    ..FabricSpec::default()
                 },
                 core,
                 4,

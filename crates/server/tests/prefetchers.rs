@@ -14,7 +14,7 @@ mod common;
 use common::assembler::*;
 use common::servers::{halted, non_inclusive, read, server};
 use fabric::{
-    DataPrefetcherKind, PrefetchStatistics, PrefetcherKind, SecondLevelSpec,
+    DataPrefetcherKind, DirectorySpec, PrefetchStatistics, PrefetcherKind, SecondLevelSpec,
     SequentialPrefetcherKind, StrideSpec,
 };
 use pipeline::{CoreSpec, CoreStatistics, NEVER};
@@ -292,7 +292,7 @@ fn straight(core: &CoreSpec, lines: u64) -> (u64, CoreStatistics) {
 fn a_straight_run_of_instructions() {
     let mut in_order = CoreSpec::five_stage();
     // One miss register is kept for what is needed.
-    in_order.l1_instruction.mshrs = 2;
+    in_order.l1_instruction.mshrs = 4;
     for (core, cycles) in [(core(), 2), (in_order, 16)] {
         let between = |core: &CoreSpec| straight(core, 40).0 - straight(core, 24).0;
         let line = 74 + core.l1_instruction.hit_latency_cycles + cycles;
@@ -359,7 +359,11 @@ fn walks_through_a_last_level_cache() {
 /// the 32nd, which the shorter walk has fetched, too. None of the next page is.
 #[test]
 fn what_a_last_level_prefetcher_does_is_counted() {
-    for spec in [one_tile(&core()), non_inclusive(one_tile(&core()))] {
+    let mut beside = non_inclusive(one_tile(&core()));
+    beside.fabric.last_level.size_bytes_per_bank = 1 << 20;
+    // A line that memory is asked for has an entry.
+    beside.fabric.last_level.directory = Some(DirectorySpec::default());
+    for spec in [one_tile(&core()), beside] {
         let spec = with_last_level(spec);
         let [before, after] = [32, 64].map(|links| {
             let (_, machine) = follow_on(&spec, links, (1, 100), lines(1));

@@ -15,7 +15,6 @@ use server::{
     Description, Machine, Options, Rack, RackAdvance, RackServer, Resumable, RunError, ServerSpec,
     Wire, presets,
 };
-use state::{State, Walker};
 use std::collections::VecDeque;
 
 const REGISTERS: AddressRange = AddressRange {
@@ -103,10 +102,6 @@ impl Agent for TestInterface {
         self.ready
             .push_back(u64::from(packet.from.address) << 32 | value);
         self.answer(context);
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }
 

@@ -206,6 +206,8 @@ struct Writer {
     done: usize,
 }
 
+state::unsaved!(Writer);
+
 impl Agent for Writer {
     fn name(&self) -> String {
         "the writer".to_string()

@@ -837,6 +837,8 @@ struct Bell {
     times: Vec<Time>,
 }
 
+state::unsaved!(Bell);
+
 impl Agent for Bell {
     fn name(&self) -> String {
         "bell".to_string()

@@ -202,3 +202,18 @@ macro_rules! declare {
         }
     };
 }
+
+/// Implements [`State`] for something with a method `name` whose state cannot be written down.
+#[macro_export]
+macro_rules! unsaved {
+    ($type:ty) => {
+        impl $crate::State for $type {
+            fn walk(&mut self, walker: &mut dyn $crate::Walker) {
+                walker.refuse(format!(
+                    "the state of {} cannot be written down",
+                    self.name()
+                ));
+            }
+        }
+    };
+}

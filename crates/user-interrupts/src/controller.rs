@@ -7,7 +7,7 @@ use crate::ways::Ways;
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, LineData, MemoryAccess, Request, RequestKind, Time,
 };
-use state::{State, Walker};
+use state::Walker;
 
 /// Sources of devices, at most.
 const MAXIMUM_SOURCES: u64 = 1 << 16;
@@ -16,18 +16,12 @@ const MAXIMUM_SOURCES: u64 = 1 << 16;
 const DEVICE_SOCKET: usize = 0;
 
 /// Where a device's interrupt goes.
-#[derive(Clone, Copy, Debug, Default, state::State)]
+#[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Route {
     /// 0: nowhere.
     descriptor: u64,
     hart: u16,
     vector: u8,
-}
-
-impl state::Plain for Route {
-    fn blank() -> Route {
-        Route::default()
-    }
 }
 
 /// What an access was for: bit 32 of its token. The lower bits are the source's number.
@@ -174,7 +168,9 @@ impl Agent for InterruptController {
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
         self.ways.arrive(context, token);
     }
+}
 
+impl state::State for InterruptController {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
         // The harts have it, too; it is walked once.

@@ -9,7 +9,6 @@ use fabric::{AgentId, Time, Transit, Update};
 use pipeline::{Action, Before, CsrAccess, Delivery, Extension, Invocation, NEVER, Sent};
 use riscv::{Instruction, Names, csr_update};
 use serde::Serialize;
-use state::{State, Walker};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -490,9 +489,5 @@ impl Extension for UserInterrupts {
         }
         self.count_write();
         Action::Done(0)
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }

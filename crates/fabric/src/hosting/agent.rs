@@ -1,24 +1,11 @@
 //! The port for agents: everything on the fabric that is not a core.
 
 use crate::{AddressRange, CacheSpec, CoreId, LineAddress, LineData, Ram, RequestKind, Time};
-use state::Walker;
 use std::any::Any;
 
 /// An agent's number on its fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, state::State, state::Plain)]
 pub struct AgentId(pub u16);
-
-impl state::State for AgentId {
-    fn walk(&mut self, walker: &mut dyn state::Walker) {
-        self.0.walk(walker);
-    }
-}
-
-impl state::Plain for AgentId {
-    fn blank() -> AgentId {
-        AgentId(0)
-    }
-}
 
 /// A core's store to a watched address that has been performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +186,7 @@ pub struct AgentMessage {
 /// Hardware on the fabric beside the cores: devices, network interfaces, accelerators.
 ///
 /// All methods run at the time that the context tells, in the order of simulated time.
-pub trait Agent: Any {
+pub trait Agent: Any + state::State {
     /// A name for reports.
     fn name(&self) -> String;
 
@@ -249,14 +236,6 @@ pub trait Agent: Any {
     /// What the agent waits for, one sentence each: for reports of deadlocks.
     fn waiting_for(&self) -> Vec<String> {
         Vec::new()
-    }
-
-    /// Shows the agent's state to `walker`, for a checkpoint.
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        walker.refuse(format!(
-            "the state of {} cannot be written down",
-            self.name()
-        ));
     }
 }
 

@@ -284,6 +284,8 @@ mod tests {
 
     const COUNTER: u64 = 0x48;
 
+    state::unsaved!(Adder);
+
     impl Agent for Adder {
         fn name(&self) -> String {
             "adder".to_string()

@@ -306,6 +306,8 @@ struct Talker {
     heard: std::rc::Rc<RefCell<Vec<(Time, AgentId, AgentMessage)>>>,
 }
 
+state::unsaved!(Talker);
+
 impl Agent for Talker {
     fn name(&self) -> String {
         "talker".to_string()

@@ -278,6 +278,8 @@ struct Script {
     warm: Option<AddressRange>,
 }
 
+state::unsaved!(Script);
+
 impl Agent for Script {
     fn name(&self) -> String {
         "script".to_string()

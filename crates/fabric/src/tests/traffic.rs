@@ -161,6 +161,8 @@ struct TestAgent {
     next_token: u64,
 }
 
+state::unsaved!(TestAgent);
+
 impl Agent for TestAgent {
     fn name(&self) -> String {
         "test agent".to_string()

@@ -27,6 +27,8 @@ struct Producer {
     disturbance: u64,
 }
 
+state::unsaved!(Producer);
+
 impl Agent for Producer {
     fn name(&self) -> String {
         "producer".to_owned()

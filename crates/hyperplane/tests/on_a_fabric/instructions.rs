@@ -29,6 +29,8 @@ struct Device {
     grants: Vec<(Time, LineAddress)>,
 }
 
+state::unsaved!(Device);
+
 impl Agent for Device {
     fn name(&self) -> String {
         "device".to_owned()

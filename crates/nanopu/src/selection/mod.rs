@@ -8,7 +8,7 @@ use network::packet::{Endpoint, Message};
 use std::collections::VecDeque;
 
 /// The cores of one context.
-#[derive(Clone, Debug, Default, state::State)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(crate) struct Cores {
     /// Whether each core runs a thread that is bound to the context: the first table of Section
     /// 3.3.
@@ -29,19 +29,13 @@ impl Cores {
 }
 
 /// The messages of one context that wait for a core, and the cores.
-#[derive(Clone, Debug, Default, state::State)]
+#[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(crate) struct Waiting {
     pub cores: Cores,
     /// One queue, or one for each core.
     queues: Vec<VecDeque<Message>>,
     /// Messages in them.
     length: usize,
-}
-
-impl state::Plain for Waiting {
-    fn blank() -> Waiting {
-        Waiting::default()
-    }
 }
 
 impl Waiting {

@@ -86,7 +86,9 @@ impl Node for Echo {
     fn next_packet(&mut self, context: &mut NodeContext<'_>, _port: usize) -> Option<Packet> {
         self.transport.next_packet(context.now())
     }
+}
 
+impl state::State for Echo {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.transport.walk(walker);
         self.walk_fields(walker);
@@ -784,6 +786,8 @@ struct Forwarder {
     /// IPv4 destinations that it has seen.
     seen: Vec<u32>,
 }
+
+state::unsaved!(Forwarder);
 
 impl Node for Forwarder {
     fn name(&self) -> String {

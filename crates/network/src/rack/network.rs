@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use workload::{Random, Stream};
 
 /// The number of a node or a server in its network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, state::State, state::Plain)]
 pub struct NodeId(pub u16);
 
 /// What happens.
@@ -146,18 +146,6 @@ pub struct Network {
     links: u64,
     #[state(fixed)]
     records: Records,
-}
-
-impl state::State for NodeId {
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        self.0.walk(walker);
-    }
-}
-
-impl state::Plain for NodeId {
-    fn blank() -> NodeId {
-        NodeId(0)
-    }
 }
 
 impl Network {

@@ -6,11 +6,10 @@ use super::record::{MessageName, Records, Step};
 use super::{LineRate, NodeId};
 use crate::packet::Packet;
 use fabric::Time;
-use state::Walker;
 use std::any::Any;
 
 /// A switch, or a host.
-pub trait Node: Any {
+pub trait Node: Any + state::State {
     /// A name for reports.
     fn name(&self) -> String;
 
@@ -30,14 +29,6 @@ pub trait Node: Any {
     /// [`NodeContext::offer`], when all that happens to the node at the same time has happened, and
     /// again after each packet, until there is none.
     fn next_packet(&mut self, context: &mut NodeContext<'_>, port: usize) -> Option<Packet>;
-
-    /// Shows its state to `walker`, for a checkpoint.
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        walker.refuse(format!(
-            "the state of {} cannot be written down",
-            self.name()
-        ));
-    }
 }
 
 /// A port of a node: what is known of the link that leaves it.

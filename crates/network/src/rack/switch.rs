@@ -5,7 +5,6 @@ use crate::packet::Packet;
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use state::Walker;
 use std::collections::VecDeque;
 
 /// When a switch begins to forward a packet.
@@ -239,10 +238,6 @@ impl Node for Switch {
 
     fn next_packet(&mut self, _context: &mut NodeContext<'_>, port: usize) -> Option<Packet> {
         self.outputs[port].next()
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::State::walk(self, walker);
     }
 }
 

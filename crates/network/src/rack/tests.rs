@@ -3,7 +3,6 @@
 use super::*;
 use crate::packet::{Endpoint, Packet};
 use fabric::Time;
-use state::Walker;
 use std::collections::VecDeque;
 
 pub(super) fn ns(nanoseconds: f64) -> Time {
@@ -58,10 +57,6 @@ impl Node for Host {
 
     fn next_packet(&mut self, _: &mut NodeContext<'_>, _: usize) -> Option<Packet> {
         self.waiting.pop_front()
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        state::State::walk(self, walker);
     }
 }
 

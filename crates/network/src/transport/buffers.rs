@@ -7,11 +7,10 @@ use super::bits::Bits;
 use super::peers::{Peers, Seen};
 use crate::packet::{DATA, Message, Packet, TransportHeader};
 use fabric::Time;
-use state::Plain;
 
 /// A message that is sent.
-#[derive(Clone, Debug, state::State)]
-#[state(bound(E: state::State))]
+#[derive(Clone, Debug, state::State, state::Plain)]
+#[state(bound(E: state::Plain))]
 pub(super) struct Outgoing<E> {
     pub(super) message: Message,
     pub(super) peer: u32,
@@ -27,22 +26,6 @@ pub(super) struct Outgoing<E> {
     pub(super) timeouts: u32,
     /// What its protocol wants to know.
     pub(super) own: E,
-}
-
-impl<E: Plain> Plain for Outgoing<E> {
-    fn blank() -> Outgoing<E> {
-        Outgoing {
-            message: Message::blank(),
-            peer: 0,
-            number: 0,
-            serial: 0,
-            packets: 0,
-            to_send: Bits::blank(),
-            active_at: Time::ZERO,
-            timeouts: 0,
-            own: E::blank(),
-        }
-    }
 }
 
 impl<E> Outgoing<E> {
@@ -154,8 +137,8 @@ impl<E> Sending<E> {
 }
 
 /// A message that is put together.
-#[derive(Clone, Debug, state::State)]
-#[state(bound(E: state::State))]
+#[derive(Clone, Debug, state::State, state::Plain)]
+#[state(bound(E: state::Plain))]
 pub(super) struct Incoming<E> {
     /// Its payload, as far as it has come.
     pub(super) message: Message,
@@ -170,21 +153,6 @@ pub(super) struct Incoming<E> {
     pub(super) heard_at: Time,
     /// What its protocol wants to know.
     pub(super) own: E,
-}
-
-impl<E: Plain> Plain for Incoming<E> {
-    fn blank() -> Incoming<E> {
-        Incoming {
-            message: Message::blank(),
-            peer: 0,
-            number: 0,
-            serial: 0,
-            packets: 0,
-            missing: Bits::blank(),
-            heard_at: Time::ZERO,
-            own: E::blank(),
-        }
-    }
 }
 
 /// Where a packet of data belongs.

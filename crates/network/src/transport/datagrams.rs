@@ -5,7 +5,6 @@ use crate::packet::{
     CHOP, DATA, Message, Packet, Transport, TransportAction, TransportHeader, TransportStatistics,
 };
 use fabric::Time;
-use state::Walker;
 use std::collections::VecDeque;
 
 /// The priority of all packets: that of NDP's data.
@@ -13,7 +12,6 @@ const PRIORITY: u8 = 1;
 
 /// Packets without acknowledgement on one host.
 #[derive(Debug, state::State)]
-#[state(fields)]
 pub struct Datagrams {
     #[state(fixed)]
     spec: TransportSpec,
@@ -120,9 +118,5 @@ impl Transport for Datagrams {
             waiting: self.waiting,
             ..self.statistics
         }
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        self.walk_fields(walker);
     }
 }

@@ -28,7 +28,6 @@ use crate::packet::{
     TransportHeader, TransportStatistics,
 };
 use fabric::Time;
-use state::Walker;
 use std::collections::VecDeque;
 
 /// The priority in switches of all that is not data.
@@ -62,7 +61,6 @@ struct Granting {
 
 /// Homa on one host.
 #[derive(Debug, state::State)]
-#[state(fields)]
 pub struct Homa {
     #[state(fixed)]
     spec: TransportSpec,
@@ -501,9 +499,5 @@ impl Transport for Homa {
             waiting: self.receiving.delivered(),
             ..self.statistics
         }
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        self.walk_fields(walker);
     }
 }

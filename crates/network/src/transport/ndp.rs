@@ -21,7 +21,6 @@ use crate::packet::{
 };
 use crate::rack::LineRate;
 use fabric::Time;
-use state::Walker;
 use std::collections::VecDeque;
 
 /// Priorities in switches: headers first (NDP, Section 3.2.1).
@@ -64,7 +63,6 @@ struct Pulling {
 
 /// NDP on one host.
 #[derive(Debug, state::State)]
-#[state(fields)]
 pub struct Ndp {
     #[state(fixed)]
     spec: TransportSpec,
@@ -433,9 +431,5 @@ impl Transport for Ndp {
             waiting: self.receiving.delivered(),
             ..self.statistics
         }
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        self.walk_fields(walker);
     }
 }

@@ -769,10 +769,6 @@ impl Agent for CqeNic {
         }
         sentences
     }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
-    }
 }
 
 impl Interface for CqeNic {

@@ -48,6 +48,11 @@ struct Memory {
     to_write: Writes,
 }
 
+/// What it has read and is to write is the test's.
+impl state::State for Memory {
+    fn walk(&mut self, _walker: &mut dyn state::Walker) {}
+}
+
 impl Agent for Memory {
     fn name(&self) -> String {
         "the test".to_string()
@@ -91,9 +96,6 @@ impl Agent for Memory {
         let heard = (context.now(), message.header);
         self.heard.borrow_mut().push(heard);
     }
-
-    /// What it has read and is to write is the test's.
-    fn walk(&mut self, _walker: &mut dyn state::Walker) {}
 }
 
 pub struct Bench {

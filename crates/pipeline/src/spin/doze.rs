@@ -13,23 +13,13 @@ use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
 use fabric::{Outbox, PrivateCache, Slot};
-use state::Plain;
 
 /// The core is in a loop that it will not leave by itself.
-#[derive(state::State)]
+#[derive(state::State, state::Plain)]
 pub(super) struct Doze {
     period: u64,
     /// What had been counted one period ago.
     before: CoreStatistics,
-}
-
-impl Plain for Doze {
-    fn blank() -> Doze {
-        Doze {
-            period: 0,
-            before: CoreStatistics::default(),
-        }
-    }
 }
 
 #[derive(state::State)]

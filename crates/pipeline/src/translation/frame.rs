@@ -23,7 +23,7 @@ impl Fault {
 }
 
 /// The physical address of 4 KB, or a fault, in a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Frame(u64);
 
 const PAGE_FAULT: u64 = 1;
@@ -54,18 +54,6 @@ impl Frame {
     /// For comparisons.
     pub fn number(self) -> u64 {
         self.0
-    }
-}
-
-impl state::State for Frame {
-    fn walk(&mut self, walker: &mut dyn state::Walker) {
-        self.0.walk(walker);
-    }
-}
-
-impl state::Plain for Frame {
-    fn blank() -> Frame {
-        Frame(0)
     }
 }
 

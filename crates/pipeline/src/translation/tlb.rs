@@ -12,7 +12,7 @@ const LARGEST_BITS: u32 = 30;
 const SIZES: [u32; 3] = [12, 21, LARGEST_BITS];
 
 /// An address space, as TLBs tell them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(super) struct SpaceTag(u32);
 
 impl SpaceTag {
@@ -35,18 +35,6 @@ impl SpaceTag {
 
     fn asid(self) -> u16 {
         self.0 as u16
-    }
-}
-
-impl state::State for SpaceTag {
-    fn walk(&mut self, walker: &mut dyn state::Walker) {
-        self.0.walk(walker);
-    }
-}
-
-impl state::Plain for SpaceTag {
-    fn blank() -> SpaceTag {
-        SpaceTag::IDENTITY
     }
 }
 

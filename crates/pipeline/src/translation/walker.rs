@@ -78,48 +78,16 @@ pub(crate) enum Wanted {
 }
 
 /// An access that waits for a walk.
-#[derive(Clone, Copy, Debug, state::State)]
-#[state(fields)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(super) struct Waiter {
     pub address: u64,
     space: SpaceTag,
     thread: u8,
     pub wanted: Wanted,
     /// What is done there, by which it looks into a TLB.
-    #[state(fixed)]
     pub access: Access,
     #[state(cycle)]
     pub issue: u64,
-}
-
-impl state::State for Waiter {
-    fn walk(&mut self, walker: &mut dyn state::Walker) {
-        let mut access = match self.access {
-            Access::Fetch => 0,
-            Access::Load => 1,
-            Access::Store => 2_u8,
-        };
-        access.walk(walker);
-        self.access = match access {
-            0 => Access::Fetch,
-            1 => Access::Load,
-            _ => Access::Store,
-        };
-        self.walk_fields(walker);
-    }
-}
-
-impl state::Plain for Waiter {
-    fn blank() -> Waiter {
-        Waiter {
-            address: 0,
-            space: SpaceTag::IDENTITY,
-            thread: 0,
-            wanted: Wanted::Alone,
-            access: Access::Load,
-            issue: 0,
-        }
-    }
 }
 
 impl Waiter {

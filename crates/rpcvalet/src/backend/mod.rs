@@ -96,31 +96,31 @@ pub(crate) struct Neighbours {
 #[state(fields)]
 pub struct Backend {
     #[state(fixed)]
-    number: usize,
+    pub(crate) number: usize,
     #[state(fixed)]
-    registers: AddressRange,
+    pub(crate) registers: AddressRange,
     #[state(fixed)]
-    queue_pairs: QueuePairs,
+    pub(crate) queue_pairs: QueuePairs,
     #[state(fixed)]
-    latencies: Latencies,
+    pub(crate) latencies: Latencies,
     #[state(fixed)]
-    network_latency: Time,
-    /// Which queue a message is given to, if that does not depend on anything.
-    chance: Random,
+    pub(crate) network_latency: Time,
+    /// Gives messages to queues, if a domain's are given to one when they arrive.
+    pub(crate) chance: Random,
     #[state(fixed)]
-    neighbours: Neighbours,
+    pub(crate) neighbours: Neighbours,
     #[state(fixed)]
-    contexts: SharedContexts,
+    pub(crate) contexts: SharedContexts,
     #[state(fixed)]
-    ledger: SharedLedger,
-    link: Link,
+    pub(crate) ledger: SharedLedger,
+    pub(crate) link: Link,
     /// Packets in the remote request processing pipeline, oldest first.
-    processing: VecDeque<(u64, LineData)>,
+    pub(crate) processing: VecDeque<(u64, LineData)>,
     #[state(slice)]
-    dispatchers: Vec<Dispatcher>,
+    pub(crate) dispatchers: Vec<Dispatcher>,
     /// Messages and operations under way, at their places.
-    transfers: Vec<Option<Transfer>>,
-    statistics: BackendStatistics,
+    pub(crate) transfers: Vec<Option<Transfer>>,
+    pub(crate) statistics: BackendStatistics,
 }
 
 impl State for Backend {
@@ -133,55 +133,7 @@ impl State for Backend {
     }
 }
 
-/// What a backend is made of.
-pub(crate) struct Parts {
-    pub number: usize,
-    pub registers: AddressRange,
-    pub queue_pairs: QueuePairs,
-    pub latencies: Latencies,
-    pub network_latency: Time,
-    /// Gives messages to queues, if a domain's are given to one when they arrive.
-    pub chance: Random,
-    pub neighbours: Neighbours,
-    pub contexts: SharedContexts,
-    pub ledger: SharedLedger,
-    pub link: Link,
-    pub dispatchers: Vec<Dispatcher>,
-}
-
 impl Backend {
-    pub(crate) fn new(parts: Parts) -> Backend {
-        let Parts {
-            number,
-            registers,
-            queue_pairs,
-            latencies,
-            network_latency,
-            chance,
-            neighbours,
-            contexts,
-            ledger,
-            link,
-            dispatchers,
-        } = parts;
-        Backend {
-            number,
-            registers,
-            queue_pairs,
-            latencies,
-            network_latency,
-            chance,
-            neighbours,
-            contexts,
-            ledger,
-            link,
-            processing: VecDeque::new(),
-            dispatchers,
-            transfers: Vec::new(),
-            statistics: BackendStatistics::default(),
-        }
-    }
-
     /// How to attach it. The first one has the registers. Its cache is for counters and shared
     /// queues.
     pub(crate) fn attachment(number: usize, tile: usize, registers: AddressRange) -> Attachment {
@@ -421,9 +373,5 @@ impl Agent for Backend {
         let waiting = self.dispatchers.iter();
         sentences.extend(waiting.filter_map(|one| one.waiting_for(queues)));
         sentences
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }

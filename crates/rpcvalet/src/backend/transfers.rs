@@ -10,7 +10,7 @@ use state::{State, Walker};
 /// A message or a one-sided operation of a core that is under way.
 #[derive(Clone, Copy, Debug, state::State)]
 #[state(fields)]
-pub(super) struct Transfer {
+pub(crate) struct Transfer {
     #[state(fixed)]
     header: Header,
     core: u64,

@@ -4,7 +4,6 @@ use super::assembler::*;
 use fabric::{CoreId, Update};
 use pipeline::{Action, Before, CsrAccess, Delivery, Extension, Invocation, NEVER};
 use riscv::{Instruction, csr_update};
-use state::{State, Walker};
 
 /// The handler's address.
 pub const HANDLER: u32 = 0x800;
@@ -159,10 +158,6 @@ impl Extension for Interrupter {
 
     fn resume(&mut self, _invocation: &Invocation, _value: u64) -> Action {
         Action::Illegal
-    }
-
-    fn walk(&mut self, walker: &mut dyn Walker) {
-        State::walk(self, walker);
     }
 }
 

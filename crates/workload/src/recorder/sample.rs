@@ -1,10 +1,10 @@
 //! A request that has completed.
 
 use fabric::Time;
-use state::{Plain, State, Walker};
+use state::{State, Walker};
 
 /// A request that has completed.
-#[derive(Clone, Copy, Debug, state::State)]
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
 #[state(fields)]
 pub struct Sample {
     /// When.
@@ -44,20 +44,5 @@ impl State for Sample {
         let mut service_fs = self.service.map(Time::as_fs);
         service_fs.walk(walker);
         self.service = service_fs.map(Time::from_fs);
-    }
-}
-
-impl Plain for Sample {
-    fn blank() -> Sample {
-        Sample {
-            completed_at: Time::ZERO,
-            latency: Time::ZERO,
-            service: None,
-            queue: 0,
-            kind: 0,
-            is_cold: false,
-            offered: 0,
-            under_way: 0,
-        }
     }
 }
