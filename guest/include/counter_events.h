@@ -62,6 +62,14 @@ enum counter_event {
   COUNTER_L1_INSTRUCTION_TLB_HITS = 27,
   /** Page walks that began below the first table, for the caches of the upper levels had it. */
   COUNTER_STRUCTURE_CACHE_HITS = 28,
+  /** Fetches, each up to a jump or a line's end, whose line that cache had. */
+  COUNTER_L1_INSTRUCTION_HITS = 29,
+  /** Requests of the core's caches and prefetchers that the last-level cache served. */
+  COUNTER_LAST_LEVEL_HITS = 30,
+  /** Those whose line had to come from memory. */
+  COUNTER_LAST_LEVEL_MISSES = 31,
+  /** Those whose line came from the private cache that owned it. */
+  COUNTER_REMOTE_CACHE_HITS = 32,
 };
 
 #endif

@@ -220,6 +220,10 @@ class CoreResult(TypedDict):
     """Cycles in which the hart had halted of its own will: `QWAIT`, `WFI`, `WRS`."""
     harts: NotRequired[list[CoreHartResult]]
     """The harts of the core, if there are several."""
+    instruction_hits: int
+    """Fetches, each up to a jump or a line's end, whose line was in the first-level instruction
+    cache.
+    """
     instruction_misses: int
     """Blocks whose line had to be fetched first."""
     instructions: int
@@ -237,6 +241,12 @@ class CoreResult(TypedDict):
     """Misses of both first-level caches for which the line's home had to be asked."""
     l2_prefetches: NotRequired[PrefetchStatistics]
     """What the prefetcher of the second-level cache has done, if it has done anything."""
+    last_level_hits: int
+    """Requests of the core's caches, those of its prefetchers among them, that the last-level cache
+    served: it had the line, or gave the permission to write it.
+    """
+    last_level_misses: int
+    """Requests of the core's caches and prefetchers whose line had to come from memory."""
     lines_evicted: int
     """Lines that left the first-level data cache to make room."""
     lines_filled: int
@@ -251,6 +261,10 @@ class CoreResult(TypedDict):
     """Branches that were predicted wrongly."""
     operations: Operations
     """Operations of the rarer execution units."""
+    remote_cache_hits: int
+    """Requests of the core's caches and prefetchers whose line came from the private cache that
+    owned it.
+    """
     snoops: int
     """Times that the fabric asked for a line of the data cache, or of the second level if there is
     one.

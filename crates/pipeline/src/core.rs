@@ -636,6 +636,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         outbox: &mut Outbox,
     ) {
         let at = self.departure(now, self.shared.spec.l1_instruction.hit_latency_cycles);
+        if let ToCache::Data(_, source, _) = message {
+            self.hart.statistics.note_source(*source);
+        }
         let mut notice = self
             .shared
             .instruction_cache
@@ -801,6 +804,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.cursor = NOWHERE;
         self.hart.dispatch_cycle = cycle;
         self.hart.dispatch_left = self.shared.spec.width;
+        self.hart.fetch_buffer.give_up();
     }
 
     /// From cycle `from` on, dispatch is held up by `stall`.

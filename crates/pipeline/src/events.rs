@@ -10,6 +10,8 @@ use fabric::{PrefetchStatistics, SecondLevelStatistics};
 /// What a core has counted when a hart reads one of its counters.
 pub(crate) struct Counts<'a> {
     pub(crate) hart: &'a CoreStatistics,
+    /// What is not attributed to a hart of the core is in the counts of any of them.
+    pub(crate) other_harts: &'a dyn Fn(fn(&CoreStatistics) -> u64) -> u64,
     /// The second-level cache's, of all harts of the core; like the following, only if there is
     /// one.
     pub(crate) second_level: Option<SecondLevelStatistics>,
@@ -17,6 +19,13 @@ pub(crate) struct Counts<'a> {
     pub(crate) l2_prefetches: Option<PrefetchStatistics>,
     /// Of all harts of the core.
     pub(crate) translation: Option<TranslationStatistics>,
+}
+
+impl Counts<'_> {
+    /// The sum of a count over the core's harts.
+    fn of_core(&self, count: fn(&CoreStatistics) -> u64) -> u64 {
+        count(self.hart) + (self.other_harts)(count)
+    }
 }
 
 /// Declares the events, numbered from 1.
@@ -87,6 +96,14 @@ events! {
     "L1_INSTRUCTION_TLB_HITS" => |counts| Some(counts.translation?.l1_instruction_tlb_hits),
     /// Page walks that began below the first table, for the caches of the upper levels had it.
     "STRUCTURE_CACHE_HITS" => |counts| Some(counts.translation?.structure_cache_hits),
+    /// Fetches, each up to a jump or a line's end, whose line that cache had.
+    "L1_INSTRUCTION_HITS" => |counts| Some(counts.hart.instruction_hits),
+    /// Requests of the core's caches and prefetchers that the last-level cache served.
+    "LAST_LEVEL_HITS" => |counts| Some(counts.of_core(|one| one.last_level_hits)),
+    /// Those whose line had to come from memory.
+    "LAST_LEVEL_MISSES" => |counts| Some(counts.of_core(|one| one.last_level_misses)),
+    /// Those whose line came from the private cache that owned it.
+    "REMOTE_CACHE_HITS" => |counts| Some(counts.of_core(|one| one.remote_cache_hits)),
 }
 
 /// How often the event `number` has happened; `None` if there is no such event, or if the core has

@@ -32,6 +32,8 @@ pub(crate) struct FetchBuffer {
     tail: u64,
     lines: [Option<LineAddress>; 2],
     data: [Option<LineData>; 2],
+    /// The fetch has asked for a line and is not done yet.
+    waits: bool,
 }
 
 impl FetchBuffer {
@@ -44,6 +46,7 @@ impl FetchBuffer {
                 ..FetchBuffer::default()
             };
         }
+        self.waits = true;
         let which = which as usize;
         let is_new = self.lines[which] != Some(line);
         if is_new {
@@ -61,8 +64,23 @@ impl FetchBuffer {
         }
     }
 
-    fn find(&self, (pc, tail): (u64, u64), line: LineAddress) -> Option<&LineData> {
-        if (self.pc, self.tail) != (pc, tail) {
+    /// Whether a fetch has asked for a line and is not done yet.
+    pub(crate) fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Another instruction is fetched than the one whose fetch waits.
+    pub(crate) fn give_up(&mut self) {
+        self.waits = false;
+    }
+
+    /// The fetch of the next instruction is done. Says whether it has waited for a line.
+    fn end(&mut self, next: (u64, u64)) -> bool {
+        std::mem::take(&mut self.waits) && (self.pc, self.tail) == next
+    }
+
+    fn find(&self, next: (u64, u64), line: LineAddress) -> Option<&LineData> {
+        if (self.pc, self.tail) != next {
             return None;
         }
         let which = self.lines.iter().position(|asked| *asked == Some(line))?;
@@ -73,10 +91,16 @@ impl FetchBuffer {
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Finds the block at `pc`. Returns false if that has to wait.
     pub(crate) fn fetch(&mut self, outbox: &mut Outbox) -> bool {
-        if self.hart.observes && self.translates() {
-            return self.fetch_from_page(outbox);
+        let is_fetched = match self.hart.observes && self.translates() {
+            true => self.fetch_from_page(outbox),
+            false => self.fetch_block(outbox),
+        };
+        if is_fetched {
+            let next = self.next_to_fetch();
+            let has_waited = self.hart.fetch_buffer.end(next);
+            self.hart.statistics.instruction_hits += u64::from(!has_waited);
         }
-        self.fetch_block(outbox)
+        is_fetched
     }
 
     /// The same if the hart's accesses are translated.

@@ -100,8 +100,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return;
         }
         if self.hart.stall != Stall::None {
-            // Cycles that wait for a line are charged when it comes.
+            // Cycles that wait for a line are charged when it comes, and a fetch that has waited is
+            // no hit.
             if self.hart.stall == Stall::Miss
+                || self.hart.fetch_buffer.waits()
                 || self.hart.dispatch_left == 0
                 || self.hart.dispatch_cycle >= self.next_stop()
                 || self.is_multithreaded()
@@ -187,6 +189,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     }
                     _ => break,
                 };
+                self.hart.statistics.instruction_hits += 1;
                 if OBSERVED && how.translates_fetches() {
                     self.note_fetch();
                 }

@@ -13,6 +13,7 @@ use crate::fetch::FetchBuffer;
 use crate::kind::CoreKind;
 use crate::port::AtPort;
 use crate::stack::Stall;
+use crate::statistics::CoreStatistics;
 use crate::translation::Frame;
 use crate::window::SlotKind;
 use fabric::{AddressRange, LineAddress, Outbox, SecondLevel, Time, Update};
@@ -459,10 +460,16 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let second_level = self.shared.second_level.as_deref();
         let prefetching = self.shared.data_prefetching.as_ref();
         let hart = &mut *self.hart;
+        let others = &self.others;
+        let other_harts = |count: fn(&CoreStatistics) -> u64| {
+            let others = others.iter().flatten();
+            others.map(|other| count(&other.statistics)).sum()
+        };
         let translation = self.shared.translation.as_ref();
         let events = |event: u8| {
             let counts = Counts {
                 hart: &hart.statistics,
+                other_harts: &other_harts,
                 second_level: second_level.map(SecondLevel::statistics),
                 l1_prefetches: prefetching.map(|one| one.statistics()),
                 l2_prefetches: second_level.and_then(SecondLevel::prefetches),

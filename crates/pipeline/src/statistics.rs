@@ -3,7 +3,7 @@
 use crate::ports::Unit;
 use crate::stack::CycleStack;
 use crate::translation::TranslationStatistics;
-use fabric::{PrefetchStatistics, ToCache};
+use fabric::{PrefetchStatistics, Source, ToCache};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,6 +125,10 @@ pub struct CoreStatistics {
     /// Stores and atomics performed.
     #[state(count)]
     pub stores: u64,
+    /// Fetches, each up to a jump or a line's end, whose line was in the first-level instruction
+    /// cache.
+    #[state(count)]
+    pub instruction_hits: u64,
     /// Blocks whose line had to be fetched first.
     #[state(count)]
     pub instruction_misses: u64,
@@ -134,6 +138,17 @@ pub struct CoreStatistics {
     /// Misses of both first-level caches for which the line's home had to be asked.
     #[state(count)]
     pub l2_misses: u64,
+    /// Requests of the core's caches, those of its prefetchers among them, that the last-level
+    /// cache served: it had the line, or gave the permission to write it.
+    #[state(count)]
+    pub last_level_hits: u64,
+    /// Requests of the core's caches and prefetchers whose line had to come from memory.
+    #[state(count)]
+    pub last_level_misses: u64,
+    /// Requests of the core's caches and prefetchers whose line came from the private cache that
+    /// owned it.
+    #[state(count)]
+    pub remote_cache_hits: u64,
     /// What the prefetcher of the first-level data cache has done, if it has done anything.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l1_prefetches: PrefetchStatistics,
@@ -179,12 +194,24 @@ impl CoreStatistics {
     /// The fabric has sent the data cache, or the second level, a message.
     pub(crate) fn note_message(&mut self, message: &ToCache) {
         match message {
-            ToCache::Data(..) | ToCache::PutAck => {}
+            ToCache::Data(_, source, _) => self.note_source(*source),
+            ToCache::PutAck => {}
             ToCache::Invalidate => self.snoops += 1,
             ToCache::ForwardGetS { .. } | ToCache::ForwardGetM { .. } => {
                 self.snoops += 1;
                 self.lines_sent += 1;
             }
+        }
+    }
+
+    /// The fabric has answered a request of one of the core's caches.
+    pub(crate) fn note_source(&mut self, source: Source) {
+        match source {
+            // The fabric does not answer what the second level serves.
+            Source::SecondLevel => {}
+            Source::LastLevel => self.last_level_hits += 1,
+            Source::Memory => self.last_level_misses += 1,
+            Source::Cache => self.remote_cache_hits += 1,
         }
     }
 }

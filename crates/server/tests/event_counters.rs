@@ -9,12 +9,13 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{
-    halted, models, read, server, with_lru, with_prefetchers, with_second_level,
+    halted, models, models_of_all_levels, read, server, with_lru, with_prefetchers,
+    with_second_level, with_total_store_order,
 };
 use fabric::{DataPrefetcherKind, PrefetcherKind, SecondLevelSpec};
 use pipeline::{
-    CoreSpec, CoreStatistics, EVENTS, FirstLevelTlbSpec, NEVER, PagingMode, StructureCachesSpec,
-    TlbPagesSpec, TranslationSpec,
+    CoreSpec, CoreStatistics, EVENTS, FirstLevelTlbSpec, Model, NEVER, PagingMode,
+    StructureCachesSpec, TlbPagesSpec, TranslationSpec,
 };
 
 const RESULTS: u64 = 0x8010_0800;
@@ -27,25 +28,40 @@ const VALUES: [u8; 8] = [A0, A1, A2, A3, A4, A5, A6, A7];
 /// An event, what the result has of it, and how often the additional times count it.
 type Event = (&'static str, fn(&CoreStatistics) -> u64, u64);
 
+/// What a core does: something so many times.
+type Program<'a> = &'a dyn Fn(&mut Assembler, u64);
+
 /// Compares the counters of a core with what is expected of `program` if it does something `many`
 /// times instead of `few`.
 fn check(
     core: &CoreSpec,
-    (few, many): (u64, u64),
+    times: (u64, u64),
     events: &[Event],
     data: &[(u64, Vec<u8>)],
     program: impl Fn(&mut Assembler, u64),
 ) {
+    check_beside(None, core, times, events, data, &program);
+}
+
+/// The same beside another core, with its own program.
+fn check_beside(
+    other: Option<Program<'_>>,
+    core: &CoreSpec,
+    (few, many): (u64, u64),
+    events: &[Event],
+    data: &[(u64, Vec<u8>)],
+    program: Program<'_>,
+) {
     let number = |name| 1 + EVENTS.iter().position(|one| one.0 == name).unwrap() as u64;
-    let run = |times| {
-        let mut asm = Assembler::new();
+    let cores = 1 + usize::from(other.is_some());
+    let measured = |asm: &mut Assembler, times| {
         for (counter, event) in (3..).zip(events) {
             asm.load_immediate(T0, number(event.0));
             asm.csr_write(EVENT + counter, T0);
         }
         asm.load_immediate(S6, RESULTS);
         asm.load_immediate(T1, DATA);
-        program(&mut asm, times);
+        program(asm, times);
         asm.fence(RW, RW);
         for (counter, &value) in (3..).zip(&VALUES[..events.len()]) {
             asm.csr_read(value, COUNTER + counter);
@@ -54,7 +70,17 @@ fn check(
             asm.store_double(value, S6, offset);
         }
         asm.halt();
-        let mut spec = server(1, core);
+    };
+    let run = |times| {
+        let mut asm = Assembler::new();
+        asm.harts(cores, |asm, hart| match other {
+            Some(other) if hart == 1 => {
+                other(asm, times);
+                asm.halt();
+            }
+            _ => measured(asm, times),
+        });
+        let mut spec = server(cores, core);
         spec.fabric.clock_ghz = 1.0;
         spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
         let machine = halted(&spec, asm.finish(data));
@@ -198,6 +224,39 @@ fn pages_of_fetches() {
     }
 }
 
+/// A loop in one line is a fetch an iteration, and one in two lines, of which the first ends with
+/// a jump or without, is two. Its lines have come with the first iteration.
+#[test]
+fn fetches_of_a_loop() {
+    let counted = |hits| -> [Event; 2] {
+        [
+            ("L1_INSTRUCTION_HITS", |one| one.instruction_hits, hits),
+            ("L1_INSTRUCTION_MISSES", |one| one.instruction_misses, 0),
+        ]
+    };
+    // How many instructions are in the loop's first line, besides the branch or the jump.
+    for (fetches, in_line, jumps) in [(1, 4, false), (2, 4, true), (2, 16, false)] {
+        for core in models_of_all_levels() {
+            check(&core, (64, 72), &counted(8 * fetches), &[], |asm, times| {
+                asm.load_immediate(S1, times);
+                asm.align(64);
+                let again = asm.label_here();
+                for _ in 0..in_line {
+                    asm.add_immediate(T1, T1, 0);
+                }
+                if jumps {
+                    let next = asm.label();
+                    asm.jump(next);
+                    asm.align(64);
+                    asm.bind(next);
+                }
+                asm.add_immediate(S1, S1, -1);
+                asm.branch(When::NotEqual, S1, ZERO, again);
+            });
+        }
+    }
+}
+
 /// A load behind a store to the same bytes takes them from the store queue, where the store is
 /// until everything older has committed.
 #[test]
@@ -318,6 +377,236 @@ fn prefetches_into_the_second_level() {
     check(&core, (8, 24), &events, &chain(32, 64), |asm, links| {
         follow(asm, links, 100)
     });
+}
+
+/// Both levels of the core, of four ways or fewer, have the pointers in one set, and replace them
+/// always before they come again; the last-level cache, of 16 ways, has room for 16 in two sets.
+/// Another 16 links are misses of the core that it serves. Links to lines that nobody has loaded
+/// before come from memory.
+#[test]
+fn lines_of_the_last_level() {
+    const LINKS: u64 = 16;
+    for mut core in models_of_all_levels().map(with_lru) {
+        if let Some(l2) = &mut core.l2 {
+            l2.replacement = core.l1_data.replacement;
+        }
+        let of_second = match core.l2 {
+            Some(_) => LINKS,
+            None => 0,
+        };
+        // 32 KB: as much as a way of the second level, or of four of the first.
+        for (pointers, distance, last) in [(LINKS, 32 << 10, [LINKS, 0]), (64, 64, [0, LINKS])] {
+            let events: [Event; 5] = [
+                ("L1_DATA_MISSES", |one| one.data_misses, LINKS),
+                ("LAST_LEVEL_HITS", |one| one.last_level_hits, last[0]),
+                ("LAST_LEVEL_MISSES", |one| one.last_level_misses, last[1]),
+                ("REMOTE_CACHE_HITS", |one| one.remote_cache_hits, 0),
+                ("L2_MISSES", |one| one.l2_misses, of_second),
+            ];
+            let events = match core.l2 {
+                Some(_) => &events[..],
+                None => &events[..4],
+            };
+            let times = (2 * LINKS, 3 * LINKS);
+            check(
+                &core,
+                times,
+                events,
+                &chain(pointers, distance),
+                |asm, links| follow(asm, links, 0),
+            );
+        }
+    }
+}
+
+/// Another core writes so many lines, long before this one loads them, and comes to own them: each
+/// is sent from its cache. When this core writes them afterwards, the last-level cache gives it the
+/// permission. Eight lines more are 16 instructions more, a line of code that comes from memory.
+#[test]
+fn lines_of_another_core() {
+    for core in models_of_all_levels() {
+        let events: [Event; 4] = [
+            ("L1_DATA_MISSES", |one| one.data_misses, 8),
+            ("REMOTE_CACHE_HITS", |one| one.remote_cache_hits, 8),
+            ("LAST_LEVEL_HITS", |one| one.last_level_hits, 8),
+            ("LAST_LEVEL_MISSES", |one| one.last_level_misses, 1),
+        ];
+        let writes = |asm: &mut Assembler, lines: u64| {
+            for line in 0..lines as i64 {
+                asm.store_double(ZERO, T1, 64 * line);
+            }
+        };
+        let other = |asm: &mut Assembler, lines| {
+            asm.load_immediate(T1, DATA);
+            writes(asm, lines);
+        };
+        check_beside(Some(&other), &core, (8, 16), &events, &[], &|asm, lines| {
+            wait(asm, 10_000);
+            for line in 0..lines as i64 {
+                asm.load_double(T2, T1, 64 * line);
+            }
+            asm.fence(RW, RW);
+            writes(asm, lines);
+        });
+    }
+}
+
+/// Does nothing for so many iterations.
+fn wait(asm: &mut Assembler, iterations: u64) {
+    asm.load_immediate(S1, iterations);
+    let again = asm.label_here();
+    asm.add_immediate(S1, S1, -1);
+    asm.branch(When::NotEqual, S1, ZERO, again);
+}
+
+/// What follows is dispatched when everything older has committed.
+fn alone(asm: &mut Assembler) {
+    asm.csr_read(ZERO, COUNTER);
+}
+
+/// Where the lines are that nobody has loaded before, one for each time.
+const COLD: u64 = DATA + 0x1000;
+
+fn cold_lines(times: u64, value: u64) -> Vec<(u64, Vec<u8>)> {
+    let line = |time| (COLD + 64 * time, value.to_le_bytes().to_vec());
+    (0..times).map(line).collect()
+}
+
+/// A branch that is met for the first time is predicted not to be taken. Whether it is taken tells
+/// a load that has to come from memory, and meanwhile the five instructions behind the branch are
+/// dispatched, up to one that is executed alone and therefore is not: five are squashed each time.
+/// In order, the branch waits for its operand, and nothing is behind it.
+#[test]
+fn squashes_of_wrong_paths() {
+    for core in models() {
+        let squashed = match core.model {
+            Model::OutOfOrder => 8 * 5,
+            Model::InOrder => 0,
+        };
+        let events: [Event; 3] = [
+            ("MISPREDICTIONS", |one| one.mispredictions, 8),
+            (
+                "SQUASHED_INSTRUCTIONS",
+                |one| one.squashed_instructions,
+                squashed,
+            ),
+            ("MEMORY_ORDER_SQUASHES", |one| one.memory_order_squashes, 0),
+        ];
+        check(&core, (4, 12), &events, &cold_lines(12, 1), |asm, times| {
+            asm.load_immediate(T1, COLD);
+            for _ in 0..times {
+                let over = asm.label();
+                asm.align(64);
+                alone(asm);
+                asm.load_double(T2, T1, 0);
+                asm.add_immediate(T1, T1, 64);
+                asm.branch(When::NotEqual, T2, ZERO, over);
+                for _ in 0..5 {
+                    asm.nop();
+                }
+                alone(asm);
+                asm.bind(over);
+            }
+            alone(asm);
+        });
+    }
+}
+
+/// The address of a store is loaded from memory, and a load behind it, which is met for the first
+/// time, does not wait for that: it takes what is in the cache. When the store proves to be to the
+/// same bytes, it is undone, with the three instructions behind it, up to one that is executed
+/// alone. In order, a load does not overtake a store whose address is not known.
+#[test]
+fn squashes_of_loads_before_older_stores() {
+    for core in models() {
+        let times = match core.model {
+            Model::OutOfOrder => 8,
+            Model::InOrder => 0,
+        };
+        let events: [Event; 3] = [
+            (
+                "MEMORY_ORDER_SQUASHES",
+                |one| one.memory_order_squashes,
+                times,
+            ),
+            (
+                "SQUASHED_INSTRUCTIONS",
+                |one| one.squashed_instructions,
+                times * 4,
+            ),
+            ("MISPREDICTIONS", |one| one.mispredictions, 0),
+        ];
+        check(
+            &core,
+            (4, 12),
+            &events,
+            &cold_lines(12, DATA),
+            |asm, times| {
+                asm.load_immediate(T2, COLD);
+                asm.load_double(T0, T1, 0);
+                for _ in 0..times {
+                    asm.align(64);
+                    alone(asm);
+                    asm.load_double(S2, T2, 0);
+                    asm.add_immediate(T2, T2, 64);
+                    asm.store_double(S6, S2, 0);
+                    asm.load_double(T0, T1, 0);
+                    for _ in 0..3 {
+                        asm.nop();
+                    }
+                    alone(asm);
+                }
+            },
+        );
+    }
+}
+
+/// A load is done while 16 older ones, of which each has its address from the one before, wait for
+/// memory, and meanwhile another core writes its line. It is undone, with the three instructions
+/// behind it: with total store order, because older loads are not done, and with the weak memory
+/// model, because one whose address is not known may be of the same line.
+#[test]
+fn squashes_of_loads_before_stores_of_another_core() {
+    let weak = CoreSpec::hyperplane_table1();
+    for core in [with_total_store_order(weak.clone()), weak] {
+        let mut asm = Assembler::new();
+        asm.harts(2, |asm, hart| {
+            asm.load_immediate(S6, DATA);
+            if hart == 0 {
+                asm.load_immediate(T1, COLD);
+                asm.load_double(T0, S6, 0);
+                asm.align(64);
+                alone(asm);
+                for _ in 0..16 {
+                    asm.load_double(T1, T1, 0);
+                }
+                asm.load_double(T0, S6, 0);
+                for _ in 0..3 {
+                    asm.nop();
+                }
+                alone(asm);
+            } else {
+                wait(asm, 800);
+                asm.store_double(S6, S6, 0);
+            }
+            asm.halt();
+        });
+        let link = |line: u64| {
+            (
+                COLD + 64 * line,
+                (COLD + 64 * (line + 1)).to_le_bytes().to_vec(),
+            )
+        };
+        let data: Vec<_> = (0..17).map(link).collect();
+        let machine = halted(&server(2, &core), asm.finish(&data));
+        let counted = machine.engine.cores[0].statistics(NEVER);
+        assert_eq!(
+            (counted.memory_order_squashes, counted.squashed_instructions),
+            (1, 4),
+            "{:?}",
+            core.memory_model
+        );
+    }
 }
 
 /// A core counts no event of what it does not have: `mhpmevent` stays 0, so that a program does not
