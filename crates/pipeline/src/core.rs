@@ -311,9 +311,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Turns the skipping of spinning on or off. It never changes a result.
     pub fn set_skip_spinning(&mut self, on: bool) {
         let probed = self.harts().any(|hart| hart.probed.is_some());
-        // No two iterations are alike to the prefetcher of a data cache.
-        let prefetches = self.shared.data_prefetching.is_some();
-        self.shared.spin.allow(on && !probed && !prefetches);
+        self.shared.spin.allow(on && !probed);
     }
 
     /// Counts of what the core has done before `cycle`: all its harts together.

@@ -36,6 +36,11 @@ impl Comparer {
         !self.refused && !other.refused && self.words == other.words
     }
 
+    /// What has been gathered but for counts.
+    pub fn into_words(self) -> Vec<u64> {
+        self.words
+    }
+
     /// Whether there is something that cannot be compared.
     pub fn is_refused(&self) -> bool {
         self.refused

@@ -22,7 +22,7 @@ use adjacent_line::AdjacentLine;
 use next_line::NextLine;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use state::{Purpose, State, Walker};
+use state::{Comparer, Purpose, State, Walker};
 use streamer::Streamer;
 use stride::Stride;
 
@@ -202,6 +202,9 @@ pub struct Prefetching {
     /// Accesses so far.
     #[state(count)]
     accesses: u64,
+    /// How often what is known of lines has changed.
+    #[state(count)]
+    version: u64,
     statistics: PrefetchStatistics,
 }
 
@@ -279,6 +282,7 @@ impl Prefetching {
             under_way: Vec::new(),
             wanted: Vec::new(),
             accesses: 0,
+            version: 0,
             statistics: PrefetchStatistics::default(),
         }
     }
@@ -286,6 +290,15 @@ impl Prefetching {
     /// What it has done so far.
     pub fn statistics(&self) -> PrefetchStatistics {
         self.statistics
+    }
+
+    /// What decides on all that it will do, if its cache does not change.
+    pub fn words(&mut self) -> Vec<u64> {
+        let mut gathered = Comparer::new(0, 0, None);
+        self.models.iter_mut().for_each(|model| model.walk(&mut gathered));
+        let mut words = gathered.into_words();
+        words.push(self.version);
+        words
     }
 
     /// A demand access, of `load` if that is known, has been looked up. Asks for each line that
@@ -305,8 +318,10 @@ impl Prefetching {
         let comes = self.is_under_way(line);
         self.statistics.useful += u64::from(came);
         self.statistics.late += u64::from(comes);
+        self.version += u64::from(came || comes);
         if slot.is_none() && self.forget_replaced(line, set) {
             self.statistics.polluting += 1;
+            self.version += 1;
         }
         let access = DemandAccess {
             line,
@@ -355,6 +370,7 @@ impl Prefetching {
     pub(crate) fn placed(&mut self, line: LineAddress, slot: Slot, replaced: Option<LineAddress>) {
         let place = slot as usize;
         // A line that was asked for anew, in order to write it, comes to where it was.
+        self.version += 1;
         let old = self.waiting[place].take();
         self.statistics.unused += u64::from(old.is_some_and(|old| old != line));
         self.forget_replaced(line, place - place % self.ways);
@@ -364,6 +380,7 @@ impl Prefetching {
     /// `line` has come to `slot`, which it had been given.
     pub(crate) fn came(&mut self, line: LineAddress, slot: Slot) {
         if self.is_under_way(line) {
+            self.version += 1;
             self.waiting[slot as usize] = Some(line);
         }
     }
@@ -371,6 +388,7 @@ impl Prefetching {
     /// A line has been asked for.
     pub(crate) fn began(&mut self, line: LineAddress) {
         self.statistics.issued += 1;
+        self.version += 1;
         self.under_way.push(line);
     }
 

@@ -242,6 +242,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 timing.push(u64::from(fetched.has_missed));
             }
         }
+        if let Some(prefetching) = &mut self.shared.data_prefetching {
+            timing.extend(prefetching.words());
+        }
         timing.extend(self.hart.ready.iter().map(|&ready| relative(ready)));
         let recent = self.hart.window.recent();
         timing.extend(recent.map(|position| relative(self.hart.window.commit(position))));
