@@ -23,7 +23,7 @@ PAGES = {
     HUGE: "pages of 1 GB",
 }
 """How a preset maps memory: not at all, or in pages of one size."""
-PAGE_SIZES = {SKYLAKE: (SMALL, LARGE, HUGE), "spin-to-win-table1": (LARGE,)}
+PAGE_SIZES = dict.fromkeys((SKYLAKE, "spin-to-win-table1"), (SMALL, LARGE, HUGE))
 """Of the presets that translate addresses. Both have the same cores, caches and memory."""
 ANANDTECH = (
     "De Gelas and Cutress, \"Sizing Up Servers: Intel's Skylake-SP Xeon versus AMD's EPYC 7000\", "
