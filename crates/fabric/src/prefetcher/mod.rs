@@ -292,13 +292,18 @@ impl Prefetching {
         self.statistics
     }
 
-    /// What decides on all that it will do, if its cache does not change.
-    pub fn words(&mut self) -> Vec<u64> {
-        let mut gathered = Comparer::new(0, 0, None);
-        self.models.iter_mut().for_each(|model| model.walk(&mut gathered));
-        let mut words = gathered.into_words();
+    /// Appends what decides on all that it will do, if its cache does not change.
+    pub fn append_words(&mut self, words: &mut Vec<u64>) {
         words.push(self.version);
-        words
+        for model in &mut self.models {
+            if let Model::Stride(model) = model {
+                model.append_words(words);
+            } else {
+                let mut gathered = Comparer::new(0, 0, None);
+                model.walk(&mut gathered);
+                words.extend(gathered.into_words());
+            }
+        }
     }
 
     /// A demand access, of `load` if that is known, has been looked up. Asks for each line that
@@ -342,6 +347,7 @@ impl Prefetching {
                     RequestOutcome::Sent => {
                         self.statistics.issued += 1;
                         self.under_way.push(other);
+                        self.version += 1;
                     }
                     RequestOutcome::Pending => {}
                     RequestOutcome::Full => {

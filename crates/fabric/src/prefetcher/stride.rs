@@ -63,9 +63,12 @@ enum Prediction {
     None,
 }
 
+/// Odd, as no program counter is.
+const NOBODY: u64 = 1;
+
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Entry {
-    /// Odd, as no program counter is: of nobody.
+    /// [`NOBODY`] if it is not in use.
     pc: u64,
     address: u64,
     /// Modulo 2^64.
@@ -84,7 +87,7 @@ pub(super) struct Stride {
 impl Stride {
     pub(super) fn new(spec: StrideSpec) -> Stride {
         let empty = Entry {
-            pc: 1,
+            pc: NOBODY,
             address: 0,
             stride: 0,
             prediction: Prediction::Initial,
@@ -92,6 +95,17 @@ impl Stride {
         Stride {
             spec,
             entries: vec![empty; spec.entries as usize],
+        }
+    }
+
+    /// Appends all entries that are in use.
+    pub(super) fn append_words(&self, words: &mut Vec<u64>) {
+        for (index, entry) in self.entries.iter().enumerate() {
+            if entry.pc != NOBODY {
+                let prediction = entry.prediction as u64;
+                let [pc, address, stride] = [entry.pc, entry.address, entry.stride];
+                words.extend([index as u64, pc, address, stride, prediction]);
+            }
         }
     }
 

@@ -128,20 +128,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if period == 0 || !self.is_quiet() {
             return;
         }
-        let timing = self.timing();
-        let Some(remembered) = &self.shared.spin.remembered else {
-            return;
-        };
         let is_alike = |cache: &PrivateCache, (order, recent): &(Vec<u8>, Vec<Slot>)| {
             cache.replacement_order() == (order, recent)
         };
         let [data, instructions] = &remembered.replacement;
-        // Nothing is copied: the predictor has more than all else.
-        if timing == remembered.timing
+        // Nothing is copied before: what predicts branches is alike last, as a rule.
+        if self.hart.branches == remembered.branches
             && is_alike(&self.shared.data_cache, data)
             && is_alike(&self.shared.instruction_cache, instructions)
             && self.shared.predictor == remembered.predictor
-            && self.hart.branches == remembered.branches
+            && self.has_timing_as_remembered()
+            && let Some(remembered) = &self.shared.spin.remembered
         {
             self.shared.spin.doze = Some(Doze {
                 period,
@@ -150,6 +147,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             // Dispatch ends here.
             self.shared.stop = self.hart.dispatch_cycle;
         }
+    }
+
+    fn has_timing_as_remembered(&mut self) -> bool {
+        let timing = self.timing();
+        let remembered = &self.shared.spin.remembered;
+        remembered.as_ref().is_some_and(|one| one.timing == timing)
     }
 
     fn is_quiet(&self) -> bool {
@@ -216,7 +219,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let now = self.hart.dispatch_cycle;
         let relative = |cycle: u64| cycle.saturating_sub(now);
         let horizon = self.horizon();
-        let mut timing = vec![
+        // About as much as there is with translation.
+        let mut timing = Vec::with_capacity(2048);
+        timing.extend([
             horizon,
             relative(self.hart.window.last_commit),
             relative(self.hart.last_issue),
@@ -224,7 +229,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             relative(self.shared.scheduler_cycle),
             self.shared.data_cache.content_version(),
             self.shared.instruction_cache.content_version(),
-        ];
+        ]);
         // Nothing but a miss of the first level touches the second, so that its order of
         // replacement changes no more than its content.
         timing.extend(
@@ -243,7 +248,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
         }
         if let Some(prefetching) = &mut self.shared.data_prefetching {
-            timing.extend(prefetching.words());
+            prefetching.append_words(&mut timing);
         }
         timing.extend(self.hart.ready.iter().map(|&ready| relative(ready)));
         let recent = self.hart.window.recent();
