@@ -21,18 +21,25 @@ pub fn models() -> [CoreSpec; 2] {
 /// next line's if the data cache does.
 pub type Prefetchers = (DataPrefetcherKind, PrefetcherKind);
 
-/// Each prefetcher at least once.
-pub const PREFETCHERS: [Prefetchers; 6] = [
-    (DataPrefetcherKind::NextLine, PrefetcherKind::NextLine),
-    (DataPrefetcherKind::Stride, PrefetcherKind::Streamer),
-    (DataPrefetcherKind::None, PrefetcherKind::NextLine),
-    (DataPrefetcherKind::None, PrefetcherKind::Streamer),
-    (DataPrefetcherKind::None, PrefetcherKind::AdjacentLine),
-    (
-        DataPrefetcherKind::Stride,
-        PrefetcherKind::StreamerAndAdjacentLine,
-    ),
-];
+/// Each prefetcher of the second level, alone and behind each one of the data cache.
+pub const PREFETCHERS: [Prefetchers; 12] = {
+    use DataPrefetcherKind as First;
+    use PrefetcherKind as Second;
+    [
+        (First::None, Second::NextLine),
+        (First::None, Second::Streamer),
+        (First::None, Second::AdjacentLine),
+        (First::None, Second::StreamerAndAdjacentLine),
+        (First::NextLine, Second::NextLine),
+        (First::NextLine, Second::Streamer),
+        (First::NextLine, Second::AdjacentLine),
+        (First::NextLine, Second::StreamerAndAdjacentLine),
+        (First::Stride, Second::NextLine),
+        (First::Stride, Second::Streamer),
+        (First::Stride, Second::AdjacentLine),
+        (First::Stride, Second::StreamerAndAdjacentLine),
+    ]
+};
 
 /// The same core with prefetchers, and a register of its data cache for their misses.
 pub fn with_prefetchers((data, second): Prefetchers, mut core: CoreSpec) -> CoreSpec {
