@@ -45,10 +45,10 @@ struct io_registers {
   uint64_t consumers;             /**< 0xc0: memory for consumers: struct io_consumer. */
   uint64_t completions;           /**< 0xc8: write enum io_completions before start. */
   uint64_t source_cores;          /**< 0xd0: harts behind those of the data plane that run the
-                                       sources (source_cores.h); 0: the device does. */
+                                       sources (sources/source-cores.c); 0: the device does. */
   uint64_t unused[(0x800 - 0xd8) / 8];
   uint64_t counters[128];      /**< 0x800: write what the program has counted. */
-  uint64_t source_rings[32];   /**< 0xc00: of each hart that runs sources: see source_cores.h. */
+  uint64_t source_rings[32];   /**< 0xc00: of each hart that runs sources. */
   uint64_t source_arrived[32]; /**< 0xd00: the same. */
   uint64_t source_dropped[32]; /**< 0xe00: the same. */
   uint64_t unused_too[(0x10000 - 0xf00) / 8];
