@@ -110,8 +110,10 @@ def test_a_lost_update_is_found(tmp_path: Path) -> None:
         f'#include "{ROOT}/guest/programs/stores/transactional-store-qwait.c"\n'
     )
     sentence = r"^server: .*in check_after_run\(\); it said: Consistency condition \d+ of warehouse"
+    parameters = {"items": 500, "customers": 100, "spare_mib": 1}
+    settings = {"rack.servers.0.parameters": parameters, "measure.requests": 400}
     with pytest.raises(Exception, match=sentence):
-        run(load.TRANSACTIONS, {PROGRAM: str(program), RATE: 0.4})
+        run(load.TRANSACTIONS, {PROGRAM: str(program), RATE: 0.4, **settings})
 
 
 @pytest.mark.parametrize(
