@@ -1,5 +1,6 @@
 /**
- * Calibration: how fast a core reads and writes memory, one line after the other.
+ * Calibration: how fast a core reads and writes memory, one line after the other, or with
+ * `is_random` = 1 lines drawn at random, which do not wait for each other.
  *
  * Each queue has an array of `working_set_bytes` (1048576). A request reads the next `bytes`
  * (65536) of it, from the beginning again behind the end; with `written_fraction` = 1 it writes
@@ -15,10 +16,12 @@
 enum { WORDS = LINE_BYTES / sizeof(uint64_t) };
 
 static uint64_t lines, lines_per_request, written_per_1024;
+static int is_random;
 
 struct stream {
   uint64_t *words;
   uint64_t next;  /* Line. */
+  uint64_t drawn; /* The last random number. */
   uint64_t share; /* Of a write, in parts of 1024, that have come together. */
 } __attribute__((aligned(LINE_BYTES)));
 
@@ -37,8 +40,13 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
     } else {
       sum += *(volatile uint64_t *)line;
     }
-    if (++stream->next == lines)
+    if (is_random) {
+      /* A linear congruential generator (Knuth), of which the upper half counts. */
+      stream->drawn = stream->drawn * 6364136223846793005 + 1442695040888963407;
+      stream->next = (stream->drawn >> 32) * lines >> 32;
+    } else if (++stream->next == lines) {
       stream->next = 0;
+    }
   }
   out->length = sizeof sum;
   memcpy(out->packet, &sum, sizeof sum);
@@ -48,6 +56,7 @@ int main(void) {
   lines = (uint64_t)io_parameter("working_set_bytes", 1048576) / LINE_BYTES;
   lines_per_request = (uint64_t)io_parameter("bytes", 65536) / LINE_BYTES;
   written_per_1024 = (uint64_t)(io_parameter("written_fraction", 0) * 1024);
+  is_random = io_parameter("is_random", 0) != 0;
   uint64_t queues = io_device()->queues;
   if (lines == 0 || lines_per_request == 0)
     fail("data_plane.parameters.working_set_bytes and .bytes must be %d or more.", LINE_BYTES);
@@ -58,6 +67,7 @@ int main(void) {
     streams[queue] = (struct stream){
         .words = aligned_alloc(LINE_BYTES, lines * LINE_BYTES),
         .next = queue * 0x9e3779b97f4a7c15 % lines,
+        .drawn = queue * 0x9e3779b97f4a7c15,
     };
   return data_plane();
 }

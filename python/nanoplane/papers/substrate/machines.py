@@ -39,6 +39,12 @@ GENIUS = (
     "Genius: skylake_mlc.txt of https://github.com/hpcleuven/VscDocumentation"
 )
 """18 cores of the same kind each."""
+OPTANE_STUDY = (
+    'Yang et al., "An Empirical Guide to the Behavior and Use of Scalable Persistent Memory", FAST '
+    "2020: graphs/05-bandwidth_accesssize_dram.csv of https://github.com/NVSL/OptaneStudy"
+)
+"""A Xeon Platinum 8260 of the next generation: 24 cores, 33 MB of last-level cache, six channels of
+DDR4-2666 with two ranks each, no prefetching."""
 LATENCY_CHECKER = "Intel's Memory Latency Checker on Skylake-SP: https://github.com/gjbex/Code-optimization/pull/13"
 
 
