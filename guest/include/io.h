@@ -44,8 +44,7 @@ struct io_registers {
   uint64_t second_socket;         /**< 0xb8: where the memory of the second socket begins; or 0. */
   uint64_t consumers;             /**< 0xc0: memory for consumers: struct io_consumer. */
   uint64_t completions;           /**< 0xc8: write enum io_completions before start. */
-  uint64_t source_cores;          /**< 0xd0: harts behind those of the data plane that run the
-                                       sources (sources/source-cores.c); 0: the device does. */
+  uint64_t source_cores;          /**< 0xd0: harts behind the data plane's that run sources. */
   uint64_t unused[(0x800 - 0xd8) / 8];
   uint64_t counters[128];      /**< 0x800: write what the program has counted. */
   uint64_t source_rings[32];   /**< 0xc00: of each hart that runs sources. */

@@ -316,10 +316,16 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
     spent = {"dynamic": 600.0, "static": 400.0}
     parts = ("last_level", "directory", "mesh", "memory_controllers", "dram")
     energy: dict[str, Any] = dict.fromkeys((*parts, "monitoring_set", "ready_set"), spent)
-    energy |= {"total": 10_000.0, "static": 4000.0, "per_request": 10.0}
+    energy |= {"total": 10_000.0, "static": 4000.0, "per_request": 10.0, "seconds": 1e-3}
     energy |= {"cores": [{"total": 3000.0}]}
     server = {
-        "cores": [{"data_misses": 5000 if fast else 50_000, "harts": [{"ipc": 2.0}, {"ipc": 1.5}]}],
+        "cores": [
+            {
+                "cycles": 500,
+                "data_misses": 5000 if fast else 50_000,
+                "harts": [{"ipc": 2.0}, {"ipc": 1.5}],
+            }
+        ],
         "output": printed,
         "fabric": {
             "memory_reads": 1000,

@@ -191,7 +191,7 @@ def test_points_are_chosen_by_their_labels() -> None:
     with pytest.raises(DescriptionError, match=r"there are 1, 10, 100, 400, 1000"):
         chosen([figure], True, ("queues=7",))
     with pytest.raises(
-        DescriptionError, match=r"their labels are .*notify, .*queues, shape, .*task"
+        DescriptionError, match=r"their labels are .*notify, .*queues, .*shape, .*task"
     ):
         chosen([figure], True, ("colour=red",))
     with pytest.raises(DescriptionError, match=r"their labels are none"):

@@ -44,6 +44,12 @@ DEVICE, SOURCE_CORES = "device", "cores"
 SOURCES = {DEVICE: "", SOURCE_CORES: ", sources on cores"}
 """Who writes the items, as series are called: the I/O device, or on request cores of the server, as
 in the paper's simulation ("emulated I/O sources running on 'producer' cores")."""
+PAPER_SERVER, SKYLAKE_SERVER = "hyperplane-table1", "spin-to-win-table1"
+SERVERS = {PAPER_SERVER: "", SKYLAKE_SERVER: ", on the Skylake server"}
+"""The preset, as series are called: the one of Table I, or on request the server of Figure 3."""
+SKYLAKE_ENTRIES = 1536
+"""Of that server's monitoring set: two ways of 32 rows for each of 24 tiles. The paper's 1024 are
+those of 16."""
 BATCH = 1
 """Items that a visit to a queue takes, of all systems. Section V-B: "a task is executed for every n
 queue head polls (n ≈ 5 for PC and n = 1 for FB)". `spin-poll-mode` alone would take 32."""
@@ -184,6 +190,7 @@ class Case:
     """If given: at the largest load that keeps the p99 within so many mean service times of the
     case `of`."""
     sources: str = DEVICE
+    server: str = PAPER_SERVER
 
     @property
     def name(self) -> str:
@@ -203,6 +210,8 @@ class Case:
             parts += [self.policy]
         if self.sources != DEVICE:
             parts += ["sources on cores"]
+        if self.server != PAPER_SERVER:
+            parts += [self.server]
         return ", ".join((*parts, load))
 
     def at(self, load: float, of: "Case | None" = None) -> "Case":
@@ -218,7 +227,7 @@ class Case:
         # With one queue all shapes are the same traffic, and need one run.
         shape = "single-queue" if self.queues == 1 else self.shape
         server: dict[str, object] = {
-            "preset": "hyperplane-table1",
+            "preset": self.server,
             "data_plane_cores": self.cores,
         }
         data_plane: dict[str, object] = {
@@ -249,8 +258,13 @@ class Case:
         if self.co_runner is not None:
             server["core"] = {"threads": 2}
             data_plane["co_runner"] = self.co_runner
+        hyperplane: dict[str, object] = {}
         if self.power == POWER_OPTIMISED:
-            server["hyperplane"] = {"power_optimised": True}
+            hyperplane["power_optimised"] = True
+        if self.server != PAPER_SERVER and self.notify == "hyperplane":
+            hyperplane["entries"] = SKYLAKE_ENTRIES
+        if hyperplane:
+            server["hyperplane"] = hyperplane
         return Description.from_dict(
             {
                 "server": server,
@@ -292,7 +306,8 @@ class Case:
         """
         requests = max(SETTLED, rounds * self.busy_queues)
         is_validated = (
-            self.cluster == 1
+            self.server == PAPER_SERVER
+            and self.cluster == 1
             and self.policy == "round-robin"
             and self.co_runner is None
             and self.notify not in COMPLETIONS

@@ -17,20 +17,15 @@ from nanoplane.papers.hyperplane.cases import (
     INTERFACE,
     QUEUES,
     SHAPES,
+    SKYLAKE_SERVER,
     Case,
-    measured_requests,
-    saturated,
 )
 from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
 
-PRESET = "spin-to-win-table1"
 TASK = "packet-encapsulation"
 SYSTEMS = {INTERFACE: "spinning with ConnectX-5's driver", "hyperplane": "HyperPlane"}
 """The paper measured the first; HyperPlane on the same machine stands beside it."""
-ENTRIES = 1536
-"""Of the monitoring set: two ways of 32 rows for each of 24 tiles. The paper's 1024 are those of
-16."""
 PEAK_REQUESTS = 2_000
 LIGHT_QUEUES = (1, 64, 128, 256, 384, 512)
 """DPDK's driver allows 512 (SoCC 2019, Section 5)."""
@@ -53,14 +48,8 @@ class Peak:
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
-        case = Case(TASK, self.notify, self.shape, self.queues)
-        requests = measured_requests(PEAK_REQUESTS, quick, case.busy_queues)
-        # Whether rings may begin used is not known of this machine.
-        description = saturated(case.description(requests), case.busy_queues, case.cores)
-        description = description.set("server.preset", PRESET)
-        if self.notify == "hyperplane":
-            description = description.set("server.hyperplane.entries", ENTRIES)
-        return Run(description)
+        case = Case(TASK, self.notify, self.shape, self.queues, server=SKYLAKE_SERVER)
+        return Run(case.saturated(quick, PEAK_REQUESTS))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

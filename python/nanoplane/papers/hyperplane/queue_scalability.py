@@ -24,12 +24,15 @@ from nanoplane.papers.hyperplane.cases import (
     MODE_COLOURS,
     MODES,
     OPTIONAL,
+    PAPER_SERVER,
     PEAK_SYSTEMS,
     POLLS,
     POWER_OPTIMISED,
     QUEUES,
     REGULAR,
+    SERVERS,
     SHAPES,
+    SKYLAKE_SERVER,
     SOURCE_CORES,
     SOURCES,
     SYSTEMS,
@@ -64,17 +67,24 @@ def _light_requests(case: Case) -> int:
     return requests if case.queues >= queues else LIGHT_REQUESTS
 
 
-def light(task: str, notify: str, shape: str, queues: int, power: str = REGULAR) -> Case:
+def light(
+    task: str,
+    notify: str,
+    shape: str,
+    queues: int,
+    power: str = REGULAR,
+    server: str = PAPER_SERVER,
+) -> Case:
     """Return the case of light traffic. Both modes of HyperPlane are offered the same."""
-    case = Case(task, notify, shape, queues, power=power)
-    return case.at(LIGHT_LOAD, of=Case(task, notify, shape, queues))
+    case = Case(task, notify, shape, queues, power=power, server=server)
+    return case.at(LIGHT_LOAD, of=Case(task, notify, shape, queues, server=server))
 
 
 def _peak_cases(tasks: Iterable[str]) -> Iterator[Case]:
-    for sources, parts in itertools.product(
-        SOURCES, itertools.product(tasks, PEAK_SYSTEMS, SHAPES, QUEUES)
+    for server, sources, parts in itertools.product(
+        SERVERS, SOURCES, itertools.product(tasks, PEAK_SYSTEMS, SHAPES, QUEUES)
     ):
-        case = Case(*parts, sources=sources)
+        case = Case(*parts, sources=sources, server=server)
         if sources != SOURCE_CORES or case.notify not in NEED_THE_DEVICE:
             yield case
 
@@ -87,9 +97,10 @@ def _peak_points(quick: bool) -> dict[Case, Run]:
 def _light_points(quick: bool) -> dict[Case, Run]:
     light_tasks = QUICK_LIGHT_TASKS if quick else TASKS
     # Two queues are not in the figure: a claim is about them.
-    every = itertools.product(light_tasks, MODES, LIGHT_SHAPES, (*QUEUES, 2))
+    every = itertools.product(light_tasks, MODES, LIGHT_SHAPES, (*QUEUES, 2), SERVERS)
     cases = [
-        light(task, notify, shape, queues, power) for task, (notify, power), shape, queues in every
+        light(task, notify, shape, queues, power, server)
+        for task, (notify, power), shape, queues, server in every
     ]
     return {case: case.run(quick, _light_requests(case), PEAK_REQUESTS) for case in cases}
 
@@ -106,7 +117,7 @@ def _peak_rows(results: Results) -> list[Row]:
                 outcome,
                 series=(
                     f"{TASKS[case.task]}, {PEAK_SYSTEMS[case.notify]}, {SHAPES[case.shape]}"
-                    f"{SOURCES[case.sources]}"
+                    f"{SOURCES[case.sources]}{SERVERS[case.server]}"
                 ),
                 x=case.queues,
                 x_unit="queues",
@@ -121,10 +132,10 @@ def _peak_rows(results: Results) -> list[Row]:
 
 def _light_rows(results: Results) -> list[Row]:
     rows = []
-    for mode, shape, statistic, task, queues in itertools.product(
-        MODES, LIGHT_SHAPES, ("mean", "p99"), TASKS, QUEUES
+    for server, mode, shape, statistic, task, queues in itertools.product(
+        SERVERS, MODES, LIGHT_SHAPES, ("mean", "p99"), TASKS, QUEUES
     ):
-        case = light(task, mode[0], shape, queues, mode[1])
+        case = light(task, mode[0], shape, queues, mode[1], server)
         outcome = results.get(case)
         if outcome is None:
             continue
@@ -133,7 +144,7 @@ def _light_rows(results: Results) -> list[Row]:
                 case,
                 outcome,
                 statistic,
-                series=f"{MODES[mode]}, {SHAPES[shape]}, {TASKS[task]}",
+                series=f"{MODES[mode]}, {SHAPES[shape]}, {TASKS[task]}{SERVERS[server]}",
                 x=queues,
                 x_unit="queues",
             )
@@ -145,7 +156,10 @@ def _peak_chart(rows: list[Row]) -> plots.Chart:
     gains = [row for row in rows if row.statistic == poll_ratio.STATISTIC]
     peaks = plots.panels(
         [row for row in rows if row.statistic != poll_ratio.STATISTIC],
-        lambda row: f"{TASKS[row.labels['task']]}{SOURCES[row.labels['sources']]}",
+        lambda row: (
+            f"{TASKS[row.labels['task']]}{SOURCES[row.labels['sources']]}"
+            f"{SERVERS[row.labels['server']]}"
+        ),
         x=plots.queues(QUEUES),
         y=plots.linear("million requests a second"),
         colour=plots.Series.systems("data plane", "notify", PEAK_SYSTEMS),
@@ -163,7 +177,10 @@ def _light_chart(rows: list[Row]) -> plots.Chart:
     )
     return plots.panels(
         rows,
-        lambda row: f"{TASKS[row.labels['task']]}, {SHAPES[row.labels['shape']]}",
+        lambda row: (
+            f"{TASKS[row.labels['task']]}, {SHAPES[row.labels['shape']]}"
+            f"{SERVERS[row.labels['server']]}"
+        ),
         x=plots.queues(QUEUES),
         y=plots.logarithmic("microseconds"),
         colour=_MODE,
@@ -232,7 +249,13 @@ def _stated(notify: str, y: float, says: str) -> list[Row]:
             y=y,
             y_unit="microseconds",
             statistic="p99 latency",
-            labels={"task": task, "notify": notify, "shape": shape, "power": REGULAR},
+            labels={
+                "task": task,
+                "notify": notify,
+                "shape": shape,
+                "power": REGULAR,
+                "server": PAPER_SERVER,
+            },
             samples=0,
             paper=f"Section V-B: “{says}”",
         )
@@ -261,6 +284,7 @@ FIGURES = (
         optional={
             "notify": (*OPTIONAL["notify"], INTERFACE),
             "sources": (SOURCE_CORES,),
+            "server": (SKYLAKE_SERVER,),
         },
         by_precision=True,
     ),
@@ -283,7 +307,7 @@ FIGURES = (
             ),
             *_stated(BASELINE, 100, "tail latency can be more than 100 us for large queue counts"),
         ),
-        optional=OPTIONAL,
+        optional={**OPTIONAL, "server": (SKYLAKE_SERVER,)},
         by_precision=True,
     ),
 )
