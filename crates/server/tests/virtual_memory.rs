@@ -765,6 +765,11 @@ fn qemu_translates_as_the_interpreter_does() {
             let expected = &expected[words.clone()];
             let found = &found[words];
             causes.insert(expected[0]);
+            // Of a misaligned access to no memory qemu tells the aligned address below it.
+            let mut found = found.to_vec();
+            if matches!(expected[0], 5 | 7) && found[1] == expected[1] & !7 {
+                found[1] = expected[1];
+            }
             assert!(
                 found == expected,
                 "seed {seed}, step {number} {step:x?}: {found:x?}, by the interpreter {expected:x?}"

@@ -1,8 +1,8 @@
 /**
- * A data plane that is scale-out or scale-up by its load: what Section 7 of the study of spinning
- * data planes proposes ("an adaptive system that switches queuing disciplines in response to load")
- * and did not build. Its cores are those of `dispatch`: dispatchers, each with a receive queue of
- * the first port, and as many forwarders, each with a send queue of the second one. A dispatcher
+ * A data plane that is scale-out or scale-up by its load. Section 7 of the study of spinning data
+ * planes proposes "an adaptive system that switches queuing disciplines in response to load", and
+ * nobody had built one. Its cores are those of `dispatch`: dispatchers, each with a receive queue
+ * of the first port, and as many forwarders, each with a send queue of the second one. A dispatcher
  * writes to the ring of its forwarder (scale-out) or to one that all share (scale-up); a forwarder
  * looks into its own ring, and if that is empty into the shared one. So no packet can be left in a
  * ring, whatever dispatchers do.
