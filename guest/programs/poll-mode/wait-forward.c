@@ -1,8 +1,8 @@
 /**
- * `io-forward` for the three ways in which a core can learn of packets: it polls, as there; it
- * waits by QWAIT; or it sleeps until a user-level interrupt (poll_mode/wait.h). Each core has
- * receive queues of its own, or all cores have all queues, which takes QWAIT, and each has a send
- * queue. What comes in at the first port leaves by the second one.
+ * Forwarding as in `io-forward`, for the three ways in which a core can learn of packets: it polls,
+ * as there; it waits by QWAIT; or it sleeps until a user-level interrupt (poll_mode/wait.h). Each
+ * core has receive queues of its own, or all cores have all queues, which takes QWAIT, and each has
+ * a send queue. What comes in at the first port leaves by the second one.
  *
  * Parameters: `mechanism` (0: polling, 1: QWAIT, 2: interrupts; 0), `queues` (receive queues, 1),
  * `cores` (1), `shared` (1: each core takes packets of all queues, 0), `burst` (32), `descriptors`
