@@ -1,9 +1,7 @@
 /**
  * A service behind a network interface with rings of descriptors: each hart polls its own.
  *
- *     static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) { ...
- * }
- *
+ *     static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply);
  *     int main(void) { return ring_service(); }
  *
  * serve() writes the reply to a message, which is at the same place, and returns the reply's bytes.

@@ -13,6 +13,7 @@
  * are on two hardware threads of a core each, and so are dispatchers).
  */
 #include <io.h>
+#include <poll_mode/hiccup.h>
 #include <poll_mode/port.h>
 #include <stdio.h>
 
@@ -20,17 +21,14 @@ enum { MAX_BURST = 64 };
 
 static unsigned pairs, burst, threads;
 static int is_shared;
-static uint64_t hiccup_ns, hz;
-/* A hiccup comes if a random number of 32 bits is below this. */
-static uint64_t hiccup_below;
+static uint64_t hz;
 static struct ring *rings[MAX_LCORE];
 
 void prepare(void) {
   lcore_begin(0);
   pairs = (unsigned)io_parameter("pairs", 1);
   is_shared = io_parameter("shared", 0) != 0;
-  hiccup_ns = (uint64_t)io_parameter("hiccup_ns", 0);
-  hiccup_below = (uint64_t)(io_parameter("hiccup_part", 0.01) * 4294967296.0);
+  hiccup_prepare();
   burst = (unsigned)io_parameter("burst", 32);
   eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
   threads = (unsigned)io_parameter("threads", 1);
@@ -73,20 +71,12 @@ static void dispatch(unsigned pair) {
 
 static void forward(unsigned pair) {
   struct mbuf *pkts[MAX_BURST];
-  uint32_t random = 2463534242u + pair;
+  uint32_t random = hiccup_seed(pair);
   for (;;) {
     unsigned taken = ring_dequeue_burst(rings[pair], (void **)pkts, burst);
     if (taken == 0)
       continue;
-    if (hiccup_ns)
-      for (unsigned place = 0; place < taken; place++) {
-        /* Marsaglia's xorshift ("Xorshift RNGs", 2003). */
-        random ^= random << 13;
-        random ^= random >> 17;
-        random ^= random << 5;
-        if (random < hiccup_below)
-          delay_ns(hiccup_ns, hz);
-      }
+    hiccup(taken, &random, hz);
     eth_tx_or_drop(1, (uint16_t)pair, pkts, (uint16_t)taken);
   }
 }

@@ -23,10 +23,10 @@
  *
  * **Order.** Before a dispatcher goes on after a switch, all that it has put into the other kind of
  * ring has been handed to the interface: its packets have been taken out of the ring, and each
- * forwarder that may have them has ended a turn of its loop since. So packets of a flow, which are
- * one dispatcher's, do not pass each other across a switch, nor in scale-out; in scale-up they do,
- * as they do in `dispatch`. Send queues are the forwarders' own, and the interface takes these in
- * turn.
+ * forwarder that may have them has ended an iteration of its loop since. So packets of a flow,
+ * which are one dispatcher's, do not pass each other across a switch, nor in scale-out; in scale-up
+ * they do, as they do in `dispatch`. Send queues are the forwarders' own, and the interface takes
+ * these in iteration.
  *
  * Parameters: those of `dispatch` but for `shared` and `threads`: `pairs` (1), `hiccup_ns` (0),
  * `hiccup_part` (0.01), `burst` (32), `ring` (1024), `descriptors` (512), `rx_vec_en` (0); and
@@ -36,6 +36,7 @@
  * a packet passes one that it must not, 0).
  */
 #include <io.h>
+#include <poll_mode/hiccup.h>
 #include <poll_mode/port.h>
 #include <stdio.h>
 
@@ -48,18 +49,16 @@ struct dispatcher {
   int is_up;
 } __cache_aligned;
 
-/* What a forwarder writes and dispatchers read: turns of its loop when they switch, and its packets
- * and how long these took, in cycles, at the end of a window. */
+/* What a forwarder writes and dispatchers read: iterations of its loop when they switch, and its
+ * packets and how long these took, in cycles, at the end of a window. */
 struct forwarder {
-  uint64_t turns;
+  uint64_t iterations;
   uint64_t packets, waited;
 } __cache_aligned;
 
 static unsigned pairs, burst;
 static int logs, checks;
-static uint64_t hiccup_ns, hz;
-/* A hiccup comes if a random number of 32 bits is below this. */
-static uint64_t hiccup_below;
+static uint64_t hz;
 static struct ring *rings[MAX_LCORE], *shared;
 static struct dispatcher dispatchers[MAX_LCORE];
 static struct forwarder forwarders[MAX_LCORE];
@@ -93,8 +92,7 @@ static struct {
 void prepare(void) {
   lcore_begin(0);
   pairs = (unsigned)io_parameter("pairs", 1);
-  hiccup_ns = (uint64_t)io_parameter("hiccup_ns", 0);
-  hiccup_below = (uint64_t)(io_parameter("hiccup_part", 0.01) * 4294967296.0);
+  hiccup_prepare();
   burst = (unsigned)io_parameter("burst", 32);
   eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
   logs = io_parameter("log", 0) != 0;
@@ -170,9 +168,9 @@ static void decide(uint64_t now) {
   control.waited = waited;
 }
 
-/* Waits until a forwarder has ended the turn that it is in. */
-static void await_turn(unsigned pair, uint64_t turns) {
-  while (__atomic_load_n(&forwarders[pair].turns, __ATOMIC_ACQUIRE) == turns)
+/* Waits until a forwarder has ended the iteration that it is in. */
+static void await_iteration(unsigned pair, uint64_t iterations) {
+  while (__atomic_load_n(&forwarders[pair].iterations, __ATOMIC_ACQUIRE) == iterations)
     pause();
 }
 
@@ -186,15 +184,15 @@ static void await_taken(const struct ring *ring, uint32_t end) {
 static void settle(unsigned pair) {
   struct dispatcher *own = &dispatchers[pair];
   if (own->is_up) {
-    uint64_t turns[MAX_LCORE];
+    uint64_t iterations[MAX_LCORE];
     await_taken(shared, __atomic_load_n(&shared->prod.head, __ATOMIC_RELAXED));
     for (unsigned other = 0; other < pairs; other++)
-      turns[other] = __atomic_load_n(&forwarders[other].turns, __ATOMIC_ACQUIRE);
+      iterations[other] = __atomic_load_n(&forwarders[other].iterations, __ATOMIC_ACQUIRE);
     for (unsigned other = 0; other < pairs; other++)
-      await_turn(other, turns[other]);
+      await_iteration(other, iterations[other]);
   } else {
     await_taken(rings[pair], rings[pair]->prod.head);
-    await_turn(pair, __atomic_load_n(&forwarders[pair].turns, __ATOMIC_ACQUIRE));
+    await_iteration(pair, __atomic_load_n(&forwarders[pair].iterations, __ATOMIC_ACQUIRE));
   }
   own->given_before = own->given;
 }
@@ -243,21 +241,13 @@ static void check_order(struct mbuf **pkts, unsigned count) {
 
 static void forward(unsigned pair) {
   struct mbuf *pkts[MAX_BURST];
-  uint32_t random = 2463534242u + pair;
-  for (uint64_t turn = 1;; turn++) {
+  uint32_t random = hiccup_seed(pair);
+  for (uint64_t iteration = 1;; iteration++) {
     unsigned taken = ring_dequeue_burst(rings[pair], (void **)pkts, burst);
     if (taken == 0)
       taken = ring_dequeue_burst(shared, (void **)pkts, burst);
     if (taken != 0) {
-      if (hiccup_ns)
-        for (unsigned place = 0; place < taken; place++) {
-          /* Marsaglia's xorshift ("Xorshift RNGs", 2003). */
-          random ^= random << 13;
-          random ^= random >> 17;
-          random ^= random << 5;
-          if (random < hiccup_below)
-            delay_ns(hiccup_ns, hz);
-        }
+      hiccup(taken, &random, hz);
       uint64_t stamps = 0;
       for (unsigned place = 0; place < taken; place++)
         stamps += pkts[place]->timestamp;
@@ -275,7 +265,7 @@ static void forward(unsigned pair) {
       __atomic_store_n(&own->waited, own->waited + taken * rdtsc() - stamps, __ATOMIC_RELAXED);
       __atomic_store_n(&own->packets, own->packets + taken, __ATOMIC_RELAXED);
     }
-    __atomic_store_n(&forwarders[pair].turns, turn, __ATOMIC_RELEASE);
+    __atomic_store_n(&forwarders[pair].iterations, iteration, __ATOMIC_RELEASE);
   }
 }
 

@@ -13,6 +13,7 @@
  */
 #include <io.h>
 #include <kernels/matrix_multiplication.h>
+#include <poll_mode/hiccup.h>
 #include <poll_mode/wait.h>
 #include <stdlib.h>
 
@@ -20,9 +21,7 @@ enum { MAX_BURST = 64, POLLING = 0, WAITING = 1, INTERRUPTED = 2 };
 
 static unsigned queues, cores, burst, mechanism;
 static int is_shared, beside;
-static uint64_t hiccup_ns, span_us, hz;
-/* A hiccup comes if a random number of 32 bits is below this. */
-static uint64_t hiccup_below;
+static uint64_t span_us, hz;
 
 void prepare(void) {
   lcore_begin(0);
@@ -32,8 +31,7 @@ void prepare(void) {
   is_shared = io_parameter("shared", 0) != 0;
   burst = (unsigned)io_parameter("burst", 32);
   eth_devargs.rx_vec_en = io_parameter("rx_vec_en", 0) != 0;
-  hiccup_ns = (uint64_t)io_parameter("hiccup_ns", 0);
-  hiccup_below = (uint64_t)(io_parameter("hiccup_part", 0.01) * 4294967296.0);
+  hiccup_prepare();
   beside = io_parameter("beside", 0) != 0;
   span_us = (uint64_t)io_parameter("span_us", 0);
   uint32_t descriptors = (uint32_t)io_parameter("descriptors", 512);
@@ -62,21 +60,13 @@ void prepare(void) {
 
 /* Sends packets, some of which take longer. */
 static inline void forward(unsigned core, struct mbuf **pkts, uint16_t count, uint32_t *random) {
-  if (hiccup_ns)
-    for (unsigned place = 0; place < count; place++) {
-      /* Marsaglia's xorshift ("Xorshift RNGs", 2003). */
-      *random ^= *random << 13;
-      *random ^= *random >> 17;
-      *random ^= *random << 5;
-      if (*random < hiccup_below)
-        delay_ns(hiccup_ns, hz);
-    }
+  hiccup(count, random, hz);
   eth_tx_or_drop(1, (uint16_t)core, pkts, count);
 }
 
 static void poll(unsigned core) {
   struct mbuf *pkts[MAX_BURST];
-  uint32_t random = 2463534242u + core;
+  uint32_t random = hiccup_seed(core);
   for (;;)
     for (unsigned queue = core; queue < queues; queue += cores) {
       uint16_t received = eth_rx_burst(0, (uint16_t)queue, pkts, (uint16_t)burst);
@@ -87,7 +77,7 @@ static void poll(unsigned core) {
 
 static void wait(unsigned core) {
   struct mbuf *pkts[MAX_BURST];
-  uint32_t random = 2463534242u + core;
+  uint32_t random = hiccup_seed(core);
   uint64_t partition = is_shared ? 0 : core;
   for (;;) {
     uint16_t received = eth_rx_qwait_burst(partition, pkts, (uint16_t)burst);
@@ -101,7 +91,7 @@ static uint64_t vector_of(unsigned queue) { return queue / cores % RX_INTR_VECTO
 
 static void sleep(unsigned core) {
   struct mbuf *pkts[MAX_BURST];
-  uint32_t random = 2463534242u + core;
+  uint32_t random = hiccup_seed(core);
   /* Queues that have had packets since their interrupt was enabled. */
   uint8_t is_open[MAX_QUEUES] = {0};
   uint64_t pages = CQE_NIC_PAGE(rx_number(0, 0)), active = 0;

@@ -4,21 +4,7 @@
  *
  * See object_cache.h and ring_service_qwait.h. Requests are `rack.clients.load.operations`.
  */
-#define DMA_NIC_ENTRIES 64
-/* The longest frames with the values of Facebook's pool ETC have 4976 bytes. An odd number of
- * lines, as in DPDK's pools, so that buffers begin in all sets of the caches. */
-#define DMA_NIC_BUFFER_BYTES (81 * 64)
-#include <dma_nic.h>
-#include <frames.h>
-#include <object_cache.h>
-#include <services/wire_operations.h>
-
-void prepare(void) { object_cache_prepare(); }
-
-static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
-  return wire_operations_answer(object_cache_handle, request, bytes, reply,
-                                DMA_NIC_BUFFER_BYTES - sizeof(struct frame));
-}
+#include <services/object_cache_frames.h>
 
 #include <ring_service_qwait.h>
 

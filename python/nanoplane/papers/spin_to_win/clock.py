@@ -11,7 +11,8 @@ from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
 
 BUDGET_WATTS = 150.0
-"""Thermal design power of a Xeon Platinum 8160 (Intel, product specifications)."""
+"""Thermal design power of a Xeon Platinum 8160, which has Table 1's cores and clocks. It is from
+memory of Intel's product specifications, and no copy of them was found to check it."""
 MOST_GHZ = 3.7
 """Table 1: "@2.10-3.70 GHz"."""
 STATED = {0: 3.45, 8: 3.25, 16: 2.95}
