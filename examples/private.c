@@ -1,11 +1,11 @@
 /**
- * Gives each packet to the tenant as it came, and counts those for private addresses (10.0.0.0/8).
+ * Delivers each packet unchanged, and counts those to private addresses (10.0.0.0/8).
  *
  *     nanoplane run examples/encapsulation.toml --set data_plane.program=examples/private.c
  */
 #include <data_plane.h>
 
-static volatile uint64_t *private_packets; /* Of the result; it can only be written. */
+static volatile uint64_t *private_packets; /* A counter in the result; write-only. */
 static uint64_t count;
 
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
