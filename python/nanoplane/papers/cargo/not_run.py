@@ -1,8 +1,8 @@
-"""What the paper claims of parts that do not run yet."""
+"""Claims of the paper about parts that do not run yet."""
 
 from nanoplane.claims import Claim
 
-_INTERFACE = "regions are identified, and no network interface executes them yet"
+_INTERFACE = "no figure executes regions on the network interface yet"
 _EMC = "the enhanced memory controller (Hashemi et al., ISCA 2016) is not there yet"
 _FPGA = "no FPGA serves requests yet"
 _PERFECT = "no first-level cache is perfect yet"
