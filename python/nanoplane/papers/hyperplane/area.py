@@ -1,0 +1,108 @@
+"""Section IV-C, the area of the monitoring set and of the ready set, by an arithmetic of cells.
+
+The paper synthesised the ready set in 32 nm and took the monitoring set from CACTI. Here the cells
+of the circuits that Sections IV-A and IV-B describe are counted. Cells have the areas of the
+NanGate FreePDK45 Open Cell Library, which is public, scaled by the square of the nodes.
+"""
+
+import math
+
+ENTRIES = 1024
+"""Of both sets (Section IV-C)."""
+BANKS = 16
+"""Of the monitoring set, one at each bank of the directory (Section IV-A)."""
+CORES = 16
+CORE_MM2 = 8.4
+"""A core's area in the paper (Section IV-C)."""
+PAPER_READY_SET_MM2, PAPER_MONITORING_SET_MM2 = 0.13, 0.21
+
+CELLS_UM2 = {
+    "DFFR_X1": 5.320,
+    "DFF_X1": 4.522,
+    "MUX2_X1": 1.862,
+    "XNOR2_X1": 1.596,
+    "AND4_X1": 1.596,
+    "AND2_X1": 1.064,
+    "OR2_X1": 1.064,
+}
+"""Square micrometres at 45 nm, from the library's Liberty file."""
+NODE_NM, CELLS_NODE_NM = 32, 45
+UTILISATION = 0.7
+"""The part of a placed block that cells cover, an assumption; the rest is for wires and clock."""
+
+SRAM_CELL_UM2 = 146 * (NODE_NM / 1000) ** 2
+"""A cell with one port has 146 squares of the feature size in CACTI 7."""
+ARRAY_EFFICIENCY = 0.56
+"""The part of a tag array that cells cover: CACTI 7 has 895 square micrometres for a bank of 64
+entries of 52 bits in two ways, at 32 nm."""
+
+QID_BITS = (ENTRIES - 1).bit_length()
+TAG_BITS = 48 - 6
+"""The address of a doorbell's line, 48 bits without the offset in 64 bytes. A Cuckoo hash table
+must keep it whole, since the row does not say what the other bits are."""
+ENTRY_BITS = TAG_BITS + QID_BITS + 2
+"""With the valid bit and the monitoring bit (Section IV-A)."""
+WEIGHT_BITS = (0, 8, 16)
+"""Of a queue's weight. The paper does not say; 0 is round-robin alone."""
+
+
+def brent_kung_nodes(inputs: int) -> int:
+    """Return the nodes of a Brent-Kung network, for a power of two of inputs: 2n - 2 - log2 n."""
+    return 2 * inputs - 2 - int(math.log2(inputs))
+
+
+def ready_set_cells(entries: int, weight_bits: int) -> dict[str, int]:
+    """Return how many cells of each kind a ready set has (Figures 6 and 7, Section IV-B).
+
+    Weights are in flip-flops, as in a synthesis without memories.
+    """
+    # A ready, a mask and a current-priority bit for each QID, each of which keeps its value, or
+    # takes a new one.
+    state = 3 * entries
+    # Two decoders of QIDs: one for what the monitoring set activates, one for instructions. Each
+    # output is an AND of as many bits as fit a cell, and of the results.
+    decoder = {"AND4_X1": 2 * entries * (QID_BITS // 4), "AND2_X1": 2 * entries * 2}
+    # Thermometer coding turns the current priority into a mask of the QIDs behind it. One network
+    # finds the first of those that are ready, one the first of all, and one makes the mask.
+    networks = 3 * brent_kung_nodes(entries)
+    # Ready and enabled; behind the priority, too; first of those; first of all; and the first of
+    # all only if none is behind the priority.
+    select = 5 * entries
+    # The number of the selected bit: for each of its bits an OR of half of the inputs.
+    encoder = QID_BITS * (entries // 2 - 1)
+    # A weight for each QID, the selected one read by an AND and an OR of all, and the counter.
+    weights = weight_bits * (entries + 1)
+    read = weight_bits * entries
+    return {
+        "DFFR_X1": state,
+        "DFF_X1": weights,
+        "MUX2_X1": state + weights,
+        "AND4_X1": decoder["AND4_X1"],
+        "AND2_X1": decoder["AND2_X1"] + select + read,
+        "OR2_X1": networks + encoder + read,
+    }
+
+
+def ready_set_mm2(entries: int = ENTRIES, weight_bits: int = WEIGHT_BITS[-1]) -> float:
+    """Return the area of a ready set at 32 nm, in square millimetres."""
+    cells = ready_set_cells(entries, weight_bits)
+    um2 = sum(number * CELLS_UM2[cell] for cell, number in cells.items())
+    return um2 * (NODE_NM / CELLS_NODE_NM) ** 2 / UTILISATION / 1e6
+
+
+def monitoring_set_mm2(entries: int = ENTRIES) -> float:
+    """Return the area of the monitoring set's tag arrays at 32 nm, in square millimetres."""
+    return entries * ENTRY_BITS * SRAM_CELL_UM2 / ARRAY_EFFICIENCY / 1e6
+
+
+def monitoring_set_of_flip_flops_mm2(entries: int = ENTRIES) -> float:
+    """Return its area if its bits were flip-flops with a comparator each, as in a synthesis."""
+    bit = CELLS_UM2["DFF_X1"] + CELLS_UM2["MUX2_X1"] + CELLS_UM2["XNOR2_X1"]
+    um2 = entries * ENTRY_BITS * bit * (NODE_NM / CELLS_NODE_NM) ** 2
+    return um2 / UTILISATION / 1e6
+
+
+def percent_of_cores(weight_bits: int = WEIGHT_BITS[-1]) -> float:
+    """Return both sets' area as a part of that of the cores which share them, in percent."""
+    both = ready_set_mm2(ENTRIES, weight_bits) + monitoring_set_mm2()
+    return 100 * both / (CORES * CORE_MM2)
