@@ -1,5 +1,5 @@
 /**
- * QWAIT by itself: hart 1 rings the doorbells of four queues, hart 0 is told which.
+ * QWAIT by itself: hart 1 rings the doorbells of four queues, and hart 0 is notified of each.
  *
  *     nanoplane exec examples/doorbells.c
  */
@@ -11,7 +11,7 @@
 
 enum { QUEUES = 4, ITEMS = 3, DOORBELLS = 2 * QUEUES };
 
-/* Where the monitoring set snoops. */
+/* The range that the monitoring set snoops. */
 static struct io_doorbell *const doorbells = (struct io_doorbell *)DOORBELLS_START;
 
 static struct io_doorbell *doorbell_of[QUEUES];

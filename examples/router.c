@@ -1,11 +1,11 @@
 /**
- * A router's work on a packet: one hop less to live, and a header checksum that says so.
+ * A router's work on a packet: decrements the time to live and updates the header checksum.
  *
  *     nanoplane run examples/encapsulation.toml --set data_plane.program=examples/router.c
  */
 #include <data_plane.h>
 
-/* An IPv4 header (RFC 791): its shortest length, and where its fields are. */
+/* An IPv4 header (RFC 791): its minimum length, and the offsets of its fields. */
 enum { HEADER_BYTES = 20, TIME_TO_LIVE = 8, CHECKSUM = 10 };
 
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
