@@ -6,31 +6,50 @@ one JSON document; everything else goes to standard error.
 """
 
 import contextlib
+import importlib
 import io
 import os
 import signal
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
-from nanoplane import report
-from nanoplane.commands import (  # noqa: F401
-    examples,
-    explain,
-    figures,
-    programs,
-    run,
-    store,
-    sweeps,
-)
-from nanoplane.commands.common import app
 from nanoplane.errors import Interrupted, NanoplaneError, Stopped
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What ends the work in order: Ctrl-C, `kill`, and the end of the terminal."""
 
+_COMMANDS = {
+    "examples": ("examples",),
+    "explain": ("list", "explain", "keys", "schema"),
+    "figures": ("figure", "claims", "report"),
+    "programs": ("exec", "build"),
+    "run": ("run",),
+    "store": ("store",),
+    "sweeps": ("sweep", "compare"),
+}
+"""The modules of the commands, in the order of the help. Only that of the command is imported."""
+
+
+def _load(name: str) -> Any:
+    """Return the application with a command; with all of them if it is none, as for the help."""
+    importlib.import_module("nanoplane.commands.common")
+    wanted = [module for module, names in _COMMANDS.items() if name in names]
+    for module in wanted or ([] if name == "--version" else _COMMANDS):
+        importlib.import_module(f"nanoplane.commands.{module}")
+    return sys.modules["nanoplane.commands.common"].app
+
+
+def __getattr__(name: str) -> Any:
+    """Return the application with all commands."""
+    if name == "app":
+        return _load("")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 def main() -> None:
     """Run the command line and exit."""
+    # First: until all is loaded, a signal ends the command at once.
+    _load("".join(sys.argv[1:2]))
     for number in _SIGNALS:
         # A job in the background ignores Ctrl-C, and nohup the end of the terminal.
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -96,6 +115,7 @@ def _unwritten(error: OSError) -> int:
 
 def _status() -> int:
     try:
+        app = _load("".join(sys.argv[1:2]))
         # With standalone_mode=False an exit status that is raised is returned.
         return int(app(standalone_mode=False) or 0)
     except NanoplaneError as error:
@@ -123,6 +143,8 @@ def _one_line(text: str) -> str:
 
 
 def _complain(sentence: str, status: int) -> int:
+    from nanoplane import report
+
     with contextlib.suppress(OSError):
         print(f"nanoplane: {report.printable(sentence)}", file=sys.stderr, flush=True)
     return status

@@ -5,13 +5,12 @@ from typing import Any
 
 import typer.main
 
-from nanoplane import cli, simulator  # noqa: F401, the commands are those of cli
-from nanoplane.commands.common import app
+from nanoplane import cli, simulator
 
 
 def page() -> str:
     """Return nanoplane(1), in roff."""
-    top = typer.main.get_command(app)
+    top = typer.main.get_command(cli.app)
     version, _, _ = simulator.version().partition("+")
     lines = [
         f'.TH NANOPLANE 1 "" "nanoplane {version}" "User Commands"',

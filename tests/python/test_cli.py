@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 import fake_simulator
-from nanoplane import Failure, Store, cli, commands, compiler, figures, progress
+from nanoplane import Failure, Store, cli, compiler, figures, progress
 from nanoplane.figures import Row
 
 pytestmark = pytest.mark.usefixtures("fake")
@@ -178,7 +178,7 @@ def test_points_whose_x_was_measured_have_a_line_each(
         for x in measured
     ]
     measured = dataclasses.replace(figure, rows=lambda _: rows)
-    monkeypatch.setattr(commands.figures, "find_figure", lambda _: measured)
+    monkeypatch.setattr("nanoplane.commands.figures.find_figure", lambda _: measured)
     status, output, _ = command("figure", "rpcvalet.8", "--quick")
     assert status == 0
     lines = [line.split() for line in output.splitlines()]
@@ -519,32 +519,65 @@ def test_standard_output_that_is_closed_gets_1(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["example.toml"]
 
 
-_NEEDED_LATER = ("altair", "jsonschema", "numpy", "rich", "vl_convert")
+_NEEDED_LATER = ("altair", "jsonschema", "numpy", "pydantic", "rich", "vl_convert")
 """What takes longer to import than all of nanoplane, and no command needs before it has results."""
 
 
 @pytest.mark.parametrize(
     ("arguments", "others"),
     [
-        # What Typer needs to read arguments is its own, and is imported with the first of them.
-        (None, ["nanoplane.papers.plots", "nanoplane.fields", "pydantic"]),
+        (["--version"], ["nanoplane.commands.run", "nanoplane.claims"]),
         (["list"], ["nanoplane.fields"]),
         (["explain", "server.fabric.cores"], ["nanoplane.fields", "nanoplane.papers.plots"]),
-        (["run", "--help"], ["nanoplane.fields", "nanoplane.papers.plots"]),
+        (["run", "--help"], ["nanoplane.commands.figures", "nanoplane.papers.plots"]),
+        (["store", "merge", "--help"], ["nanoplane.commands.figures", "nanoplane.papers.plots"]),
     ],
 )
 def test_a_command_starts_without_what_it_does_not_need(
-    arguments: list[str] | None, others: list[str]
+    arguments: list[str], others: list[str], tmp_path: Path
 ) -> None:
     program = (
         "import json, sys\nfrom nanoplane import cli\n"
-        f"if {arguments}: cli.app({arguments}, standalone_mode=False)\n"
-        "print(json.dumps(sorted(sys.modules)))"
+        f"sys.argv = ['nanoplane', *{arguments}]\n"
+        "try: cli.main()\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "print('\\n' + json.dumps(sorted(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=True
+    )
     modules = set(json.loads(done.stdout.splitlines()[-1]))
     assert modules >= {"nanoplane.cli", "typer"}
     assert modules.isdisjoint((*_NEEDED_LATER, *others))
+
+
+def test_each_command_is_in_the_module_that_is_imported_for_it() -> None:
+    for module, names in cli._COMMANDS.items():
+        for name in names:
+            program = (
+                "import typer.main\nfrom nanoplane import cli\n"
+                f"print(*typer.main.get_command(cli._load({name!r})).commands)"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", program], capture_output=True, text=True, check=True
+            )
+            assert done.stdout.split() == list(names), module
+            break
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["sweep", "x.toml", "--workers", "0"], "Input should be greater than or equal to 1"),
+        (["figure", "hyperplane.8", "--effort", "many"], "Input should be a valid integer"),
+        (["figure", "hyperplane.8", "--precision", "2"], "is not from 0.1% to 100%"),
+    ],
+)
+def test_what_no_parameter_takes_is_refused_by_typer(
+    command: Command, arguments: list[str], sentence: str
+) -> None:
+    status, _, errors = command(*arguments)
+    assert (status, sentence in errors) == (2, True)
 
 
 @pytest.mark.parametrize("by", ["module", "script"])

@@ -11,18 +11,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from nanoplane import claims as paper_claims
-from nanoplane import report, simulator
-from nanoplane.description import Description
+from nanoplane.commands.values import quicken
 from nanoplane.errors import Failure, Interrupted
-from nanoplane.outcomes import Outcome
 
-if TYPE_CHECKING:  # A fifth of the start of the command, and only tables need it.
+if TYPE_CHECKING:  # Most of the start of the command, and its help needs none of them.
     import rich.table
 
+    from nanoplane.description import Description
+    from nanoplane.outcomes import Outcome
 
-class _Commands(typer.core.TyperGroup):
-    """Says that a command was stopped: Typer itself would end it without a word."""
+
+class Commands(typer.core.TyperGroup):
+    """Says that a command was stopped, which Typer itself would end without a word.
+
+    Its commands read simple values themselves.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        """Make a group of commands."""
+        super().__init__(*arguments, **named)
+        quicken(self)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command by its name; None if there is none."""
+        command = super().get_command(ctx, cmd_name)
+        return None if command is None else quicken(command)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -45,7 +58,7 @@ def _part(text: str) -> float:
 
 app = typer.Typer(
     name="nanoplane",
-    cls=_Commands,
+    cls=Commands,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -72,15 +85,6 @@ Precision = Annotated[
         metavar="N%",
         help="Saturated runs of throughput end when half of its 95 % confidence interval is "
         "this part of it; default: 1%, and 3% with --quick.",
-    ),
-]
-Effort = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        max=paper_claims.MAX_EFFORT,
-        metavar="N",
-        help="Repeat runs that undecided claims depend on, with up to N times the requests.",
     ),
 ]
 All = Annotated[bool, typer.Option("--all", help="List the claims that have not been run, too.")]
@@ -172,6 +176,8 @@ def begin(
 ) -> None:
     """Run data planes written in C on simulated servers, exactly and fast."""
     if version:
+        from nanoplane import simulator
+
         print(simulator.version())
     elif context.invoked_subcommand is None:
         print(context.get_help())
@@ -213,14 +219,14 @@ def show(*parts: "str | rich.table.Table") -> None:
         print("\n".join(lines))
 
 
-def with_settings(description: Description, settings: list[str]) -> Description:
+def with_settings(description: "Description", settings: list[str]) -> "Description":
     """Return a description with what `--set` changes."""
     for setting in settings:
         description = description.assign(setting)
     return description
 
 
-def check_kept(outcomes: Iterable[Outcome]) -> None:
+def check_kept(outcomes: "Iterable[Outcome]") -> None:
     """Raise a Failure if the store has not taken a result, which is printed all the same."""
     for outcome in outcomes:
         if outcome.unkept is not None:
@@ -229,6 +235,8 @@ def check_kept(outcomes: Iterable[Outcome]) -> None:
 
 def check_outputs(*paths: Path | None) -> None:
     """Find out before long work whether its result can be written."""
+    from nanoplane import report
+
     for path in paths:
         if path is not None:
             report.check_writable(path)

@@ -11,7 +11,6 @@ from nanoplane import claims as paper_claims
 from nanoplane import report
 from nanoplane.commands.common import (
     All,
-    Effort,
     Fresh,
     Json,
     Precision,
@@ -31,6 +30,15 @@ from nanoplane.outcomes import Outcome
 from nanoplane.progress import Progress
 from nanoplane.sweep import Run, look_up, sweep
 
+Effort = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=paper_claims.MAX_EFFORT,
+        metavar="N",
+        help="Repeat runs that undecided claims depend on, with up to N times the requests.",
+    ),
+]
 Only = Annotated[
     list[str],
     typer.Option(

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from nanoplane import report
-from nanoplane.commands.common import app, example
+from nanoplane.commands.common import Commands, app, example
 from nanoplane.errors import DescriptionError
 from nanoplane.store import COLUMNS, Store
 
-commands = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+commands = typer.Typer(cls=Commands, rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(
     commands,
     name="store",
