@@ -27,8 +27,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/** Of each ring, and buffers: a power of two, which a program can define before it includes this.
- */
+/** Of each ring, and buffers: a power of two, which a program can define before it includes this,
+ * also as what it knows when it opens queues. */
 #ifndef DMA_NIC_ENTRIES
 #define DMA_NIC_ENTRIES 256
 #endif
@@ -38,8 +38,12 @@
 #define DMA_NIC_BUFFER_BYTES 2048
 #endif
 
+/** Buffers are given back so many at a time; likewise, and no more than a ring has entries. */
+#ifndef DMA_NIC_DOORBELL_FRAMES
+#define DMA_NIC_DOORBELL_FRAMES 8
+#endif
+
 enum {
-  DMA_NIC_DOORBELL_FRAMES = 8, /**< Buffers are given back in eights. */
   DMA_NIC_DONE = 1,
   DMA_NIC_ERROR = 2,
 };
@@ -83,7 +87,7 @@ struct dma_nic_queue {
 
 static inline struct dma_nic_descriptor *dma_nic_at(struct dma_nic_descriptor *ring,
                                                     uint32_t number) {
-  return &ring[number % DMA_NIC_ENTRIES];
+  return &ring[number & (DMA_NIC_ENTRIES - 1)];
 }
 
 static inline void dma_nic_ring_doorbell(uint64_t tail, uint32_t number) {

@@ -14,10 +14,7 @@
 #include <io.h>
 #include <memory_map.h>
 #include <qwait.h>
-
-enum {
-  RING_SPARE_BUFFERS = 32, /* No more than a ring to send has descriptors. */
-};
+#include <ring_sender.h>
 
 /* Where the monitoring set snoops. */
 static struct io_doorbell *const ring_doorbells = (struct io_doorbell *)DOORBELLS_START;
@@ -28,29 +25,7 @@ struct ring_queue {
   struct io_doorbell *doorbell;
 } __attribute__((aligned(64)));
 
-/* What a hart sends by, and its buffers. */
-struct ring_sender {
-  struct dma_nic_queue ring;
-  uint64_t spares;
-  uint64_t spare[RING_SPARE_BUFFERS];
-} __attribute__((aligned(64)));
-
 static struct ring_queue *ring_queues;
-static struct ring_sender *ring_senders;
-
-/* Takes back the buffers of frames that have been read to be sent. */
-static inline void ring_take_back(struct ring_sender *sender) {
-  struct dma_nic_queue *ring = &sender->ring;
-  while (ring->freed != ring->sent) {
-    struct dma_nic_descriptor *descriptor = dma_nic_at(ring->send_ring, ring->freed);
-    uint16_t status = __atomic_load_n(&descriptor->status, __ATOMIC_ACQUIRE);
-    if (!(status & DMA_NIC_DONE))
-      return;
-    ring->errors += (status & DMA_NIC_ERROR) != 0;
-    ring->freed++;
-    sender->spare[sender->spares++] = descriptor->address;
-  }
-}
 
 /* Takes the oldest frame of a queue that has one, and its bytes; NULL if it could not be received.
  */
@@ -122,12 +97,8 @@ static inline int ring_service(void) {
     dma_nic_open_with_doorbell(&ring_queues[qid].ring, (int)qid, &ring_queues[qid].doorbell->count);
   }
   for (uint64_t hart = 0; hart < harts; hart++) {
-    struct ring_sender *sender = &ring_senders[hart];
-    sender->ring = ring_queues[hart].ring;
-    uint8_t *buffers = aligned_alloc(64, RING_SPARE_BUFFERS * DMA_NIC_BUFFER_BYTES);
-    for (uint64_t place = 0; place < RING_SPARE_BUFFERS; place++)
-      sender->spare[place] = (uint64_t)buffers + place * DMA_NIC_BUFFER_BYTES;
-    sender->spares = RING_SPARE_BUFFERS;
+    ring_senders[hart].ring = ring_queues[hart].ring;
+    ring_give_spares(&ring_senders[hart]);
   }
   harts_release();
   return hart_main(0);

@@ -3,8 +3,13 @@
  * how many words it has and a hash of them. Among the requests are some for keys that the store
  * does not have, and some that are none.
  *
+ * Parameters: `first_key`, from which on its keys are, so that several ask for different ones;
+ * `rounds`, the first word of every third request, which is otherwise 0; `value_words`, words of a
+ * value.
+ *
  * It is for a server with nanoPU's registers beside the store, which is the first host of the rack.
  */
+#include <io.h>
 #include <lnic.h>
 #include <nanopu/clock.h>
 #include <nanopu/messages.h>
@@ -20,24 +25,33 @@ enum {
   BEGIN_CYCLES = 320000, /* The store has made its rings by then. */
 };
 
+static uint64_t first_key, rounds, value_words;
+
+void prepare(void) {
+  first_key = (uint64_t)io_parameter("first_key", 0);
+  rounds = (uint64_t)io_parameter("rounds", 0);
+  value_words = (uint64_t)io_parameter("value_words", STORE_VALUE_WORDS);
+}
+
 static void send_word(uint64_t word) { lnic_write_r(word); }
 
 /* Request `number`: most are for few keys, so that what was written is read again. */
 static void ask(uint64_t number) {
   uint64_t choice = operation_mix(number);
   uint64_t operation = choice % 2 ? STORE_WRITE : STORE_READ;
-  uint64_t key = choice / 2 % FEW_KEYS + (number % 10 == 3 ? STORE_KEYS : 0);
-  uint64_t words = STORE_REQUEST_WORDS + (operation == STORE_WRITE ? STORE_VALUE_WORDS : 0);
+  uint64_t key = first_key + choice / 2 % FEW_KEYS + (number % 10 == 3 ? STORE_KEYS : 0);
+  uint64_t words = STORE_REQUEST_WORDS + (operation == STORE_WRITE ? value_words : 0);
   if (number % 20 == 7)
     words = 3; /* Too short. */
   if (number % 20 == 17)
     operation = UNKNOWN_OPERATION;
   send_word((uint64_t)SERVER << 32 | (uint64_t)OWN_CONTEXT << 16 | words * WORD_BYTES);
   for (uint64_t word = 0; word < words; word++)
-    send_word(word == 2   ? operation
+    send_word(word == 0   ? (number % 3 == 0 ? rounds : 0)
+              : word == 2 ? operation
               : word == 3 ? key
               : word < 6  ? 0
-                          : operation_mix(number * STORE_VALUE_WORDS + word));
+                          : operation_mix(number * value_words + word));
 }
 
 int main(void) {

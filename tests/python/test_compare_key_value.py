@@ -12,7 +12,7 @@ from nanoplane.errors import DescriptionError
 from nanoplane.papers.compare import key_value
 
 _MASK = (1 << 64) - 1
-_KEYS, _VALUE_WORDS, _REFUSED = 10_000, 64, _MASK
+_KEYS, _REFUSED = 10_000, _MASK
 _REQUESTS = 120
 """Of guest/tests/store-client.c."""
 
@@ -25,24 +25,24 @@ def _mix(number: int) -> int:
     return mixed ^ mixed >> 31
 
 
-def _expected() -> list[str]:
+def _expected(value_words: int = 64, first_key: int = 0, rounds: int = 0) -> list[str]:
     """Return what store-client.c prints of a store that is a dictionary."""
     store = {
-        key: [_mix(key * _VALUE_WORDS + word) for word in range(_VALUE_WORDS)]
-        for key in range(_KEYS)
+        key: [_mix(key * value_words + word) for word in range(value_words)] for key in range(_KEYS)
     }
     lines = []
     for number in range(_REQUESTS):
         choice = _mix(number)
         is_write = choice % 2 == 1
-        key = choice // 2 % 8 + (_KEYS if number % 10 == 3 else 0)
+        key = first_key + choice // 2 % 8 + (_KEYS if number % 10 == 3 else 0)
+        asked = rounds if number % 3 == 0 else 0
         if number % 20 in (7, 17):
             reply = [_REFUSED]
         elif is_write:
-            store[key] = [_mix(number * _VALUE_WORDS + 6 + word) for word in range(_VALUE_WORDS)]
-            reply = [0, 0, 1]
+            store[key] = [_mix(number * value_words + 6 + word) for word in range(value_words)]
+            reply = [asked, 0, 1]
         else:
-            reply = [0, 0, *store.get(key, [0])]
+            reply = [asked, 0, *store.get(key, [0])]
         value = 0
         for word in reply:
             value = _mix(value ^ word)
@@ -60,7 +60,7 @@ def _small(system: str) -> dict[str, Any]:
     server["data_plane_cores"] = 4
     server["rpcvalet"] = {"backends": 2}
     if entry["interface"] == "dma-nic":
-        server["dma_nic"]["queues"] = 8 if system.startswith("qwait") else 4
+        server["dma_nic"]["queues"] = {64: 8, 16: 4, 1: 1}[server["dma_nic"]["queues"]]
     return entry
 
 
@@ -71,18 +71,51 @@ def _run(description: dict[str, Any], **simulation: Any) -> Mapping[str, Any]:
     return simulator.rack(resolved.data, compiler.unpack(resolved.elf()))
 
 
-@pytest.mark.parametrize("system", key_value.SYSTEMS)
-def test_replies_are_those_of_a_dictionary(system: str) -> None:
-    """Each reply has the words that a dictionary gives: the same, whatever the system."""
-    entry = _small(system)
-    client = {
+def _client(entry: dict[str, Any], **parameters: int) -> dict[str, Any]:
+    """Return the entry of a client that prints what it is answered."""
+    return {
         "name": "client",
         "program": str(compiler.GUEST / "tests" / "store-client.c"),
         "interface": "nanopu",
         "server": {**key_value.SERVER, "fabric": entry["server"]["fabric"]},
+        "parameters": parameters,
     }
-    result = _run({"rack": {"link": {"latency_ns": 1000.0}, "servers": [entry, client]}})
+
+
+@pytest.mark.parametrize("system", key_value.SYSTEMS)
+def test_replies_are_those_of_a_dictionary(system: str) -> None:
+    """Each reply has the words that a dictionary gives: the same, whatever the system."""
+    entry = _small(system)
+    result = _run({"rack": {"link": {"latency_ns": 1000.0}, "servers": [entry, _client(entry)]}})
     assert result["servers"][1]["output"].splitlines() == _expected()
+
+
+@pytest.mark.parametrize("system", ["rings", "rpcvalet", "nanopu"])
+def test_replies_have_short_values(system: str) -> None:
+    """The same with values of a word, which are as long as what is no value."""
+    entry = _small(system)
+    entry["parameters"] |= {"value_bytes": 8}
+    client = _client(entry, value_words=1)
+    result = _run({"rack": {"link": {"latency_ns": 1000.0}, "servers": [entry, client]}})
+    assert result["servers"][1]["output"].splitlines() == _expected(value_words=1)
+
+
+def test_replies_are_right_behind_interrupts() -> None:
+    """Several clients' requests interrupt each other on two harts, and go on on either of them."""
+    entry = _small("shinjuku-on-chip")
+    entry["parameters"] |= {"slice_cycles": 2000}
+    entry["server"]["data_plane_cores"] = 3
+    clients = [
+        {**_client(entry, first_key=100 * number, rounds=1000 * (number + 1)), "name": f"{number}"}
+        for number in range(4)
+    ]
+    switch = {"forwarding_latency_ns": 0.0}
+    result = _run({"rack": {"switch": switch, "servers": [entry, *clients]}})
+    server, *asked = result["servers"]
+    assert server["user_interrupts"]["delivered"] > 20
+    for number, client in enumerate(asked):
+        expected = _expected(first_key=100 * number, rounds=1000 * (number + 1))
+        assert client["output"].splitlines() == expected
 
 
 def _loaded(system: str, rate_mrps: float, requests: int) -> dict[str, Any]:

@@ -22,13 +22,19 @@
 #include <runtime.h>
 #include <services/keys.h>
 
+/** Words of a value: a program that includes this can define them before, as what is known when
+ * prepare() fills the store, and how many there are at most. */
+#ifndef STORE_VALUE_WORDS
+#define STORE_VALUE_WORDS 64 /* 512 bytes. */
+#define STORE_MOST_VALUE_WORDS STORE_VALUE_WORDS
+#endif
+
 enum {
   STORE_READ = 1,
   STORE_WRITE = 2,
   STORE_NOT_FOUND = 0,
   STORE_DONE = 1,
-  STORE_KEYS = 10000,     /**< From the beginning: their first word is 0 and so on, the second 0. */
-  STORE_VALUE_WORDS = 64, /**< 512 bytes. */
+  STORE_KEYS = 10000, /**< From the beginning: their first word is 0 and so on, the second 0. */
   STORE_REQUEST_WORDS = 6, /**< Of a read; in a write the value follows. */
 };
 
@@ -42,17 +48,18 @@ enum store_order {
 
 /** Fills the store with the keys, and their first values. */
 static inline void store_prepare_as(enum store_order order) {
-  uint64_t value[STORE_VALUE_WORDS];
+  uint64_t value[STORE_MOST_VALUE_WORDS];
+  const uint64_t value_bytes = STORE_VALUE_WORDS * sizeof *value;
   /* Twice the room of all items, for keys that are new. */
-  mica_make(&store, STORE_KEYS / 2, 2 * STORE_KEYS * mica_item_bytes(sizeof value));
+  mica_make(&store, STORE_KEYS / 2, 2 * STORE_KEYS * mica_item_bytes(value_bytes));
   for (uint64_t number = 0; number < STORE_KEYS; number++) {
     uint64_t key[2];
     key_of_words(key, number, 0);
     for (uint64_t word = 0; word < STORE_VALUE_WORDS; word++)
       value[word] = operation_mix(number * STORE_VALUE_WORDS + word);
-    for (int word = 0; word < STORE_VALUE_WORDS && order == STORE_WIRE; word++)
+    for (uint64_t word = 0; word < STORE_VALUE_WORDS && order == STORE_WIRE; word++)
       value[word] = swap64(value[word]);
-    if (mica_put(&store, 0, key, (const uint8_t *)value, sizeof value) != 0)
+    if (mica_put(&store, 0, key, (const uint8_t *)value, value_bytes) != 0)
       fail("The store has no room for its first keys.");
   }
 }
@@ -61,8 +68,8 @@ static inline void store_prepare_as(enum store_order order) {
 static inline void store_prepare(void) { store_prepare_as(STORE_NUMBERS); }
 
 /** Answers a request, on any hart: writes the reply behind the load generator's words to `reply`,
- * and returns its words. If that is one, it is a number. `value` is that of a write; both are as
- * the store keeps values. */
+ * and returns the words of the value that it is, or 0 if it is a number of one word. `value` is
+ * that of a write; values are as the store keeps them. */
 static inline uint64_t store_answer(uint64_t operation, uint64_t first, uint64_t second,
                                     const uint64_t *value, uint64_t *reply) {
   const uint64_t value_bytes = STORE_VALUE_WORDS * sizeof *value;
@@ -73,12 +80,12 @@ static inline uint64_t store_answer(uint64_t operation, uint64_t first, uint64_t
     __asm__("csrr %0, mhartid" : "=r"(hart));
     mica_put(&store, hart, key, (const uint8_t *)value, value_bytes);
     reply[0] = STORE_DONE;
-    return 1;
+    return 0;
   }
   if (mica_get(&store, key, (uint8_t *)reply, value_bytes) >= 0)
     return STORE_VALUE_WORDS;
   reply[0] = STORE_NOT_FOUND;
-  return 1;
+  return 0;
 }
 
 /** Whether a message of so many words can be such a request. */

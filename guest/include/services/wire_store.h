@@ -22,12 +22,13 @@ static inline uint64_t wire_store_answer(const uint64_t *request, uint64_t bytes
   uint64_t *answer = reply + WIRE_LOAD_WORDS;
   for (int word = 0; word < WIRE_LOAD_WORDS; word++)
     reply[word] = request[word];
-  uint64_t answer_words =
+  uint64_t value_words =
       store_answer(operation, swap64(request[WIRE_LOAD_WORDS + 1]),
                    swap64(request[WIRE_LOAD_WORDS + 2]), request + STORE_REQUEST_WORDS, answer);
-  if (answer_words == 1)
-    answer[0] = swap64(answer[0]);
-  return (WIRE_LOAD_WORDS + answer_words) * sizeof *reply;
+  if (value_words != 0)
+    return (WIRE_LOAD_WORDS + value_words) * sizeof *reply;
+  answer[0] = swap64(answer[0]);
+  return (WIRE_LOAD_WORDS + 1) * sizeof *reply;
 }
 
 #endif

@@ -5,14 +5,12 @@
  * Interrupts are off while a hart has work, as with Linux's NAPI. A hart that finds no frame tells
  * the interface how many it has taken, looks once more, and waits. No wake-up is lost: for a frame
  * that has come meanwhile the interface interrupts at once, and an interrupt that is pending ends
- * WFI. services/store.h has the messages.
+ * WFI. services/compared_store.h has the parameters, and services/store.h the messages.
  */
-#define DMA_NIC_ENTRIES                                                                            \
-  128 /* Of 16 harts together 2048 buffers, as behind the other interfaces.                        \
-       */
+#include <services/compared_store.h>
+/* Above: how many entries rings have. */
 #include <dma_nic.h>
 #include <frames.h>
-#include <services/wire_store.h>
 #include <user_interrupt.h>
 
 /* The vector under which harts are notified of what is in their descriptors: any. */
@@ -21,7 +19,7 @@ enum { NOTIFICATION = 0xec };
 static struct dma_nic_queue *queues;
 static struct user_interrupt_descriptor *descriptors;
 
-void prepare(void) { store_prepare_as(STORE_WIRE); }
+void prepare(void) { compared_prepare_rings(); }
 
 /* A hart has one queue, so that there is nothing to find out. */
 static __attribute__((naked, aligned(64))) void handler(void) {
@@ -51,7 +49,7 @@ int hart_main(int hart) {
     uint64_t bytes;
     struct frame *frame = await(queue, &bytes);
     bytes = frame_payload_bytes(frame, bytes);
-    uint64_t reply_bytes = wire_store_answer(frame->payload, bytes, frame->payload);
+    uint64_t reply_bytes = compared_answer(frame->payload, bytes, frame->payload);
     swap_addresses(frame);
     frame_set_payload_bytes(frame, reply_bytes);
     dma_nic_send(queue, frame, sizeof *frame + reply_bytes);

@@ -1,19 +1,24 @@
 /**
  * The key-value store behind RPCValet's network interface, which gives each hart its messages.
  *
- * services/store.h has the messages.
+ * services/compared_store.h has the parameter value_bytes, and services/store.h the messages.
  */
-#include <services/wire_store.h>
+#include <services/compared_store.h>
 #include <sonuma.h>
 
 enum {
-  REPLY_BYTES = 640, /* A slot's header and the longest reply, up to a line. */
   REPLY_BUFFERS = 8, /* Of a hart: as many as can be on their way. */
 };
 
 static uint8_t *replies;
+static uint64_t reply_bytes; /* A slot's header and the longest reply, up to a line. */
 
-void prepare(void) { store_prepare_as(STORE_WIRE); }
+void prepare(void) {
+  compared_prepare_store(STORE_WIRE);
+  uint64_t longest =
+      sizeof(struct io_slot) + (WIRE_LOAD_WORDS + STORE_VALUE_WORDS) * sizeof(uint64_t);
+  reply_bytes = (longest + LINE_BYTES - 1) & -(uint64_t)LINE_BYTES;
+}
 
 int hart_main(int hart) {
   struct sonuma_endpoint *endpoint = sonuma_endpoint(hart);
@@ -30,9 +35,9 @@ int hart_main(int hart) {
            !sonuma_is_free(message.ctx_id, sent[place].node, sent[place].slot))
       ;
     struct io_slot *out =
-        (struct io_slot *)(replies + (hart * REPLY_BUFFERS + place) * REPLY_BYTES);
-    out->length = (uint32_t)wire_store_answer((const uint64_t *)in->packet, in->length,
-                                              (uint64_t *)out->packet);
+        (struct io_slot *)(replies + (hart * REPLY_BUFFERS + place) * reply_bytes);
+    out->length = (uint32_t)compared_answer((const uint64_t *)in->packet, in->length,
+                                            (uint64_t *)out->packet);
     out->flags = 0;
     out->item = in->item;
     sent[place].node = message.node;
@@ -46,7 +51,7 @@ int hart_main(int hart) {
 
 int main(void) {
   sonuma_open();
-  replies = sonuma_memory(harts * REPLY_BUFFERS * REPLY_BYTES);
+  replies = sonuma_memory(harts * REPLY_BUFFERS * reply_bytes);
   harts_release();
   io_device()->start = 1;
   return hart_main(0);

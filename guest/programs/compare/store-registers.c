@@ -2,13 +2,15 @@
  * The key-value store on nanoPU: messages come out of a register and go into one.
  *
  * The store is the one that the other interfaces have, with its values in memory, so that they go
- * by way of a buffer and any hart may serve. services/store.h has the messages.
+ * by way of a buffer and any hart may serve. services/compared_store.h has the parameter
+ * value_bytes, and services/store.h the messages.
  */
+#include <services/compared_store.h>
+/* Above: how many words a value has. */
 #include <lnic.h>
 #include <nanopu/service.h>
-#include <services/store.h>
 
-void prepare(void) { store_prepare(); }
+void prepare(void) { compared_prepare_store(STORE_NUMBERS); }
 
 static inline void serve(void) {
   uint64_t header = lnic_read();
@@ -25,23 +27,21 @@ static inline void serve(void) {
   }
   uint64_t first = lnic_read(), second = lnic_read();
   lnic_read(); /* The hash. */
-  uint64_t value[STORE_VALUE_WORDS] __attribute__((aligned(64)));
-  if (operation == STORE_WRITE) {
-#pragma GCC unroll 64
-    for (int word = 0; word < STORE_VALUE_WORDS; word++)
-      value[word] = lnic_read();
-  }
-  uint64_t answer_words = store_answer(operation, first, second, value, value);
-  lnic_write_r(header_to(header, LOAD_WORDS + answer_words));
+  uint64_t value[STORE_MOST_VALUE_WORDS] __attribute__((aligned(64)));
+  uint64_t *to = value;
+  if (operation == STORE_WRITE)
+    FOR_EACH_WORD(STORE_VALUE_WORDS, *to++ = lnic_read());
+  compared_work(service_time);
+  uint64_t value_words = store_answer(operation, first, second, value, value);
+  lnic_write_r(header_to(header, LOAD_WORDS + (value_words == 0 ? 1 : value_words)));
   lnic_write_r(service_time);
   lnic_write_r(sent_time);
-  if (answer_words == 1) {
+  if (value_words == 0) {
     lnic_write_r(value[0]);
     return;
   }
-#pragma GCC unroll 64
-  for (int word = 0; word < STORE_VALUE_WORDS; word++)
-    lnic_write_m(value[word]);
+  const uint64_t *from = value;
+  FOR_EACH_WORD(value_words, lnic_write_m(*from++));
 }
 
 int hart_main(int hart) {

@@ -71,26 +71,37 @@ class System:
     """Below guest/programs/compare."""
     server: Mapping[str, Any]
     """Of the entry of `rack.servers`, beside what all have."""
+    parameters: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Of its program: guest/include/services/compared_store.h."""
 
 
-_BESIDE = {"store-qwait": ["hyperplane"], "store-interrupts": ["user_interrupts"]}
+_BESIDE = {
+    "store-qwait": ["hyperplane"],
+    "store-interrupts": ["user_interrupts"],
+    "store-dispatcher": ["user_interrupts"],
+}
 """The systems that programs need beside the interface."""
 
 
-def _rings(name: str, program: str, queues: int, express: Mapping[str, Any]) -> System:
+def _rings(
+    name: str, program: str, queues: int, express: Mapping[str, Any], **parameters: int
+) -> System:
     described = {
         "interface": "dma-nic",
         "systems": _BESIDE.get(program, []),
         "server": {**SERVER, "dma_nic": {"queues": queues, "express": dict(express)}},
     }
-    return System(name, program, described)
+    return System(name, program, described, parameters)
 
+
+SLICE_CYCLES = 16_000
+"""Of the dispatcher that interrupts: 5 us, the shortest of Shinjuku's (NSDI 2019, Section 5)."""
 
 SYSTEMS = {
     "rings": _rings("rings behind PCI Express, polled", "store-rings", CORES, EXPRESS),
     "rings-on-chip": _rings("rings on the chip, polled", "store-rings", CORES, ON_CHIP),
-    "qwait": _rings("rings behind PCI Express, QWAIT", "store-qwait", 64, EXPRESS),
-    "qwait-on-chip": _rings("rings on the chip, QWAIT", "store-qwait", 64, ON_CHIP),
+    "qwait": _rings("rings behind PCI Express, QWAIT", "store-qwait", 64, EXPRESS, entries=32),
+    "qwait-on-chip": _rings("rings on the chip, QWAIT", "store-qwait", 64, ON_CHIP, entries=32),
     "rpcvalet": System("RPCValet", "store-messages", {"interface": "rpcvalet"}),
     "nanopu": System("nanoPU", "store-registers", {"interface": "nanopu"}),
     "interrupts": _rings(
@@ -98,6 +109,30 @@ SYSTEMS = {
     ),
     "interrupts-on-chip": _rings(
         "rings on the chip, user interrupts", "store-interrupts", CORES, ON_CHIP
+    ),
+    "bursts-on-chip": _rings(
+        "rings on the chip, polled, a doorbell for a burst", "store-bursts", CORES, ON_CHIP
+    ),
+    "wrs-on-chip": _rings("rings on the chip, WRS", "store-wrs", CORES, ON_CHIP),
+    "stealing-on-chip": _rings(
+        "rings on the chip, polled, with stealing", "store-stealing", CORES, ON_CHIP
+    ),
+    "counters-on-chip": _rings(
+        "rings on the chip, packed counters", "store-counters", CORES, ON_CHIP
+    ),
+    "shared-on-chip": _rings("one ring on the chip, fetch-and-add", "store-shared", 1, ON_CHIP),
+    "shared-wrs-on-chip": _rings(
+        "one ring on the chip, fetch-and-add and WRS", "store-shared", 1, ON_CHIP, sleep=1
+    ),
+    "dispatcher-on-chip": _rings(
+        "one ring on the chip, a core that dispatches", "store-dispatcher", 1, ON_CHIP
+    ),
+    "shinjuku-on-chip": _rings(
+        "one ring on the chip, a core that dispatches and interrupts",
+        "store-dispatcher",
+        1,
+        ON_CHIP,
+        slice_cycles=SLICE_CYCLES,
     ),
 }
 RINGS, RINGS_ON_CHIP, QWAIT, QWAIT_ON_CHIP, RPCVALET, NANOPU, *INTERRUPTED = SYSTEMS
@@ -127,6 +162,7 @@ def rack(
                         "program": str(GUEST / "programs" / "compare" / f"{chosen.program}.c"),
                         "serves": True,
                         "server": dict(SERVER),
+                        "parameters": dict(chosen.parameters),
                         **chosen.server,
                     }
                 ],

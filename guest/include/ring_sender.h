@@ -1,0 +1,48 @@
+/**
+ * Rings of descriptors whose frames any hart takes (dma_nic.h): each hart has a ring to send by,
+ * and spare buffers, one of which it puts in the place of a frame that it takes off a ring.
+ */
+#ifndef RING_SENDER_H
+#define RING_SENDER_H
+
+#include <dma_nic.h>
+
+/** Of each hart: no more than a ring to send has descriptors. A program can define them before it
+ * includes this, also as what it knows when it opens queues, and how many there are at most. */
+#ifndef RING_SPARE_BUFFERS
+#define RING_SPARE_BUFFERS 32
+#define RING_MOST_SPARE_BUFFERS RING_SPARE_BUFFERS
+#endif
+
+/** What a hart sends by, and its buffers. */
+struct ring_sender {
+  struct dma_nic_queue ring;
+  uint64_t spares;
+  uint64_t spare[RING_MOST_SPARE_BUFFERS];
+} __attribute__((aligned(64)));
+
+static struct ring_sender *ring_senders;
+
+/** Takes back the buffers of frames that have been read to be sent. */
+static inline void ring_take_back(struct ring_sender *sender) {
+  struct dma_nic_queue *ring = &sender->ring;
+  while (ring->freed != ring->sent) {
+    struct dma_nic_descriptor *descriptor = dma_nic_at(ring->send_ring, ring->freed);
+    uint16_t status = __atomic_load_n(&descriptor->status, __ATOMIC_ACQUIRE);
+    if (!(status & DMA_NIC_DONE))
+      return;
+    ring->errors += (status & DMA_NIC_ERROR) != 0;
+    ring->freed++;
+    sender->spare[sender->spares++] = descriptor->address;
+  }
+}
+
+/** Makes the spare buffers of a hart. */
+static inline void ring_give_spares(struct ring_sender *sender) {
+  uint8_t *buffers = aligned_alloc(64, RING_SPARE_BUFFERS * DMA_NIC_BUFFER_BYTES);
+  for (uint64_t place = 0; place < RING_SPARE_BUFFERS; place++)
+    sender->spare[place] = (uint64_t)buffers + place * DMA_NIC_BUFFER_BYTES;
+  sender->spares = RING_SPARE_BUFFERS;
+}
+
+#endif

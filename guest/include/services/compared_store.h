@@ -1,0 +1,88 @@
+/**
+ * The store of services/wire_store.h as the programs of compare/ have it: with parameters of the
+ * description, and requests that take longer.
+ *
+ * | parameter | meaning | default |
+ * | --- | --- | --- |
+ * | `entries` | descriptors of a ring, a power of two, from 4 on | 128 |
+ * | `buffer_bytes` | bytes from a buffer to the next, a multiple of 64 | 2048 |
+ * | `spares` | buffers that a hart has beside those in rings, if harts share rings | 32 |
+ * | `value_bytes` | bytes of a value, a multiple of 8, up to 4096 | 512 |
+ *
+ * The first word of a request, the load generator's service time, is how often a loop of two
+ * instructions is executed before the store is asked: for service times that differ.
+ */
+#ifndef SERVICES_COMPARED_STORE_H
+#define SERVICES_COMPARED_STORE_H
+
+#include <io.h>
+#include <stdint.h>
+
+static uint64_t compared_entries, compared_buffer_bytes, compared_spares, compared_doorbell_frames;
+static uint64_t compared_value_words;
+
+#define DMA_NIC_ENTRIES compared_entries
+#define DMA_NIC_BUFFER_BYTES compared_buffer_bytes
+#define DMA_NIC_DOORBELL_FRAMES compared_doorbell_frames
+#define RING_SPARE_BUFFERS compared_spares
+#define RING_MOST_SPARE_BUFFERS 128
+#define STORE_VALUE_WORDS compared_value_words
+#define STORE_MOST_VALUE_WORDS 512
+#include <services/wire_store.h>
+
+/* A whole number of the description. */
+static inline uint64_t compared_number(const char *name, uint64_t otherwise, uint64_t least,
+                                       uint64_t most, uint64_t multiple) {
+  double given = io_parameter(name, (double)otherwise);
+  uint64_t number = given >= 0 && given <= (double)most ? (uint64_t)given : 0;
+  if ((double)number != given || number < least || number % multiple)
+    fail("The parameter %s must be a whole number from %lu to %lu, and a multiple of %lu.", name,
+         least, most, multiple);
+  return number;
+}
+
+/** Fills the store, of values of so many bytes, in the order of the wire or as numbers. */
+static inline void compared_prepare_store(enum store_order order) {
+  compared_value_words = compared_number("value_bytes", 512, 8, 4096, 8) / 8;
+  store_prepare_as(order);
+}
+
+/** The same, behind rings: for prepare(). */
+static inline void compared_prepare_rings(void) {
+  compared_entries = compared_number("entries", 128, 4, 4096, 4);
+  if (compared_entries & (compared_entries - 1))
+    fail("The parameter entries must be a power of two.");
+  compared_buffer_bytes = compared_number("buffer_bytes", 2048, 128, 16384, 64);
+  /* The interface has at least half of the buffers. */
+  compared_doorbell_frames = compared_entries < 16 ? compared_entries / 2 : 8;
+  compared_prepare_store(STORE_WIRE);
+}
+
+/** The same, with spare buffers, for harts that share rings. */
+static inline void compared_prepare_shared_rings(void) {
+  compared_prepare_rings();
+  uint64_t most =
+      compared_entries < RING_MOST_SPARE_BUFFERS ? compared_entries : RING_MOST_SPARE_BUFFERS;
+  compared_spares = compared_number("spares", most < 32 ? most : 32, 1, most, 1);
+}
+
+/** Takes the time that a request asks for. */
+static inline void compared_work(uint64_t rounds) {
+  if (rounds)
+    __asm__ volatile("1: addi %0, %0, -1\n"
+                     "   bnez %0, 1b"
+                     : "+r"(rounds));
+}
+
+/** How much a request asks for. */
+static inline uint64_t compared_rounds(const uint64_t *request, uint64_t bytes) {
+  return bytes >= STORE_REQUEST_WORDS * sizeof *request ? swap64(request[0]) : 0;
+}
+
+/** Answers a request: wire_store_answer(), after its work. */
+static inline uint64_t compared_answer(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
+  compared_work(compared_rounds(request, bytes));
+  return wire_store_answer(request, bytes, reply);
+}
+
+#endif

@@ -1,0 +1,56 @@
+/**
+ * The key-value store behind a network interface with rings of descriptors: each hart polls its
+ * own, and rings one doorbell for the replies of a burst.
+ *
+ * A burst ends when there is no other frame, or with `burst` of them (16 by default).
+ * services/compared_store.h has the other parameters, and services/store.h the messages.
+ */
+#include <services/compared_store.h>
+/* Above: how many entries rings have. */
+#include <dma_nic.h>
+#include <frames.h>
+
+static struct dma_nic_queue *queues;
+static uint64_t burst;
+
+void prepare(void) {
+  compared_prepare_rings();
+  burst = compared_number("burst", 16, 1, 256, 1);
+}
+
+/* Puts a reply on the ring, in the place of its request, and does not tell the interface. */
+static inline void answer(struct dma_nic_queue *queue, struct frame *frame, uint64_t bytes) {
+  bytes = frame_payload_bytes(frame, bytes);
+  uint64_t reply_bytes = compared_answer(frame->payload, bytes, frame->payload);
+  swap_addresses(frame);
+  frame_set_payload_bytes(frame, reply_bytes);
+  struct dma_nic_descriptor *descriptor = dma_nic_at(queue->send_ring, queue->sent++);
+  descriptor->address = (uint64_t)frame;
+  descriptor->upper = sizeof *frame + reply_bytes;
+}
+
+int hart_main(int hart) {
+  struct dma_nic_queue *queue = &queues[hart];
+  for (;;) {
+    uint64_t bytes;
+    struct frame *frame = dma_nic_receive(queue, &bytes);
+    if (frame == NULL)
+      continue;
+    for (uint64_t frames = 1;; frames++) {
+      answer(queue, frame, bytes);
+      if (frames == burst || (frame = dma_nic_receive(queue, &bytes)) == NULL)
+        break;
+    }
+    dma_nic_ring_doorbell(queue->registers + DMA_NIC_SEND + DMA_NIC_TAIL, queue->sent);
+  }
+}
+
+int main(void) {
+  if (reg_read64(DMA_NIC_QUEUES) != harts)
+    fail("There are %lu harts; the network interface must have as many queues.", harts);
+  queues = aligned_alloc(64, harts * sizeof *queues);
+  for (uint64_t hart = 0; hart < harts; hart++)
+    dma_nic_open(&queues[hart], (int)hart);
+  harts_release();
+  return hart_main(0);
+}

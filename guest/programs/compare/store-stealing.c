@@ -1,0 +1,61 @@
+/**
+ * The key-value store behind a network interface with rings of descriptors: each hart polls its
+ * own, and takes frames of others' while that is empty.
+ *
+ * As in ZygOS (Prekas, Kogias and Bugnion, SOSP 2017), without its kernel: a frame is taken by a
+ * compare-and-swap, and its reply is sent by the ring of the hart that has taken it. See
+ * ring_shared.h; services/compared_store.h has the parameters, and services/store.h the messages.
+ */
+#include <services/compared_store.h>
+/* Above: how many entries rings have. */
+#include <ring_sender.h>
+#include <ring_shared.h>
+
+static struct shared_ring *rings;
+
+void prepare(void) { compared_prepare_shared_rings(); }
+
+static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
+  return compared_answer(request, bytes, reply);
+}
+
+int hart_main(int hart) {
+  struct shared_ring *own = &rings[hart];
+  struct ring_sender *sender = &ring_senders[hart];
+  uint64_t other = (uint64_t)hart;
+  for (;;) {
+    ring_take_back(sender);
+    if (sender->spares == 0)
+      continue;
+    struct shared_ring *ring = own;
+    uint32_t number;
+    if (!shared_ring_claim(ring, &number)) {
+      other = other + 1 == harts ? 0 : other + 1;
+      ring = &rings[other];
+      if (!shared_ring_claim(ring, &number))
+        continue;
+    }
+    uint64_t buffer = sender->spare[--sender->spares], bytes;
+    struct frame *frame = shared_ring_take(ring, number, &buffer, &bytes);
+    if (frame == NULL) {
+      sender->spare[sender->spares++] = buffer;
+      continue;
+    }
+    bytes = SHARED_RING_ANSWER(frame, bytes);
+    dma_nic_send(&sender->ring, frame, bytes);
+  }
+}
+
+int main(void) {
+  if (reg_read64(DMA_NIC_QUEUES) != harts)
+    fail("There are %lu harts; the network interface must have as many queues.", harts);
+  rings = aligned_alloc(64, harts * sizeof *rings);
+  ring_senders = aligned_alloc(64, harts * sizeof *ring_senders);
+  for (uint64_t hart = 0; hart < harts; hart++) {
+    dma_nic_open(&ring_senders[hart].ring, (int)hart);
+    shared_ring_begin(&rings[hart], &ring_senders[hart].ring);
+    ring_give_spares(&ring_senders[hart]);
+  }
+  harts_release();
+  return hart_main(0);
+}
