@@ -24,108 +24,26 @@
 //! - DMA: like the above, with way(acknowledgement) last for a write. Copies that it takes away
 //!   cost what they cost a cache that writes.
 
+mod event;
+mod passage;
+mod view;
+
+pub(crate) use event::{Event, HomeInput, SERVER};
+pub use view::FootprintMark;
+
 use crate::divisor::Divisor;
-use crate::home::{Answer, Bank, HomeAction, TransactionId};
-use crate::hosting::{Effect, Hosted, Port};
+use crate::home::{Answer, Bank, HomeAction};
+use crate::hosting::{Effect, Port};
 use crate::memory::{Memory, MemoryRequest, Ticket};
 use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order};
-use crate::queue::{Alarm, Queue};
+use crate::queue::Queue;
 use crate::{
-    AddressRange, AgentId, CacheId, Clock, CoreId, DeliveryKind, FabricSpec, FabricStatistics,
-    Grant, Inbox, LineAddress, Outbox, OutgoingKind, Ram, SequentialPrefetcherKind, Source, Time,
-    ToCache, ToHome,
+    AddressRange, AgentId, Clock, CoreId, FabricSpec, FabricStatistics, Grant, Inbox, LineAddress,
+    Outbox, OutgoingKind, Ram, SequentialPrefetcherKind, Source, Time, ToCache, ToHome,
 };
+use event::{INTERNAL, SENDER_SHIFT, Stage};
+use passage::send_to_bank;
 use spec::SpecError;
-
-/// A sample point since which it is recorded what the banks of the last-level cache do.
-#[derive(Debug)]
-pub struct FootprintMark(Vec<usize>);
-
-/// Something for a home that is not from a private cache.
-#[derive(Clone, Copy, Debug, state::State, state::Plain)]
-pub(crate) enum HomeInput {
-    ReadAtHome(AgentId),
-    /// What is written is with the agent's access.
-    WriteAtHome(AgentId),
-    Memory(TransactionId),
-    /// From another home.
-    Prefetch,
-}
-
-/// Where a message of a private cache is on its way to the home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
-pub(crate) enum Stage {
-    /// It leaves the cache.
-    Leaving,
-    /// It arrives at the bank.
-    Arriving,
-    /// The bank accepts it.
-    Admitted,
-}
-
-#[derive(Clone, Copy, Debug, state::State, state::Plain)]
-pub(crate) enum Event {
-    /// A message of a private cache to a bank. It stays one event on its whole way.
-    ToHome {
-        stage: Stage,
-        cache: CacheId,
-        bank: u32,
-        line: LineAddress,
-        /// Where the line's entry in the directory may be.
-        #[state(fixed)]
-        entry: u32,
-        message: ToHome,
-    },
-    /// Another message leaves a core.
-    Departure { core: CoreId, kind: OutgoingKind },
-    /// Something else arrives at a bank; `admitted` when the bank accepts it.
-    Home {
-        bank: u32,
-        admitted: bool,
-        line: LineAddress,
-        input: HomeInput,
-    },
-    /// An agent can be given the line that it reads at home.
-    ReadOut {
-        bank: u32,
-        transaction: TransactionId,
-        agent: AgentId,
-        line: LineAddress,
-    },
-    /// A read arrives at a memory controller.
-    MemoryRead {
-        controller: u32,
-        ticket: Ticket,
-        line: LineAddress,
-    },
-    /// Its answer leaves the controller.
-    MemoryAnswer {
-        controller: u32,
-        ticket: Ticket,
-        line: LineAddress,
-    },
-    /// A line arrives at a memory controller.
-    MemoryWrite { controller: u32, line: LineAddress },
-    /// A memory controller has asked for this time.
-    MemoryWake { controller: u32 },
-    /// Something of an agent.
-    Hosted(Hosted),
-}
-
-impl Alarm for Event {
-    fn is_alarm(&self) -> bool {
-        matches!(self, Event::Hosted(Hosted::Timer { .. }))
-    }
-}
-
-/// Where the sender's number is in an event's order; below it is the sender's count.
-const SENDER_SHIFT: u32 = 48;
-
-/// The sender of what comes out of processing events; cores come before it.
-const INTERNAL: u64 = 0xffff << SENDER_SHIFT;
-
-/// The sender of what the builder of the server asks for.
-pub(crate) const SERVER: u64 = 0xfffe << SENDER_SHIFT;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CacheOwner {
@@ -210,25 +128,6 @@ pub struct Fabric {
     #[cfg(test)]
     #[state(fixed)]
     pub(crate) written_at_home: Vec<(AgentId, LineAddress, crate::LineData)>,
-}
-
-/// Sends a message of a private cache along the way to the home's bank; returns the cycle in which
-/// it arrives. `ready`: the first cycle in which it could leave, if it need not be forwarded.
-#[inline]
-fn send_to_bank(
-    mesh: &mut Mesh,
-    (now, ready): (u64, u64),
-    way: (usize, usize),
-    message: &ToHome,
-    forward_cycles: u64,
-) -> u64 {
-    let (latency, bytes) = match message {
-        ToHome::PutM(_) => (0, LINE_MESSAGE_BYTES),
-        ToHome::ForwardAck { data: Some(_), .. } => (forward_cycles, LINE_MESSAGE_BYTES),
-        ToHome::ForwardAck { data: None, .. } => (forward_cycles, CONTROL_BYTES),
-        _ => (0, CONTROL_BYTES),
-    };
-    mesh.send_in_cycle(now, ready + latency, way, bytes, Order::ToHome)
 }
 
 impl Fabric {
@@ -603,110 +502,6 @@ impl Fabric {
         self.memory.decisions = decisions;
     }
 
-    /// The bank that is the line's home, which is on the tile of the same number: lines are
-    /// interleaved over the banks of the socket that they belong to.
-    #[inline]
-    pub(crate) fn bank_of(&self, line: LineAddress) -> usize {
-        let first = self.ram.socket_of(line) * self.bank_count.value() as usize;
-        first + self.bank_count.remainder(line.0) as usize
-    }
-
-    #[inline]
-    pub(crate) fn core_tile(&self, core: CoreId) -> usize {
-        self.caches[usize::from(core.0) * 2].tile
-    }
-
-    /// A message leaves a private cache.
-    #[inline]
-    pub(crate) fn depart_coherence(
-        &mut self,
-        now: Time,
-        kind: &OutgoingKind,
-        inboxes: &mut [Inbox],
-    ) {
-        match kind {
-            &OutgoingKind::Coherence {
-                cache,
-                line,
-                message,
-            } => {
-                let bank = self.bank_of(line);
-                let entry = self.banks[bank].announce_entry(line);
-                let cycles = self.cycles(now);
-                let way = (self.caches[usize::from(cache.0)].tile, bank);
-                let forward = self.forward_cycles;
-                let arrival = send_to_bank(&mut self.mesh, cycles, way, &message, forward);
-                let event = Event::ToHome {
-                    stage: Stage::Arriving,
-                    cache,
-                    bank: bank as u32,
-                    line,
-                    entry,
-                    message,
-                };
-                self.push(self.clock.time(arrival), event);
-            }
-            &OutgoingKind::Transfer {
-                from,
-                to,
-                line,
-                grant,
-                data,
-            } => {
-                self.statistics.transfers += 1;
-                let departure = self.forward_cycles;
-                let from_tile = self.caches[usize::from(from.0)].tile;
-                let message = ToCache::Data(grant, Source::Cache, data);
-                let way = (from_tile, to);
-                self.send_to_cache(now, departure, way, line, &message, Order::Free, inboxes);
-            }
-            OutgoingKind::Request { .. } => {}
-        }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    #[inline]
-    pub(crate) fn send_to_cache(
-        &mut self,
-        now: Time,
-        latency_cycles: u64,
-        (from_tile, cache): (usize, CacheId),
-        line: LineAddress,
-        message: &ToCache,
-        order: Order,
-        inboxes: &mut [Inbox],
-    ) {
-        let CachePlace { tile, owner } = self.caches[usize::from(cache.0)];
-        let bytes = match message {
-            ToCache::Data(..) => LINE_MESSAGE_BYTES,
-            _ => CONTROL_BYTES,
-        };
-        let (cycle, ready) = self.cycles(now);
-        let departure = ready + latency_cycles;
-        let way = (from_tile, tile);
-        let arrival = self.mesh.send_in_cycle(cycle, departure, way, bytes, order);
-        let arrival = self.clock.time(arrival);
-        let message = *message;
-        match owner {
-            CacheOwner::Core(core) => {
-                let kind = DeliveryKind::Cache {
-                    cache,
-                    line,
-                    message,
-                };
-                self.bring(core, arrival, kind, inboxes);
-            }
-            CacheOwner::Agent(agent) => self.push(
-                arrival,
-                Event::Hosted(Hosted::AgentCache {
-                    agent,
-                    line,
-                    message,
-                }),
-            ),
-        }
-    }
-
     /// Does what a bank wants done.
     fn act(&mut self, now: Time, bank: u32, mut actions: Vec<HomeAction>, inboxes: &mut [Inbox]) {
         let departure = now + self.bank_latency;
@@ -786,136 +581,5 @@ impl Fabric {
         }
         actions.clear();
         self.actions = actions;
-    }
-
-    #[inline]
-    pub(crate) fn bring(
-        &mut self,
-        core: CoreId,
-        at: Time,
-        kind: DeliveryKind,
-        inboxes: &mut [Inbox],
-    ) {
-        self.delivered_to |= 1 << core.0;
-        self.first_delivery = self.first_delivery.min(at);
-        inboxes[usize::from(core.0)].push(at, kind);
-    }
-
-    /// The cores, as bits, whose inboxes have got something since this was last asked.
-    #[inline]
-    pub fn take_delivered_to(&mut self) -> u64 {
-        std::mem::take(&mut self.delivered_to)
-    }
-
-    /// Brings what goes by cycles up to `cycle`, before which nothing is still to happen. It
-    /// changes nothing but that two sample points can be compared.
-    pub fn settle(&mut self, cycle: u64) {
-        self.mesh.settle(cycle);
-    }
-
-    /// Whether periods can be told from each other: only with an inclusive last-level cache, where
-    /// lines that cores give up stay what they are.
-    pub fn can_repeat(&self) -> bool {
-        self.banks.iter().all(Bank::can_repeat)
-    }
-
-    /// This is a sample point that later ones may be compared with: what is done from now on at the
-    /// banks of the last-level cache is recorded.
-    pub fn mark_footprint(&mut self) -> FootprintMark {
-        FootprintMark(self.banks.iter_mut().map(Bank::mark_footprint).collect())
-    }
-
-    /// Records no more.
-    pub fn end_footprint(&mut self) {
-        self.banks.iter_mut().for_each(Bank::end_footprint);
-    }
-
-    /// Whether the banks hold what they held at a sample point, as far as that has been of use
-    /// since. What is done from now on is not recorded before the next mark.
-    pub fn footprint_holds(&mut self, FootprintMark(marks): &FootprintMark) -> bool {
-        let mut banks = self.banks.iter_mut().zip(marks);
-        banks.all(|(bank, &mark)| bank.footprint_holds(mark))
-    }
-
-    /// The memory image.
-    pub fn ram(&self) -> &Ram {
-        &self.ram
-    }
-
-    /// The memory image, to load programs and data before the simulation begins.
-    pub fn ram_mut(&mut self) -> &mut Ram {
-        &mut self.ram
-    }
-
-    /// Who waits for what, one sentence each: for reports of deadlocks.
-    pub fn waiting_for(&self) -> Vec<String> {
-        let mut sentences = Vec::new();
-        for bank in &self.banks {
-            bank.waiting_for(&mut sentences);
-        }
-        for port in &self.agents {
-            let name = self.agent_name(port.first);
-            let waiting = port.agent.as_ref().map(|agent| agent.waiting_for());
-            sentences.extend(
-                waiting
-                    .iter()
-                    .flatten()
-                    .map(|what| format!("{name}: {what}")),
-            );
-            for line in &port.pending.lines {
-                let line = line.base();
-                sentences.push(format!(
-                    "{name} waits for an access to the line at {line:#x}."
-                ));
-            }
-        }
-        sentences
-    }
-
-    /// What agents have done wrong, one sentence each. A simulation that has any should fail.
-    pub fn errors(&self) -> &[String] {
-        &self.errors
-    }
-
-    #[cfg(test)]
-    pub(crate) fn private_caches(&self) -> impl Iterator<Item = &crate::PrivateCache> {
-        self.agents.iter().filter_map(|port| port.cache.as_ref())
-    }
-
-    /// Lets one of four messages on the mesh take longer, by less than `cycles`.
-    #[cfg(test)]
-    pub(crate) fn set_jitter(&mut self, cycles: u64, seed: u64) {
-        self.mesh.jitter = (cycles, seed);
-    }
-
-    /// For each line at home its sharers, its owner, and whether it is busy.
-    #[cfg(test)]
-    pub(crate) fn directory(
-        &self,
-    ) -> std::collections::BTreeMap<LineAddress, (u64, Option<CacheId>, bool)> {
-        let lines = self.banks.iter().flat_map(Bank::lines);
-        lines
-            .map(|(line, sharers, owner, busy)| (line, (sharers, owner, busy)))
-            .collect()
-    }
-
-    /// How many cores there are.
-    pub fn cores(&self) -> usize {
-        self.cores
-    }
-
-    /// How many sockets there are; of the cores each has as many.
-    pub fn sockets(&self) -> usize {
-        self.sockets
-    }
-
-    /// The tile where the link of `socket` to the other one begins.
-    pub fn link_tile(&self, socket: usize) -> usize {
-        self.mesh.link_tile(socket)
-    }
-
-    /// The clock that the fabric's cycles are of.
-    pub fn clock(&self) -> Clock {
-        self.clock
     }
 }

@@ -11,7 +11,7 @@
 //!   records in memory, as ConnectX-5.
 //!
 //! A frame's way in: the network gives it to the port (`port.rs`), where it is once all of it has
-//! come; it waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic.rs`,
+//! come; it waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic/`,
 //! `cqe_nic/`); its lines are written at their home (`frames.rs`), behind PCI Express if there is
 //! one (`express.rs`), by addresses that an IOMMU translates if there is one (`iommu.rs`); and the
 //! program finds a completion. The way out is the same backwards.

@@ -30,7 +30,7 @@ fabric::named_ranges! {
     /// Registers of a network interface behind PCI Express: a page for all of it, and one for each
     /// queue.
     DMA_NIC_REGISTERS: Device = 0x1030_0000, 0x40_1000,
-        "racks with `dma-nic`", "pcie/src/dma_nic.rs";
+        "racks with `dma-nic`", "pcie/src/dma_nic/mod.rs";
 
     /// The scratchpad of a programmable one, as the host sees it, if `server.dma_nic.processors` is
     /// given.

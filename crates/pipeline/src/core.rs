@@ -12,26 +12,26 @@
 //! the order of the cycles. So what a core does depends on the times of its messages alone, never
 //! on how far it was allowed to run in one go.
 
+mod delivery;
+mod squash;
+mod view;
+
 use crate::blocks::{Blocks, NOWHERE};
 use crate::extension::Extension;
 use crate::hart::HartState;
 use crate::kind::{CoreKind, Place};
 use crate::ports::Calendar;
 use crate::predictor::Predictor;
-use crate::queues::StoreKind;
 use crate::spec::{CoreSpec, Model};
 use crate::spin::SpinSkip;
 use crate::stack::{CycleStack, Stall};
-use crate::statistics::CoreStatistics;
 use crate::thread_policy::ThreadPolicy;
 use crate::translation::Translation;
-use crate::window::{SlotKind, UNKNOWN};
 use fabric::{
-    AddressRange, CacheId, CacheNotice, Clock, CoreId, DeliveryKind, FirstFill, Inbox, LineAddress,
-    LineData, MemoryMap, NewerLines, Observation, Outbox, Prefetching, PrivateCache, SecondLevel,
-    SecondLevelStatistics, State, Time, ToCache,
+    AddressRange, CacheId, Clock, CoreId, Inbox, LineAddress, MemoryMap, Observation, Outbox,
+    Prefetching, PrivateCache, SecondLevel, Time, ToCache,
 };
-use riscv::{Attempts, Hart, Privilege, SINK, Trap};
+use riscv::{Attempts, Hart, Privilege, Trap};
 use state::Walker;
 use std::collections::VecDeque;
 
@@ -314,100 +314,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.spin.allow(on && !probed);
     }
 
-    /// Counts of what the core has done before `cycle`: all its harts together.
-    pub fn statistics(&self, cycle: u64) -> CoreStatistics {
-        let mut statistics = self.hart.statistics(cycle);
-        for other in self.others() {
-            state::add_counts(&mut statistics, &other.statistics(cycle));
-        }
-        if let Some(second) = &self.shared.second_level {
-            let SecondLevelStatistics { hits, misses } = second.statistics();
-            (statistics.l2_hits, statistics.l2_misses) = (hits, misses);
-            statistics.l2_prefetches = second.prefetches().unwrap_or_default();
-        }
-        if let Some(prefetching) = &self.shared.data_prefetching {
-            statistics.l1_prefetches = prefetching.statistics();
-        }
-        if let Some(prefetching) = &self.shared.instruction_prefetching {
-            statistics.l1_instruction_prefetches = prefetching.statistics();
-        }
-        let Shared {
-            data_cache,
-            instruction_cache,
-            ..
-        } = &self.shared;
-        statistics.software_prefetches.add(data_cache.prefetches());
-        statistics
-            .software_prefetches
-            .add(instruction_cache.prefetches());
-        if let Some(translation) = &self.shared.translation {
-            statistics.translation = translation.statistics();
-        }
-        statistics
-    }
-
-    /// Instructions that its harts have dispatched and not undone.
-    pub fn instructions(&self) -> u64 {
-        self.harts().map(|hart| hart.statistics.instructions).sum()
-    }
-
-    /// Cycles that were not simulated one by one because the core provably only spun. How many
-    /// these are depends on how far the core is allowed to run, so they are no part of what it has
-    /// done.
-    pub fn skipped_cycles(&self) -> u64 {
-        self.shared.spin.skipped_cycles()
-    }
-
-    /// Counts of one hart before `cycle`. Line transfers and second-level accesses are not
-    /// attributed to a hart: only their sum over the harts is meaningful.
-    pub fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics {
-        self.hart_of(thread).statistics(cycle)
-    }
-
-    /// What a trap of the core's extension means.
-    pub fn explain(&self, trap: &Trap) -> Option<String> {
-        self.hart.extension.explain(trap)
-    }
-
-    /// The core's clock, in cycles.
-    pub fn cycle(&self) -> u64 {
-        self.hart.dispatch_cycle
-    }
-
-    /// Where the hart of a hardware thread is.
-    pub fn pc(&self, thread: u8) -> u64 {
-        self.hart_of(thread).pc
-    }
-
-    /// Whether all harts have halted of their own will and wait to be woken.
-    pub fn is_halted(&self) -> bool {
-        self.harts().all(|hart| hart.is_halted())
-    }
-
-    /// The core's newest copy of `line`, if it holds one, for checkers.
-    pub fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {
-        let second = self
-            .shared
-            .second_level
-            .as_ref()
-            .map(|second| second.cache());
-        [Some(&self.shared.data_cache), second]
-            .into_iter()
-            .flatten()
-            .find_map(|cache| {
-                let slot = cache.find(line)?;
-                Some((cache.state(slot), *cache.line(slot)))
-            })
-    }
-
-    /// Adds the lines that its caches hold newer than their homes.
-    pub fn add_newer_lines(&self, lines: &mut NewerLines) {
-        if let Some(second) = &self.shared.second_level {
-            lines.add(second.cache());
-        }
-        lines.add(&self.shared.data_cache);
-    }
-
     /// When the core next does something that others might notice, with the messages in `inbox`: a
     /// cycle, or [`NEVER`] if only another message can wake it.
     pub fn next_cycle(&self, inbox: &Inbox) -> u64 {
@@ -538,119 +444,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         });
     }
 
-    pub(crate) fn deliver(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
-        self.shared.spin.disturb();
-        match *kind {
-            DeliveryKind::Cache {
-                cache,
-                line,
-                ref message,
-            } => {
-                if cache == CacheId::instruction(self.shared.id) {
-                    self.instruction_message(now, line, message, outbox);
-                    return;
-                }
-                if matches!(message, ToCache::PutAck) && self.shared.second_level.is_none() {
-                    // It concerns nothing but the cache.
-                    self.shared.data_cache.acknowledge(line);
-                    return;
-                }
-                self.hart.statistics.note_message(message);
-                let mut held = false;
-                self.for_each_hart(|core| {
-                    if !held && core.is_held(now, line, message) {
-                        core.hart.held.push((line, *message));
-                        held = true;
-                    }
-                });
-                if !held {
-                    self.data_message(now, line, message, outbox);
-                }
-            }
-            DeliveryKind::Reply { token, result } => {
-                self.for_each_hart(|core| core.replied_to(token, result));
-            }
-            DeliveryKind::Stash { line, is_to_write } => {
-                self.shared.stashes.push_back((line, is_to_write));
-                self.fetch_stashes(now, outbox);
-            }
-            DeliveryKind::Notice { thread, header } => {
-                if X::IS_ACTIVE && self.has_hart(thread) {
-                    self.with_hart(thread, |core| {
-                        core.hart.extension.notice(now, header);
-                        core.extension_has_changed(now, outbox);
-                    });
-                }
-            }
-            DeliveryKind::Interrupt { thread, bit, level } => {
-                if self.has_hart(thread) {
-                    self.with_hart(thread, |core| {
-                        core.hart.privileged.set_interrupt(bit, level)
-                    });
-                }
-            }
-        }
-    }
-
-    fn has_hart(&self, thread: u8) -> bool {
-        thread < self.shared.spec.threads
-    }
-
-    fn is_held(&self, now: u64, line: LineAddress, message: &ToCache) -> bool {
-        self.hart.reservation == Some(line)
-            && now < self.hart.hold_until
-            && self.hart.hold_until != NEVER
-            && matches!(
-                message,
-                ToCache::Invalidate | ToCache::ForwardGetS { .. } | ToCache::ForwardGetM { .. }
-            )
-    }
-
-    pub(crate) fn release_held(&mut self, now: u64, outbox: &mut Outbox) {
-        self.hart.hold_until = NEVER;
-        if self.is_filling() {
-            // A store that waited for the line of one hart may end the hold of another line.
-            self.shared.postponed.append(&mut self.hart.held);
-            return;
-        }
-        for (line, message) in std::mem::take(&mut self.hart.held) {
-            self.data_message(now, line, &message, outbox);
-        }
-    }
-
-    /// Whether a line has come for data and its use has not ended.
-    fn is_filling(&self) -> bool {
-        match &self.shared.second_level {
-            None => self.shared.data_cache.is_filling(),
-            Some(second) => second.is_filling(),
-        }
-    }
-
-    fn instruction_message(
-        &mut self,
-        now: u64,
-        line: LineAddress,
-        message: &ToCache,
-        outbox: &mut Outbox,
-    ) {
-        let at = self.departure(now, self.shared.spec.l1_instruction.hit_latency_cycles);
-        if let ToCache::Data(_, source, _) = message {
-            self.hart.statistics.note_source(*source);
-        }
-        let mut notice = self
-            .shared
-            .instruction_cache
-            .receive(line, message, at, outbox);
-        while let CacheNotice::Filled { slot, evicted, .. } = notice {
-            self.instructions_filled(FirstFill {
-                line,
-                slot,
-                evicted,
-            });
-            notice = self.shared.instruction_cache.finish_fill(line, at, outbox);
-        }
-    }
-
     /// When a message leaves that is caused at `now` and for which a cache is looked into.
     #[inline]
     pub(crate) fn departure(&self, now: u64, hit_latency_cycles: u64) -> Time {
@@ -697,103 +490,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 u32::from(self.shared.calendar.issues(self.shared.scheduler_cycle));
             self.shared.scheduler_cycle += 1;
         }
-    }
-
-    /// At `now`, undoes everything from `position` on; fetch goes on at `pc`, to be dispatched
-    /// from `cycle`.
-    pub(crate) fn squash(&mut self, position: u64, now: u64, pc: u64, cycle: u64) {
-        debug_assert!(
-            position == self.hart.window.tail || self.hart.window.commit(position) > now,
-            "an instruction is undone that has committed"
-        );
-        if X::IS_ACTIVE {
-            self.undo_departures(position, now);
-        }
-        let squashed = self.hart.window.tail - position;
-        self.shared.spin.disturb();
-        self.hart.statistics.squashed_instructions += squashed;
-        self.hart.statistics.instructions -= squashed;
-        for _ in 0..squashed {
-            self.report_undone(now);
-            let slot = self.hart.window.unpush();
-            let at = self.hart.window.tail;
-            let index = self.hart.window.index(at);
-            let register = usize::from(slot.tags.rd);
-            let hart = &mut *self.hart;
-            hart.registers[register] = slot.previous_value;
-            hart.ready[register] = slot.previous_ready;
-            if slot.previous_ready >= UNKNOWN {
-                let producer = (slot.previous_ready - UNKNOWN) as usize;
-                let producer = hart.window.deferred(producer);
-                if producer.resolved {
-                    hart.registers[register] = producer.value();
-                    hart.ready[register] = producer.ready();
-                }
-            }
-            match slot.tags.kind {
-                SlotKind::Plain => {}
-                SlotKind::Load => self.hart.loads.unpush(),
-                SlotKind::Store | SlotKind::Atomic => self.hart.stores.unpush(),
-            }
-            if slot.issue >= UNKNOWN {
-                self.shared.in_scheduler -= 1;
-                self.shared.unissued -= 1;
-            } else if slot.issue > now {
-                if !K::IN_ORDER {
-                    self.shared.in_scheduler -= 1;
-                }
-                self.shared.calendar.cancel(
-                    slot.tags.unit,
-                    slot.issue,
-                    &mut self.hart.statistics.operations,
-                );
-            }
-            let deferred = self.hart.window.deferred_mut(index);
-            if deferred.position == at {
-                let waits = deferred.pending != 0;
-                deferred.position = 0;
-                deferred.resolved = true;
-                if waits {
-                    self.hart.window.stop_waiting(index);
-                }
-            }
-        }
-        // Nobody ever waits for what is thrown away.
-        let hart = &mut *self.hart;
-        hart.ready[usize::from(SINK)] = 0;
-        hart.window.uncommit();
-        let window = &hart.window;
-        hart.waiting_loads
-            .retain(|load| window.is_live(load.index as usize));
-        hart.refused
-            .retain(|load| window.is_live(load.index as usize));
-        for load in &mut hart.missing {
-            load.live &= window.is_live(load.index as usize);
-        }
-        self.forget_waiters();
-        if self.hart.acquire.is_some_and(|acquire| acquire >= position) {
-            self.hart.acquire = self.youngest_acquire();
-        }
-        self.redirect(pc, cycle);
-        if X::IS_ACTIVE && self.hart.extension.wants_delivery().is_some() {
-            // That comes before anything is dispatched.
-            self.shared.stop = cycle;
-        }
-        self.hart.blocked = false;
-        // The younger one of two is squashed, or it would not be the last one.
-        self.hart.at_port = None;
-        // A serializing instruction behind the squashed ones was on the wrong path.
-        self.hart.serial = None;
-        self.hart.serial_event = NEVER;
-    }
-
-    /// Where the youngest atomic is that has not been performed and holds back the loads behind it.
-    fn youngest_acquire(&self) -> Option<u64> {
-        (self.hart.stores.head..self.hart.stores.tail)
-            .rev()
-            .map(|number| self.hart.stores.get(number))
-            .find(|store| store.kind == StoreKind::Atomic && self.acquires(&store.instruction))
-            .map(|store| store.position)
     }
 
     /// Fetch goes on at `pc`; its first instruction is dispatched at `cycle`.

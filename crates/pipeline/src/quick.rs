@@ -9,85 +9,22 @@
 //! prefetcher: it takes the accesses that hit in the first-level TLB. A probe turns all off: the
 //! server's `tests/exactness.rs` and `tests/differential.rs` compare runs with and without one.
 
-use crate::blocks::{Decoded, NOWHERE, Quick};
+mod enter;
+mod front;
+
+use crate::blocks::{NOWHERE, Quick};
 use crate::core::Core;
 use crate::dispatch::LoadAddress;
 use crate::extension::Extension;
 use crate::kind::CoreKind;
-use crate::ports::Unit;
 use crate::predictor::is_link;
 use crate::queues::{Load, Overlapping, Store, StoreKind, low_bytes};
 use crate::stack::Stall;
 use crate::translation::Translates;
-use crate::window::{Slot, UNKNOWN};
+use crate::window::UNKNOWN;
 use fabric::{LineAddress, Outbox};
-use riscv::SINK;
+use front::{Front, charge};
 use riscv::paging::Access;
-
-/// For so many instructions at once, at most, it is found out whether there is room.
-const ROOM_FOR: u64 = 16;
-
-/// What changes with each instruction.
-#[derive(Clone, Copy)]
-struct Front {
-    cycle: u64,
-    tail: u64,
-    last_commit: u64,
-    /// In order: the last issue, if it may be later than the present cycle.
-    last_issue: u64,
-    /// One a cycle, in order: no result is ready later, but for those that the instruction behind
-    /// it need not wait for.
-    latest: u64,
-    /// The width of the cycle is used up by the instruction before this position.
-    width_until: u64,
-    /// The scheduler is full of those before this position.
-    scheduler_until: u64,
-    /// Instructions before this position have room in the reorder buffer, and in order need not
-    /// wait for `last_issue`.
-    room: u64,
-    /// For those before this position, none of that has to be looked at. A core of one instruction
-    /// a cycle is then also sure not to come to the cycle at which it has to stop.
-    limit: u64,
-}
-
-impl Front {
-    /// What is left of the cycle's width.
-    #[inline(always)]
-    fn left(&self) -> u8 {
-        (self.width_until - self.tail) as u8
-    }
-
-    /// Goes on to the next cycle if nothing is left of the present one. Says whether a cycle
-    /// begins.
-    #[inline(always)]
-    fn begin_cycle<const SINGLE: bool>(&mut self, width: u8) -> bool {
-        if SINGLE {
-            return true;
-        }
-        let begins = self.left() == 0;
-        if begins {
-            self.cycle += 1;
-            self.set_left(width);
-        }
-        begins
-    }
-
-    /// Nothing more is dispatched in this cycle. A core of one instruction a cycle is in the next
-    /// one already.
-    #[inline(always)]
-    fn end_cycle<const SINGLE: bool>(&mut self) {
-        if !SINGLE {
-            self.set_left(0);
-        }
-    }
-
-    /// The present cycle has so much width left.
-    #[inline(always)]
-    fn set_left(&mut self, left: u8) {
-        self.width_until = self.tail + u64::from(left);
-        self.limit = 0;
-    }
-}
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Dispatches instructions, and stops where [`Core::dispatch`] has more to do.
@@ -580,48 +517,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         quiet_loop
     }
 
-    /// Where dispatch is.
-    #[inline(always)]
-    fn front(&self) -> Front {
-        let tail = self.hart.window.tail;
-        let scheduler_entries = u64::from(self.shared.spec.scheduler_entries);
-        Front {
-            cycle: self.hart.dispatch_cycle,
-            tail,
-            last_commit: self.hart.window.last_commit,
-            last_issue: self.hart.last_issue,
-            // What commits is done before, and no other register is waited for.
-            latest: self.hart.window.last_commit,
-            width_until: tail + u64::from(self.hart.dispatch_left),
-            scheduler_until: tail + scheduler_entries - u64::from(self.shared.in_scheduler),
-            room: 0,
-            limit: 0,
-        }
-    }
-
-    /// Dispatch is there, and goes on with the instruction at `pc`.
-    #[inline(always)]
-    fn write_back<const KNOWN: bool>(&mut self, at: &Front, pc: u64, cursor: u32) {
-        self.hart.pc = pc;
-        self.hart.cursor = cursor;
-        self.hart.dispatch_cycle = at.cycle;
-        self.hart.dispatch_left = at.left();
-        if K::IN_ORDER && at.tail > self.hart.window.tail {
-            self.hart.last_issue = self.hart.window.slot(at.tail - 1).issue;
-        }
-        if !K::IN_ORDER {
-            self.shared.in_scheduler = self.in_scheduler_at(at);
-        }
-        self.hart.statistics.instructions += at.tail - self.hart.window.tail;
-        self.hart.window.tail = at.tail;
-        if KNOWN {
-            self.hart.window.commit_known = at.tail;
-            self.hart.window.last_commit = at.last_commit;
-        }
-        // Nobody ever waits for what is thrown away.
-        self.hart.ready[usize::from(SINK)] = 0;
-    }
-
     /// A backward branch to `pc` is taken: whether it is time to look for a period. Until all is
     /// known, it is not.
     #[inline(always)]
@@ -632,182 +527,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.dispatch_cycle = at.cycle;
         self.begins_iteration_at(pc);
         false
-    }
-
-    /// When the two operands of an instruction are ready.
-    #[inline(always)]
-    fn operands_ready(&self, decoded: &Decoded) -> u64 {
-        let i = &decoded.instruction;
-        self.hart.ready[usize::from(i.rs1)].max(self.hart.ready[usize::from(i.rs2)])
-    }
-
-    /// How many instructions are in the scheduler.
-    #[inline(always)]
-    fn in_scheduler_at(&self, at: &Front) -> u32 {
-        (u64::from(self.shared.spec.scheduler_entries) + at.tail - at.scheduler_until) as u32
-    }
-
-    /// Puts an instruction into the window whose operands are ready at `ready`, and whose work
-    /// begins when it has issued, but not before `begin`; says when it issues.
-    #[inline(always)]
-    fn enter<const KNOWN: bool, const SINGLE: bool, const FREQUENT: bool>(
-        &mut self,
-        at: &mut Front,
-        decoded: &Decoded,
-        value: u64,
-        ready: u64,
-        begin: u64,
-    ) -> u64 {
-        let need = decoded.need;
-        let next = at.cycle + 1;
-        let issue = if !K::IN_ORDER {
-            let earliest = ready.max(next);
-            if FREQUENT {
-                self.shared.calendar.issue_frequent(need, earliest)
-            } else {
-                self.issue_at(decoded, earliest)
-            }
-        } else if SINGLE && (FREQUENT || need.is_frequent()) && at.last_issue <= at.cycle {
-            // Each cycle has one: those after it are dispatched later, and issue later.
-            next
-        } else {
-            at.last_issue = self.issue_at(decoded, next);
-            at.latest = at.latest.max(at.last_issue + u64::from(need.latency));
-            if at.last_issue > next {
-                at.room = 0;
-                at.limit = 0;
-            }
-            at.last_issue
-        };
-        let done = issue.max(begin) + u64::from(need.latency);
-        if SINGLE && !FREQUENT {
-            at.latest = at.latest.max(done);
-        }
-        let commit = if !KNOWN {
-            UNKNOWN
-        } else if SINGLE {
-            (done + 1).max(at.last_commit + 1)
-        } else {
-            self.hart.window.commit_at(at.tail, at.last_commit, done)
-        };
-        let register = usize::from(decoded.instruction.rd);
-        let slot = Slot {
-            issue,
-            complete: done,
-            previous_value: self.hart.registers[register],
-            previous_ready: self.hart.ready[register],
-            tags: decoded.tags,
-        };
-        self.hart.window.place(at.tail, slot, commit);
-        self.hart.registers[register] = value;
-        self.hart.ready[register] = done;
-        if KNOWN {
-            at.last_commit = commit;
-        }
-        at.tail += 1;
-        if SINGLE {
-            at.cycle = next;
-        }
-        issue
-    }
-
-    /// The same for what is not done often: the loop above stays small.
-    #[inline(never)]
-    fn enter_rarely<const KNOWN: bool, const SINGLE: bool>(
-        &mut self,
-        mut at: Front,
-        decoded: &Decoded,
-        value: u64,
-        ready: u64,
-        begin: u64,
-    ) -> (Front, u64) {
-        let issue = self.enter::<KNOWN, SINGLE, false>(&mut at, decoded, value, ready, begin);
-        (at, issue)
-    }
-
-    /// Books the issue of an instruction at `earliest` or later, in the cases that the caller has
-    /// no shorter way for.
-    #[inline(never)]
-    fn issue_at(&mut self, decoded: &Decoded, earliest: u64) -> u64 {
-        self.shared.calendar.issue(
-            decoded.tags.unit,
-            decoded.need,
-            earliest,
-            &mut self.hart.statistics.operations,
-        )
-    }
-
-    /// Puts a load into the window that takes its value from the store of that number.
-    #[inline(always)]
-    fn enter_forwarded<const SINGLE: bool>(
-        &mut self,
-        at: &mut Front,
-        decoded: &Decoded,
-        address: u64,
-        number: u64,
-    ) {
-        let store = self.hart.stores.get(number);
-        let data = store.data >> ((address - store.address) * 8);
-        let value = decoded.extended(data);
-        let begin = store.data_ready;
-        let ready = self.operands_ready(decoded);
-        let issue;
-        (*at, issue) = self.enter_rarely::<true, SINGLE>(*at, decoded, value, ready, begin);
-        self.hart.loads.push(Load {
-            position: at.tail - 1,
-            address,
-            performed: issue.max(begin),
-            forwarded_from: number + 1,
-            commit: at.last_commit,
-            bytes: decoded.bytes,
-        });
-        self.hart.loads.committed += 1;
-        self.hart.statistics.forwarded_loads += 1;
-    }
-
-    /// Puts an instruction into the window that waits for some of its two operands; says where it
-    /// is among what is deferred.
-    #[inline(always)]
-    fn enter_deferred(&mut self, at: &mut Front, decoded: &Decoded) -> usize {
-        let place = (at.tail, at.cycle);
-        let index = self.place_deferred::<2>(place, &decoded.instruction, decoded.tags, UNKNOWN);
-        self.shared.unissued += 1;
-        at.tail += 1;
-        index
-    }
-
-    /// Puts a load into the window whose address is ready at `ready`, with no older store in its
-    /// way, and whose line is not in the data cache.
-    #[inline(never)]
-    fn enter_miss(
-        &mut self,
-        (position, cycle): (u64, u64),
-        decoded: &Decoded,
-        (address, ready): (u64, u64),
-        outbox: &mut Outbox,
-    ) {
-        let need = decoded.need;
-        let earliest = ready.max(cycle + 1);
-        let issue = self.shared.calendar.issue(
-            Unit::Load,
-            need,
-            earliest,
-            &mut self.hart.statistics.operations,
-        );
-        let number = self.hart.loads.push(Load {
-            position,
-            address,
-            performed: UNKNOWN,
-            forwarded_from: 0,
-            commit: UNKNOWN,
-            bytes: decoded.bytes,
-        });
-        let place = (position, cycle);
-        let index = self.place_deferred::<0>(place, &decoded.instruction, decoded.tags, issue);
-        let rest = self.hart.window.rest_mut(index);
-        rest.queue_number = number;
-        rest.stores_before = 0;
-        self.load_misses(index, LineAddress::of(address), issue, outbox);
     }
 
     /// The dispatch cycle has come to `cycle`, which it may not reach now. If that is because of a
@@ -832,52 +551,4 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
         }
     }
-
-    /// The first cycle, from the present one on, in which the reorder buffer has room.
-    #[inline(always)]
-    fn room_from(&self, at: &mut Front) -> u64 {
-        // Instructions commit in order: one that can enter when a later one has left can before.
-        let oldest = self.hart.window.leaving_at(at.tail);
-        let more = (ROOM_FOR - 1).min(self.hart.window.capacity() / 2);
-        if self.hart.window.commit(oldest + more) < at.cycle {
-            at.room = at.tail + more + 1;
-        }
-        at.cycle.max(self.hart.window.commit(oldest) + 1)
-    }
-
-    /// What was to issue before the present cycle has left the scheduler.
-    #[inline(always)]
-    fn issue_scheduled(&mut self, at: &mut Front) {
-        if self.shared.scheduler_cycle >= at.cycle {
-            return;
-        }
-        let entries = u64::from(self.shared.spec.scheduler_entries);
-        let until_when_empty = at.tail + entries - u64::from(self.shared.unissued);
-        let mut cycle = self.shared.scheduler_cycle;
-        while cycle < at.cycle && at.scheduler_until != until_when_empty {
-            at.scheduler_until += u64::from(self.shared.calendar.issues(cycle));
-            cycle += 1;
-        }
-        self.shared.scheduler_cycle = at.cycle;
-    }
-
-    /// The branch or jump that has just been dispatched, before the cycle `next`, and is done at
-    /// `done` leads elsewhere than was predicted.
-    #[inline(always)]
-    fn mispredicted(&mut self, at: &mut Front, next: u64, done: u64) {
-        let hart = &mut *self.hart;
-        hart.statistics.mispredictions += 1;
-        charge(&mut hart.statistics.stack.base, &mut hart.charged, next);
-        hart.stall = Stall::Branch;
-        at.cycle = done + self.front_end();
-        at.set_left(self.shared.spec.width);
-    }
-}
-
-/// Charges the cycles before `until` that have not been charged to `part`.
-#[inline(always)]
-fn charge(part: &mut u64, charged: &mut u64, until: u64) {
-    let cycles = until.saturating_sub(*charged);
-    *part += cycles;
-    *charged += cycles;
 }

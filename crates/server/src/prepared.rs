@@ -1,34 +1,27 @@
 //! Servers and network, ready to run: how they are built, run and read. A server alone is a rack of
 //! one without a network.
 
-use crate::after_run;
+mod drain;
+mod report;
+
 use crate::checkpoint::{CheckpointOptions, Kind, Resumable, Saver, Subject, When};
 use crate::data_plane::DataPlane;
 use crate::error::RunError;
 use crate::hardware::Hardware;
-use crate::host::{HostClock, HostCost};
+use crate::host::HostClock;
 use crate::hosts::{Common, HostSpec, Place, Runs};
 use crate::limits::{Guard, Spent};
-use crate::machine::{Machine, UntimedServer};
+use crate::machine::Machine;
 use crate::meter::Meter;
 use crate::program::said;
 use crate::rack::{
     Flows, Rack, RackAdvance, RackDescription, RackServer, Watchdog, Wires, name_of, wire_up,
 };
-use crate::results::{
-    ExecuteResult, RackClientResult, RackResult, RackServerResult, RunResult, SwitchResult,
-    overload,
-};
 use crate::totals::Totals;
 use crate::traces::{Harts, TraceOptions, TraceReport, Traces};
 use fabric::Time;
 use network::LoadGenerator;
-use network::rack::Switch;
-use pipeline::NEVER;
-use queues::ProgramDevice;
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::ops::Range;
 use workload::Recorder;
 
@@ -90,49 +83,6 @@ impl Host<'_> {
         let last = meter.read(machine, machine.end(), delivered);
         let first = machine.first_reading.take().unwrap_or_default();
         Totals::of(machine, &meter, begin, (&first, &last))
-    }
-}
-
-/// Whether servers without new requests have come to rest.
-struct Rest {
-    /// When something was last answered, and how much was under way then.
-    since: Time,
-    under_way: u64,
-}
-
-enum Resting {
-    Moving,
-    Reached,
-    Stuck,
-}
-
-impl Rest {
-    /// A data plane that lets items wait for this long is stuck.
-    const PATIENCE_NS: f64 = 50e6;
-    /// What clients have waited for so long is lost: much longer than a transaction takes.
-    const LOST_NS: f64 = 1e6;
-
-    fn new(now: Time, under_way: u64) -> Rest {
-        Rest {
-            since: now,
-            under_way,
-        }
-    }
-
-    /// At the time `now`, which is `NEVER` if nothing will happen any more. What is under way for
-    /// longer than `patience` will never be done.
-    fn look(&mut self, now: Time, under_way: u64, patience: Time) -> Resting {
-        if under_way != self.under_way && now != Time::NEVER {
-            self.since = now;
-            self.under_way = under_way;
-        }
-        let waited = now.saturating_sub(self.since);
-        match under_way {
-            0 if now == Time::NEVER || waited >= after_run::SETTLE => Resting::Reached,
-            0 => Resting::Moving,
-            _ if now == Time::NEVER || waited > patience => Resting::Stuck,
-            _ => Resting::Moving,
-        }
     }
 }
 
@@ -563,328 +513,6 @@ impl<'a> Prepared<'a> {
         let only = self.rack.servers.first_mut().zip(self.hosts.first());
         only.ok_or_else(|| RunError::Description("there is no server".to_string()))
     }
-
-    /// What each program says of itself when all requests are answered, server by server; nothing
-    /// of one that has no `check_after_run()`. All results have been read.
-    pub fn check_after_run(
-        &mut self,
-        guard: &mut Guard<'_>,
-    ) -> Result<Vec<Option<String>>, RunError> {
-        let servers = self.rack.servers.iter();
-        let functions: Vec<Option<u64>> = servers
-            .map(|server| after_run::function(server.machine.image()))
-            .collect();
-        let mut servers = self.rack.servers.iter_mut().zip(&functions);
-        if servers.any(|(server, function)| function.is_some() && server.machine.exit().is_none()) {
-            match &self.wires {
-                Some(_) => self.drain_rack(guard)?,
-                None => self.drain(guard)?,
-            }
-        }
-        let servers = self.rack.servers.iter_mut().zip(&self.hosts);
-        let mut said = Vec::new();
-        for ((server, host), function) in servers.zip(functions) {
-            let Some(address) = function else {
-                said.push(None);
-                continue;
-            };
-            let untimed = UntimedServer::of(host.spec.server, &[]);
-            let told = host.spec.told();
-            let called = after_run::call(&mut server.machine, &untimed, address, told, guard);
-            said.push(Some(
-                called.map_err(|error| host.told(&server.name, error))?,
-            ));
-        }
-        Ok(said)
-    }
-
-    /// What is under way, and by when that is over or will never be: requests of clients, and items
-    /// of data planes. What an interface has dropped of a client's datagrams is over.
-    fn under_way(&mut self) -> (u64, Time) {
-        let of_clients: u64 = self.clients().map(LoadGenerator::under_way).sum();
-        let has_transport = self.clients().any(LoadGenerator::sends_again);
-        let (mut dropped, mut items) = (0, 0);
-        for (server, host) in self.servers() {
-            dropped += host
-                .hardware
-                .dropped_packets(&mut server.machine.engine.fabric);
-            items += server.data_plane.as_ref().map_or(0, DataPlane::under_way);
-        }
-        let lost = if has_transport { 0 } else { dropped };
-        let of_clients = of_clients.saturating_sub(lost);
-        match items {
-            0 => (of_clients, Time::from_ns(Rest::LOST_NS)),
-            _ => (of_clients + items, Time::from_ns(Rest::PATIENCE_NS)),
-        }
-    }
-
-    /// Goes on with a rack, without new requests, until all are answered or lost, and nothing is
-    /// left to be stored.
-    fn drain_rack(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
-        let now = self.rack.reopen();
-        for server in &mut self.rack.servers {
-            if let Some(data_plane) = &server.data_plane {
-                data_plane.stop(&mut server.machine, now);
-                server.refresh();
-            }
-        }
-        let clients = self.wires.iter().flat_map(|wires| &wires.clients);
-        for (id, _) in clients {
-            if let Some(client) = self.rack.network.node_mut::<LoadGenerator>(*id) {
-                client.stop();
-            }
-        }
-        let mut rest = Rest::new(now, self.under_way().0);
-        let mut look_at = now;
-        loop {
-            look_at = look_at.saturating_add(LOOK_EVERY);
-            let now = match self.advance_to(look_at)? {
-                RackAdvance::Idle | RackAdvance::End => Time::NEVER,
-                RackAdvance::Running | RackAdvance::Paused => look_at,
-            };
-            self.check()?;
-            let (under_way, patience) = self.under_way();
-            match rest.look(now, under_way, patience) {
-                Resting::Moving => {}
-                // What clients wait for has been lost on the way.
-                Resting::Stuck if patience == Time::from_ns(Rest::LOST_NS) => return Ok(()),
-                Resting::Reached => return Ok(()),
-                Resting::Stuck => {
-                    let summary = left_over(under_way);
-                    return Err(self.stuck(&summary));
-                }
-            }
-            guard.check(1.0, self.spent(Machine::spent))?;
-        }
-    }
-
-    /// Goes on, without new requests, until all are answered and nothing is left to be stored.
-    fn drain(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
-        let (server, _) = self.only()?;
-        let machine = &mut server.machine;
-        let Some(data_plane) = &server.data_plane else {
-            return Ok(());
-        };
-        let stopped_at = machine.engine.time(machine.end());
-        machine.reopen();
-        data_plane.stop(machine, stopped_at);
-        let mut rest = Rest::new(stopped_at, data_plane.under_way());
-        loop {
-            let (server, _) = self.only()?;
-            let machine = &mut server.machine;
-            let Some(data_plane) = &server.data_plane else {
-                return Ok(());
-            };
-            let mut is_over = false;
-            for _ in 0..STEPS {
-                match machine.advance() {
-                    Ok(true) => {}
-                    Ok(false) => is_over = true,
-                    // All wait, and there is nothing to wait for.
-                    Err(RunError::Deadlock(_)) if data_plane.under_way() == 0 => is_over = true,
-                    Err(error) => return Err(error),
-                }
-                if is_over {
-                    break;
-                }
-            }
-            let under_way = data_plane.under_way();
-            let now = match (is_over, machine.engine.now()) {
-                (true, _) | (_, NEVER) => Time::NEVER,
-                (false, now) => machine.engine.time(now),
-            };
-            match rest.look(now, under_way, Time::from_ns(Rest::PATIENCE_NS)) {
-                Resting::Moving => {}
-                Resting::Reached => return self.check(),
-                Resting::Stuck => {
-                    let summary = left_over(under_way);
-                    return Err(self.stuck(&summary));
-                }
-            }
-            self.check()?;
-            guard.check(1.0, self.spent(Machine::spent))?;
-        }
-    }
-
-    /// The results of a data plane on the only server, whose run began at `begin`.
-    pub fn server(
-        &mut self,
-        begin: HostClock,
-        traces: Vec<TraceReport>,
-    ) -> Result<RunResult, RunError> {
-        let brought = self.brought;
-        let (server, host) = self.only()?;
-        let machine = &mut server.machine;
-        let Some(data_plane) = &server.data_plane else {
-            return Err(RunError::Description("there is no data plane".to_string()));
-        };
-        let measured = data_plane.result(machine, &host.hardware)?;
-        let end = machine.engine.time(machine.end());
-        let ledger = data_plane.ledger.borrow();
-        let fabric = &mut machine.engine.fabric;
-        let systems = host.hardware.statistics(fabric, end, Some(&ledger));
-        let totals = host.totals(machine, measured.items.delivered, (begin, brought));
-        Ok(RunResult {
-            data_plane: measured,
-            totals,
-            systems,
-            output: machine.output(),
-            check: None,
-            traces,
-        })
-    }
-
-    /// The results of the program that was alone, whose run began at `begin`.
-    pub fn program(
-        &mut self,
-        begin: HostClock,
-        traces: Vec<TraceReport>,
-    ) -> Result<ExecuteResult, RunError> {
-        let brought = self.brought;
-        let (server, host) = self.only()?;
-        let machine = &mut server.machine;
-        if let Some(sentence) = machine.unwritten() {
-            return Err(RunError::Output(sentence));
-        }
-        Ok(ExecuteResult {
-            exit_status: machine.exit().map_or(0, |(_, status)| status),
-            signal: machine.signal(),
-            check: None,
-            totals: host.totals(machine, 0, (begin, brought)),
-            traces,
-        })
-    }
-
-    /// The results of a rack, whose run began at `begin`.
-    pub fn rack(
-        &mut self,
-        description: &RackDescription,
-        recorders: &[Recorder],
-        begin: HostClock,
-        traces: Vec<TraceReport>,
-    ) -> Result<RackResult, RunError> {
-        let responses = self.responses();
-        let Prepared {
-            rack,
-            hosts,
-            wires: Some(wires),
-            brought,
-            ..
-        } = self
-        else {
-            return Err(RunError::Description("there is no network".to_string()));
-        };
-        let is_alone = hosts.iter().filter(|host| host.spec.serves).count() == 1;
-        let (mut servers, mut host_skipped_cycles) = (Vec::new(), Vec::new());
-        let mut simulated_seconds: f64 = 0.0;
-        for (number, (server, host)) in rack.servers.iter_mut().zip(&*hosts).enumerate() {
-            let machine = &mut server.machine;
-            let data_plane = server.data_plane.as_ref();
-            let measured = data_plane.map(|one| one.result(machine, &host.hardware));
-            let measured = measured
-                .transpose()
-                .map_err(|error| error.of(&server.name))?;
-            let served = match &measured {
-                Some(measured) => measured.items.delivered,
-                None if is_alone => responses,
-                None => 0,
-            };
-            let totals = host.totals(machine, served, (begin, 0));
-            simulated_seconds = simulated_seconds.max(totals.simulated_seconds);
-            host_skipped_cycles.extend(totals.host.host_skipped_cycles);
-            let end = machine.engine.time(machine.end());
-            let fabric = &mut machine.engine.fabric;
-            let dropped_packets = host.hardware.dropped_packets(fabric);
-            let counters = server.counters;
-            let counters = counters.and_then(|id| fabric.agent_mut::<ProgramDevice>(id));
-            let counted = counters.map(|device| device.counters().iter().cloned().collect());
-            let counted: BTreeMap<String, u64> = counted.unwrap_or_default();
-            let ledger = data_plane.map(|data_plane| data_plane.ledger.borrow());
-            let mut systems = host.hardware.statistics(fabric, end, ledger.as_deref());
-            let interface = host.spec.interface.map(|interface| interface.system().key);
-            let interface = interface.and_then(|key| systems.remove(key));
-            let (sent, received) = wires.counts(&rack.network, number);
-            servers.push(RackServerResult {
-                name: server.name.clone(),
-                address: Ipv4Addr::from(wires.addresses[number]),
-                exit_status: machine.exit().map(|(_, status)| status),
-                output: machine.output(),
-                data_plane: measured,
-                program_counters: counted,
-                check: None,
-                interface: interface.unwrap_or_default(),
-                dropped_packets,
-                systems,
-                sent,
-                received,
-                cores: totals.cores,
-                instructions: totals.instructions,
-                cycles: totals.cycles,
-                fabric: totals.fabric,
-                energy_nj: totals.energy_nj,
-                power_w: totals.power_w,
-            });
-        }
-        let (mut clients, mut kinds) = (Vec::new(), Vec::new());
-        for (number, (id, name)) in wires.clients.iter().enumerate() {
-            let host = servers.len() + number;
-            let (sent, received) = wires.counts(&rack.network, host);
-            if let Some(client) = rack.network.node_mut::<LoadGenerator>(*id) {
-                kinds.push(client.kind_names());
-                clients.push(RackClientResult {
-                    name: name.clone(),
-                    address: Ipv4Addr::from(wires.addresses[host]),
-                    report: client.report(),
-                    sent,
-                    received,
-                });
-            }
-        }
-        let switch = wires.switch.and_then(|id| {
-            let switch = rack.network.node_mut::<Switch>(id)?;
-            Some(SwitchResult {
-                ports: switch.port_counts().collect(),
-                unroutable: switch.unroutable(),
-            })
-        });
-        let instructions: u64 = servers.iter().map(|server| server.instructions).sum();
-        let all: Vec<&Recorder> = recorders.iter().collect();
-        let mut result = RackResult {
-            servers,
-            measurement: Recorder::measurement_together(&all),
-            by_kind: match clients.is_empty() {
-                true => BTreeMap::new(),
-                false => Recorder::by_kind_together(&all, |client, kind| {
-                    kinds[client][usize::from(kind)].clone()
-                }),
-            },
-            clients,
-            switch,
-            instructions,
-            simulated_seconds,
-            host: HostCost {
-                host_skipped_cycles,
-                ..begin.cost(Some(instructions.saturating_sub(*brought)))
-            },
-            version: crate::VERSION,
-            traces,
-        };
-        let reasons = overload(description, &result);
-        if let Some(measurement) = &mut result.measurement {
-            measurement.overload.clear();
-            measurement.add_overload(reasons);
-        }
-        Ok(result)
-    }
-}
-
-/// Why a data plane that gets no new requests is stuck.
-fn left_over(items: u64) -> String {
-    format!(
-        "the run is over, and {items} items are still in the queues of the data plane, which has \
-         delivered none for {} ms of simulated time",
-        Rest::PATIENCE_NS / 1e6
-    )
 }
 
 /// The harts that can be traced.

@@ -1,0 +1,93 @@
+//! What happens in the fabric, and in which order if it happens at one time.
+
+use crate::home::TransactionId;
+use crate::hosting::Hosted;
+use crate::memory::Ticket;
+use crate::queue::Alarm;
+use crate::{AgentId, CacheId, CoreId, LineAddress, OutgoingKind, ToHome};
+
+/// Something for a home that is not from a private cache.
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
+pub(crate) enum HomeInput {
+    ReadAtHome(AgentId),
+    /// What is written is with the agent's access.
+    WriteAtHome(AgentId),
+    Memory(TransactionId),
+    /// From another home.
+    Prefetch,
+}
+
+/// Where a message of a private cache is on its way to the home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
+pub(crate) enum Stage {
+    /// It leaves the cache.
+    Leaving,
+    /// It arrives at the bank.
+    Arriving,
+    /// The bank accepts it.
+    Admitted,
+}
+
+#[derive(Clone, Copy, Debug, state::State, state::Plain)]
+pub(crate) enum Event {
+    /// A message of a private cache to a bank. It stays one event on its whole way.
+    ToHome {
+        stage: Stage,
+        cache: CacheId,
+        bank: u32,
+        line: LineAddress,
+        /// Where the line's entry in the directory may be.
+        #[state(fixed)]
+        entry: u32,
+        message: ToHome,
+    },
+    /// Another message leaves a core.
+    Departure { core: CoreId, kind: OutgoingKind },
+    /// Something else arrives at a bank; `admitted` when the bank accepts it.
+    Home {
+        bank: u32,
+        admitted: bool,
+        line: LineAddress,
+        input: HomeInput,
+    },
+    /// An agent can be given the line that it reads at home.
+    ReadOut {
+        bank: u32,
+        transaction: TransactionId,
+        agent: AgentId,
+        line: LineAddress,
+    },
+    /// A read arrives at a memory controller.
+    MemoryRead {
+        controller: u32,
+        ticket: Ticket,
+        line: LineAddress,
+    },
+    /// Its answer leaves the controller.
+    MemoryAnswer {
+        controller: u32,
+        ticket: Ticket,
+        line: LineAddress,
+    },
+    /// A line arrives at a memory controller.
+    MemoryWrite { controller: u32, line: LineAddress },
+    /// A memory controller has asked for this time.
+    MemoryWake { controller: u32 },
+    /// Something of an agent.
+    Hosted(Hosted),
+}
+
+impl Alarm for Event {
+    fn is_alarm(&self) -> bool {
+        matches!(self, Event::Hosted(Hosted::Timer { .. }))
+    }
+}
+
+/// Where the sender's number is in an event's order; below it is the sender's count.
+pub(super) const SENDER_SHIFT: u32 = 48;
+
+/// The sender of what comes out of processing events; cores come before it.
+pub(super) const INTERNAL: u64 = 0xffff << SENDER_SHIFT;
+
+/// The sender of what the builder of the server asks for.
+pub(crate) const SERVER: u64 = 0xfffe << SENDER_SHIFT;

@@ -1,0 +1,132 @@
+//! What others read of the fabric: its parts and its faults, and whether it is in the state that it
+//! was in at a sample point.
+
+use super::Fabric;
+use crate::home::Bank;
+#[cfg(test)]
+use crate::{CacheId, LineAddress};
+use crate::{Clock, Ram};
+
+/// A sample point since which it is recorded what the banks of the last-level cache do.
+#[derive(Debug)]
+pub struct FootprintMark(Vec<usize>);
+
+impl Fabric {
+    /// The cores, as bits, whose inboxes have got something since this was last asked.
+    #[inline]
+    pub fn take_delivered_to(&mut self) -> u64 {
+        std::mem::take(&mut self.delivered_to)
+    }
+
+    /// Brings what goes by cycles up to `cycle`, before which nothing is still to happen. It
+    /// changes nothing but that two sample points can be compared.
+    pub fn settle(&mut self, cycle: u64) {
+        self.mesh.settle(cycle);
+    }
+
+    /// Whether periods can be told from each other: only with an inclusive last-level cache, where
+    /// lines that cores give up stay what they are.
+    pub fn can_repeat(&self) -> bool {
+        self.banks.iter().all(Bank::can_repeat)
+    }
+
+    /// This is a sample point that later ones may be compared with: what is done from now on at the
+    /// banks of the last-level cache is recorded.
+    pub fn mark_footprint(&mut self) -> FootprintMark {
+        FootprintMark(self.banks.iter_mut().map(Bank::mark_footprint).collect())
+    }
+
+    /// Records no more.
+    pub fn end_footprint(&mut self) {
+        self.banks.iter_mut().for_each(Bank::end_footprint);
+    }
+
+    /// Whether the banks hold what they held at a sample point, as far as that has been of use
+    /// since. What is done from now on is not recorded before the next mark.
+    pub fn footprint_holds(&mut self, FootprintMark(marks): &FootprintMark) -> bool {
+        let mut banks = self.banks.iter_mut().zip(marks);
+        banks.all(|(bank, &mark)| bank.footprint_holds(mark))
+    }
+
+    /// The memory image.
+    pub fn ram(&self) -> &Ram {
+        &self.ram
+    }
+
+    /// The memory image, to load programs and data before the simulation begins.
+    pub fn ram_mut(&mut self) -> &mut Ram {
+        &mut self.ram
+    }
+
+    /// Who waits for what, one sentence each: for reports of deadlocks.
+    pub fn waiting_for(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for bank in &self.banks {
+            bank.waiting_for(&mut sentences);
+        }
+        for port in &self.agents {
+            let name = self.agent_name(port.first);
+            let waiting = port.agent.as_ref().map(|agent| agent.waiting_for());
+            sentences.extend(
+                waiting
+                    .iter()
+                    .flatten()
+                    .map(|what| format!("{name}: {what}")),
+            );
+            for line in &port.pending.lines {
+                let line = line.base();
+                sentences.push(format!(
+                    "{name} waits for an access to the line at {line:#x}."
+                ));
+            }
+        }
+        sentences
+    }
+
+    /// What agents have done wrong, one sentence each. A simulation that has any should fail.
+    pub fn errors(&self) -> &[String] {
+        &self.errors
+    }
+
+    #[cfg(test)]
+    pub(crate) fn private_caches(&self) -> impl Iterator<Item = &crate::PrivateCache> {
+        self.agents.iter().filter_map(|port| port.cache.as_ref())
+    }
+
+    /// Lets one of four messages on the mesh take longer, by less than `cycles`.
+    #[cfg(test)]
+    pub(crate) fn set_jitter(&mut self, cycles: u64, seed: u64) {
+        self.mesh.jitter = (cycles, seed);
+    }
+
+    /// For each line at home its sharers, its owner, and whether it is busy.
+    #[cfg(test)]
+    pub(crate) fn directory(
+        &self,
+    ) -> std::collections::BTreeMap<LineAddress, (u64, Option<CacheId>, bool)> {
+        let lines = self.banks.iter().flat_map(Bank::lines);
+        lines
+            .map(|(line, sharers, owner, busy)| (line, (sharers, owner, busy)))
+            .collect()
+    }
+
+    /// How many cores there are.
+    pub fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// How many sockets there are; of the cores each has as many.
+    pub fn sockets(&self) -> usize {
+        self.sockets
+    }
+
+    /// The tile where the link of `socket` to the other one begins.
+    pub fn link_tile(&self, socket: usize) -> usize {
+        self.mesh.link_tile(socket)
+    }
+
+    /// The clock that the fabric's cycles are of.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+}

@@ -1,0 +1,195 @@
+//! The way in: frames from the link, or from the firmware of a programmable interface, into the
+//! buffers that the program has given.
+
+use super::DmaNic;
+use super::purpose;
+use super::ring::{DONE, ERROR, STATUS_OFFSET, upper_half};
+use crate::express;
+use crate::frames::is_memory;
+use crate::processors::{Crossing, Fate, Frame};
+use crate::rss;
+use fabric::{AgentContext, AgentMessage, LineData};
+use network::packet::Packet;
+
+impl DmaNic {
+    /// A frame has come from the network.
+    pub(super) fn frame_came(&mut self, context: &mut AgentContext<'_>, packet: &Packet) {
+        self.statistics.frames_received += 1;
+        let hash = rss::hash(&rss::MICROSOFT_KEY, packet);
+        let queue = rss::queue(hash, self.spec.queues) as usize;
+        let frame = packet.to_bytes();
+        let bytes = frame.len() as u32;
+        if bytes > self.spec.max_frame_bytes {
+            self.statistics.dropped_too_long += 1;
+        } else if self.processors.is_none() && !self.has_buffer(queue) {
+            self.statistics.dropped_no_descriptor += 1;
+        } else if bytes > self.spec.input_buffer_bytes - self.input_bytes {
+            self.statistics.dropped_buffer_full += 1;
+        } else {
+            self.input_bytes += bytes;
+            self.take_in(context, queue, hash, frame);
+        }
+    }
+
+    /// A frame is in the input buffer: it goes to the cores, or into the ring of its queue.
+    fn take_in(&mut self, context: &mut AgentContext<'_>, queue: usize, hash: u32, bytes: Vec<u8>) {
+        let frame = Frame {
+            hash,
+            room: bytes.len() as u32,
+            bytes,
+            notes: Vec::new(),
+        };
+        if let Some(processors) = &mut self.processors {
+            processors.give(context.now(), frame);
+            return self.wake_processors(context);
+        }
+        if let Some(input) = self.input.get_mut(queue) {
+            input.push_back(frame);
+            self.deliver(context, queue);
+        }
+    }
+
+    /// Whether the program has given a queue a buffer for one more frame.
+    fn has_buffer(&self, queue: usize) -> bool {
+        let (ring, input) = (self.rings.get(2 * queue), self.input.get(queue));
+        ring.zip(input)
+            .is_some_and(|(ring, input)| input.len() < ring.given.wrapping_sub(ring.used) as usize)
+    }
+
+    /// Asks for the next cycle in which a core issues.
+    fn wake_processors(&mut self, context: &mut AgentContext<'_>) {
+        let next = self.processors.as_mut().and_then(|of| of.next_wake());
+        if let Some((at, cycle)) = next {
+            context.wake(at, purpose::CYCLE | cycle);
+        }
+    }
+
+    /// Cores issue in this cycle; what comes of it leaves them.
+    pub(super) fn step_processors(&mut self, context: &mut AgentContext<'_>, cycle: u64) {
+        let Some(processors) = &mut self.processors else {
+            return;
+        };
+        processors.step(cycle);
+        for load in processors.take_loads() {
+            let range = (load.address, u32::from(load.bytes));
+            let token = purpose::HOST_LOAD | load.number;
+            self.express
+                .read_for_program(context, token, range, load.steer);
+            processors.crossed(Crossing::Request, express::READ_BYTES);
+        }
+        for (fate, frame) in processors.take_left() {
+            self.frame_left(context, fate, frame);
+        }
+        self.wake_processors(context);
+    }
+
+    /// A load of host memory of a core has come; without bytes if there is no memory.
+    pub(super) fn host_loaded(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        number: u64,
+        bytes: &[u8],
+    ) {
+        let Some(processors) = &mut self.processors else {
+            return;
+        };
+        let digits = bytes.iter().rev();
+        let raw = digits.fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+        processors.loaded(context.now(), number, (!bytes.is_empty()).then_some(raw));
+        processors.crossed(Crossing::Data, express::completion_bytes(bytes.len()));
+        self.wake_processors(context);
+    }
+
+    /// A frame has left the cores.
+    fn frame_left(&mut self, context: &mut AgentContext<'_>, fate: Fate, frame: Frame) {
+        match fate {
+            Fate::Delivered(queue) if self.has_buffer(queue as usize) => {
+                self.input[queue as usize].push_back(frame);
+                self.deliver(context, queue as usize);
+            }
+            Fate::Delivered(_) => {
+                self.statistics.dropped_no_descriptor += 1;
+                self.input_bytes -= frame.room;
+            }
+            Fate::Sent(_) => match self.port.send(context.now(), &frame.bytes) {
+                // It is in the input buffer until its last bit has left.
+                Ok(end) => {
+                    self.statistics.frames_sent += 1;
+                    context.wake(end, purpose::SENT | u64::from(frame.room));
+                }
+                Err(_) => {
+                    self.statistics.not_sent += 1;
+                    self.input_bytes -= frame.room;
+                }
+            },
+            Fate::Dropped => self.input_bytes -= frame.room,
+        }
+    }
+
+    /// Writes frames into the buffers that are there for them.
+    pub(super) fn deliver(&mut self, context: &mut AgentContext<'_>, queue: usize) {
+        let (Some(ring), Some(input)) = (self.rings.get_mut(2 * queue), self.input.get_mut(queue))
+        else {
+            return;
+        };
+        while !ring.ahead.is_empty()
+            && let Some(Frame {
+                hash,
+                bytes: frame,
+                notes,
+                ..
+            }) = input.pop_front()
+            && let Some(descriptor) = ring.ahead.pop_front()
+        {
+            ring.used = ring.used.wrapping_add(1);
+            self.input_bytes -= frame.len() as u32;
+            let fits = frame.len() <= usize::from(descriptor.bytes)
+                && is_memory(context, descriptor.address, frame.len());
+            let (status, content) = match fits {
+                true => (DONE, &frame[..]),
+                false => (DONE | ERROR, &[][..]),
+            };
+            let token = match fits {
+                true => purpose::DELIVERED,
+                false => purpose::TOLD,
+            };
+            self.statistics.dropped_bad_descriptor += u64::from(!fits);
+            let behind = (
+                descriptor.at + STATUS_OFFSET,
+                upper_half(frame.len() as u16, status, hash),
+            );
+            if fits && let Some(to) = self.listener.filter(|_| !notes.is_empty()) {
+                let mut message = AgentMessage {
+                    header: descriptor.address,
+                    data: LineData::ZERO,
+                };
+                let size = frame.len() as u64 | (notes.len() as u64) << 32;
+                message.data.write(0, 8, size);
+                for (place, &note) in notes.iter().enumerate() {
+                    message.data.write(8 * (1 + place), 8, note);
+                }
+                let words = 1 + notes.len() as u64;
+                let bytes = self.express.note(context, to, words, message);
+                if let Some(processors) = &mut self.processors {
+                    processors.crossed(Crossing::Note, bytes);
+                }
+            }
+            let write = (descriptor.address, content);
+            let doorbell = self.doorbells.get(queue).copied().unwrap_or(0);
+            self.express.write(context, token, write, behind, doorbell);
+        }
+        self.interrupt(context, queue);
+        self.read_descriptors(context, 2 * queue);
+    }
+
+    /// Interrupts if a queue is to, and has frames that its program has not taken.
+    pub(super) fn interrupt(&mut self, context: &mut AgentContext<'_>, queue: usize) {
+        let (Some(ring), Some(armed)) = (self.rings.get(2 * queue), self.armed.get_mut(queue))
+        else {
+            return;
+        };
+        if armed.take_if(|taken| *taken != ring.used).is_some() {
+            self.express.interrupt(context, queue as u64);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Where dispatch is, in the innermost loop.
+
+use crate::core::Core;
+use crate::extension::Extension;
+use crate::kind::CoreKind;
+use crate::stack::Stall;
+use riscv::SINK;
+
+/// For so many instructions at once, at most, it is found out whether there is room.
+const ROOM_FOR: u64 = 16;
+
+/// What changes with each instruction.
+#[derive(Clone, Copy)]
+pub(super) struct Front {
+    pub(super) cycle: u64,
+    pub(super) tail: u64,
+    pub(super) last_commit: u64,
+    /// In order: the last issue, if it may be later than the present cycle.
+    pub(super) last_issue: u64,
+    /// One a cycle, in order: no result is ready later, but for those that the instruction behind
+    /// it need not wait for.
+    pub(super) latest: u64,
+    /// The width of the cycle is used up by the instruction before this position.
+    pub(super) width_until: u64,
+    /// The scheduler is full of those before this position.
+    pub(super) scheduler_until: u64,
+    /// Instructions before this position have room in the reorder buffer, and in order need not
+    /// wait for `last_issue`.
+    pub(super) room: u64,
+    /// For those before this position, none of that has to be looked at. A core of one instruction
+    /// a cycle is then also sure not to come to the cycle at which it has to stop.
+    pub(super) limit: u64,
+}
+
+impl Front {
+    /// What is left of the cycle's width.
+    #[inline(always)]
+    pub(super) fn left(&self) -> u8 {
+        (self.width_until - self.tail) as u8
+    }
+
+    /// Goes on to the next cycle if nothing is left of the present one. Says whether a cycle
+    /// begins.
+    #[inline(always)]
+    pub(super) fn begin_cycle<const SINGLE: bool>(&mut self, width: u8) -> bool {
+        if SINGLE {
+            return true;
+        }
+        let begins = self.left() == 0;
+        if begins {
+            self.cycle += 1;
+            self.set_left(width);
+        }
+        begins
+    }
+
+    /// Nothing more is dispatched in this cycle. A core of one instruction a cycle is in the next
+    /// one already.
+    #[inline(always)]
+    pub(super) fn end_cycle<const SINGLE: bool>(&mut self) {
+        if !SINGLE {
+            self.set_left(0);
+        }
+    }
+
+    /// The present cycle has so much width left.
+    #[inline(always)]
+    pub(super) fn set_left(&mut self, left: u8) {
+        self.width_until = self.tail + u64::from(left);
+        self.limit = 0;
+    }
+}
+
+/// Charges the cycles before `until` that have not been charged to `part`.
+#[inline(always)]
+pub(super) fn charge(part: &mut u64, charged: &mut u64, until: u64) {
+    let cycles = until.saturating_sub(*charged);
+    *part += cycles;
+    *charged += cycles;
+}
+
+impl<X: Extension, K: CoreKind> Core<X, K> {
+    /// Where dispatch is.
+    #[inline(always)]
+    pub(super) fn front(&self) -> Front {
+        let tail = self.hart.window.tail;
+        let scheduler_entries = u64::from(self.shared.spec.scheduler_entries);
+        Front {
+            cycle: self.hart.dispatch_cycle,
+            tail,
+            last_commit: self.hart.window.last_commit,
+            last_issue: self.hart.last_issue,
+            // What commits is done before, and no other register is waited for.
+            latest: self.hart.window.last_commit,
+            width_until: tail + u64::from(self.hart.dispatch_left),
+            scheduler_until: tail + scheduler_entries - u64::from(self.shared.in_scheduler),
+            room: 0,
+            limit: 0,
+        }
+    }
+
+    /// Dispatch is there, and goes on with the instruction at `pc`.
+    #[inline(always)]
+    pub(super) fn write_back<const KNOWN: bool>(&mut self, at: &Front, pc: u64, cursor: u32) {
+        self.hart.pc = pc;
+        self.hart.cursor = cursor;
+        self.hart.dispatch_cycle = at.cycle;
+        self.hart.dispatch_left = at.left();
+        if K::IN_ORDER && at.tail > self.hart.window.tail {
+            self.hart.last_issue = self.hart.window.slot(at.tail - 1).issue;
+        }
+        if !K::IN_ORDER {
+            self.shared.in_scheduler = self.in_scheduler_at(at);
+        }
+        self.hart.statistics.instructions += at.tail - self.hart.window.tail;
+        self.hart.window.tail = at.tail;
+        if KNOWN {
+            self.hart.window.commit_known = at.tail;
+            self.hart.window.last_commit = at.last_commit;
+        }
+        // Nobody ever waits for what is thrown away.
+        self.hart.ready[usize::from(SINK)] = 0;
+    }
+
+    /// How many instructions are in the scheduler.
+    #[inline(always)]
+    pub(super) fn in_scheduler_at(&self, at: &Front) -> u32 {
+        (u64::from(self.shared.spec.scheduler_entries) + at.tail - at.scheduler_until) as u32
+    }
+
+    /// The first cycle, from the present one on, in which the reorder buffer has room.
+    #[inline(always)]
+    pub(super) fn room_from(&self, at: &mut Front) -> u64 {
+        // Instructions commit in order: one that can enter when a later one has left can before.
+        let oldest = self.hart.window.leaving_at(at.tail);
+        let more = (ROOM_FOR - 1).min(self.hart.window.capacity() / 2);
+        if self.hart.window.commit(oldest + more) < at.cycle {
+            at.room = at.tail + more + 1;
+        }
+        at.cycle.max(self.hart.window.commit(oldest) + 1)
+    }
+
+    /// What was to issue before the present cycle has left the scheduler.
+    #[inline(always)]
+    pub(super) fn issue_scheduled(&mut self, at: &mut Front) {
+        if self.shared.scheduler_cycle >= at.cycle {
+            return;
+        }
+        let entries = u64::from(self.shared.spec.scheduler_entries);
+        let until_when_empty = at.tail + entries - u64::from(self.shared.unissued);
+        let mut cycle = self.shared.scheduler_cycle;
+        while cycle < at.cycle && at.scheduler_until != until_when_empty {
+            at.scheduler_until += u64::from(self.shared.calendar.issues(cycle));
+            cycle += 1;
+        }
+        self.shared.scheduler_cycle = at.cycle;
+    }
+
+    /// The branch or jump that has just been dispatched, before the cycle `next`, and is done at
+    /// `done` leads elsewhere than was predicted.
+    #[inline(always)]
+    pub(super) fn mispredicted(&mut self, at: &mut Front, next: u64, done: u64) {
+        let hart = &mut *self.hart;
+        hart.statistics.mispredictions += 1;
+        charge(&mut hart.statistics.stack.base, &mut hart.charged, next);
+        hart.stall = Stall::Branch;
+        at.cycle = done + self.front_end();
+        at.set_left(self.shared.spec.width);
+    }
+}
