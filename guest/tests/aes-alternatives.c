@@ -1,6 +1,7 @@
 /* Other ways to encrypt with AES-256 beside that of include/aes.h: one table and rotations, and
  * bit-slicing. Checks that all give the same, and prints what 64 chained blocks, 1 KiB, cost.
  * docs/tasks.md says what was decided because of it. */
+#include "measured.h"
 #include <aes.h>
 #include <runtime.h>
 #include <stdio.h>
@@ -178,18 +179,6 @@ static struct aes_block bit_sliced(const struct aes_256 *key, struct aes_block b
 
 static struct aes_block four_tables(const struct aes_256 *key, struct aes_block block) {
   return aes_256_encrypt(key, block);
-}
-
-static inline uint64_t cycle(void) {
-  uint64_t cycle;
-  __asm__ volatile("csrr %0, mcycle" : "=r"(cycle)::"memory");
-  return cycle;
-}
-
-static inline uint64_t instructions(void) {
-  uint64_t count;
-  __asm__ volatile("csrr %0, minstret" : "=r"(count)::"memory");
-  return count;
 }
 
 /* Chained, and the second time with warm caches. */

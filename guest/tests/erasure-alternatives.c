@@ -5,6 +5,7 @@
 #include "../programs/erasure-coding.c"
 #undef main
 
+#include "measured.h"
 #include <stdio.h>
 
 enum { OBJECT_BYTES = 4096, FRAGMENT_BYTES = OBJECT_BYTES / DATA };
@@ -87,18 +88,6 @@ static void by_words(void) {
 }
 
 static void by_bits(void) { process(0, in, out); }
-
-static inline uint64_t cycle(void) {
-  uint64_t cycle;
-  __asm__ volatile("csrr %0, mcycle" : "=r"(cycle)::"memory");
-  return cycle;
-}
-
-static inline uint64_t instructions(void) {
-  uint64_t count;
-  __asm__ volatile("csrr %0, minstret" : "=r"(count)::"memory");
-  return count;
-}
 
 /* The second time with warm caches. */
 static void measure(void (*encode)(void), const char *name) {

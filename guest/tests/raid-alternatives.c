@@ -5,6 +5,7 @@
 #include "../programs/raid-protection.c"
 #undef main
 
+#include "measured.h"
 #include <stdio.h>
 
 enum { STRIPE_BYTES = 4096, BLOCK_BYTES = STRIPE_BYTES / DISKS };
@@ -65,18 +66,6 @@ static void by_tables(void) {
 }
 
 static void by_multiplication(void) { process(0, in, out); }
-
-static inline uint64_t cycle(void) {
-  uint64_t cycle;
-  __asm__ volatile("csrr %0, mcycle" : "=r"(cycle)::"memory");
-  return cycle;
-}
-
-static inline uint64_t instructions(void) {
-  uint64_t count;
-  __asm__ volatile("csrr %0, minstret" : "=r"(count)::"memory");
-  return count;
-}
 
 /* The second time with warm caches. */
 static void measure(void (*encode)(void), const char *name) {

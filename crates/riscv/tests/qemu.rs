@@ -5,10 +5,14 @@
 //! rounding mode, and prints results and exception flags. Skipped, with a word, where there is
 //! no `qemu-riscv64` or no RISC-V compiler.
 
+#[path = "../../../tests/rust/random.rs"]
+mod random;
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
+use random::Random;
 use riscv::interpreter::{Machine, Memory, Step};
 use riscv::paged::PagedMemory;
 use riscv::threaded::Threaded;
@@ -27,22 +31,7 @@ fn runs(command: &str) -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// SplitMix64: the same operands on every machine.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
     /// A floating-point number where trouble is likely: special values, exponents near each
     /// other or near the ends of their range, and significands of few or regular bits.
     fn float(&mut self, digits: u32, exponent_bits: u32) -> u64 {

@@ -4,6 +4,8 @@
 //! do programs in supervisor mode whose pages are not where their addresses say.
 
 mod common;
+#[path = "../../../tests/rust/random.rs"]
+mod random;
 
 use common::assembler::*;
 use common::cases::check;
@@ -11,6 +13,7 @@ use common::servers;
 use pipeline::{CoreSpec, Executed, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use random::Random;
 use riscv::elf::Image;
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::paged::PagedMemory;
@@ -485,12 +488,8 @@ fn uses_reservation(ops: &[Op]) -> bool {
     })
 }
 
-fn mixed(mut value: u64) -> u64 {
-    // SplitMix64 (Steele, Lea, Flood, 2014).
-    value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ value >> 31
+fn mixed(value: u64) -> u64 {
+    Random(value).next()
 }
 
 fn words(count: usize, word: impl Fn(u64) -> u64) -> Vec<u8> {

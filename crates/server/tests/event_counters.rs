@@ -9,8 +9,8 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{
-    halted, models, models_of_all_levels, read, server, with_lru, with_prefetchers,
-    with_second_level, with_total_store_order,
+    at_one_gigahertz, halted, models, models_of_all_levels, read, server, with_lru,
+    with_prefetchers, with_second_level, with_total_store_order,
 };
 use fabric::{DataPrefetcherKind, PrefetcherKind, SecondLevelSpec};
 use pipeline::{
@@ -80,10 +80,7 @@ fn check_beside(
             }
             _ => measured(asm, times),
         });
-        let mut spec = server(cores, core);
-        spec.fabric.clock_ghz = 1.0;
-        spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
-        let machine = halted(&spec, asm.finish(data));
+        let machine = halted(&at_one_gigahertz(cores, core), asm.finish(data));
         let counted: Vec<u64> = (0..events.len() as u64)
             .map(|one| read(&machine, RESULTS + 8 * one))
             .collect();

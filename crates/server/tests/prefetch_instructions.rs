@@ -9,7 +9,7 @@ mod common;
 
 use common::assembler::*;
 use common::servers::{
-    halted, models, read, server, with_second_level, with_small_tlbs, with_threads,
+    at_one_gigahertz, halted, models, read, with_second_level, with_small_tlbs, with_threads,
 };
 use fabric::{LineAddress, State};
 use pipeline::{CoreSpec, CoreStatistics, Model, SoftwarePrefetchStatistics};
@@ -30,10 +30,7 @@ fn spec(harts: usize, core: &CoreSpec) -> ServerSpec {
     // A blocking cache would be busy with the prefetch.
     core.l1_data.mshrs = core.l1_data.mshrs.max(4);
     core.l1_instruction.mshrs = core.l1_instruction.mshrs.max(2);
-    let mut spec = server(harts, &core);
-    spec.fabric.clock_ghz = 1.0;
-    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
-    spec
+    at_one_gigahertz(harts, &core)
 }
 
 fn counts(machine: &Machine) -> CoreStatistics {

@@ -12,7 +12,7 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, non_inclusive, read, server};
+use common::servers::{at_one_gigahertz, halted, non_inclusive, read};
 use fabric::{
     DataPrefetcherKind, DirectorySpec, PrefetchStatistics, PrefetcherKind, SecondLevelSpec,
     SequentialPrefetcherKind, StrideSpec,
@@ -24,12 +24,8 @@ const RESULTS: u64 = 0x8010_0000;
 const DATA: u64 = 0x8020_0000;
 const PAGE: u64 = 4096;
 
-/// One core on one tile at a gigahertz, so that a nanosecond is a cycle, whose memory never limits.
 fn one_tile(core: &CoreSpec) -> ServerSpec {
-    let mut spec = server(1, core);
-    spec.fabric.clock_ghz = 1.0;
-    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
-    spec
+    at_one_gigahertz(1, core)
 }
 
 fn core() -> CoreSpec {

@@ -7,7 +7,7 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{halted, models, read, server, with_lru};
+use common::servers::{at_one_gigahertz, halted, models, read, server, with_lru};
 use fabric::SocketLinkSpec;
 use pipeline::{CoreSpec, Model};
 use server::ServerSpec;
@@ -34,13 +34,8 @@ fn in_order() -> CoreSpec {
     CoreSpec::five_stage()
 }
 
-/// One core on one tile, at a gigahertz, so that a nanosecond is a cycle. Memory has bandwidth
-/// enough for nothing ever to wait for it.
 fn one_tile(core: &CoreSpec) -> ServerSpec {
-    let mut spec = server(1, core);
-    spec.fabric.clock_ghz = 1.0;
-    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
-    spec
+    at_one_gigahertz(1, core)
 }
 
 /// The cycles between two readings of the cycle counter with `body` between them, in the first
@@ -837,12 +832,8 @@ fn with_lines_in_the_last_level(spec: &ServerSpec, body: impl Fn(&mut Assembler)
     read(&halted(spec, asm.finish(&[])), RESULTS)
 }
 
-/// Two tiles, a gigahertz, and memory without limits.
 fn two_tiles(core: &CoreSpec) -> ServerSpec {
-    let mut spec = server(2, core);
-    spec.fabric.clock_ghz = 1.0;
-    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
-    spec
+    at_one_gigahertz(2, core)
 }
 
 /// One load or store for each of so many lines of a bank. Lines are interleaved over two banks;

@@ -7,7 +7,7 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{Ending, halted, models, read, run, server, with_second_level};
+use common::servers::{Ending, at_one_gigahertz, halted, models, read, run, with_second_level};
 use fabric::{
     Agent, AgentContext, Attachment, Inclusion, LineData, MemoryAccess, SecondLevelSpec, Time,
 };
@@ -17,15 +17,6 @@ use server::{Machine, ServerSpec};
 const RESULTS: u64 = 0x8010_0000;
 /// In another set than the code, of a last-level cache of 16 sets.
 const DATA: u64 = 0x8020_0000 + 8 * 64;
-
-/// Cores on their tiles, at a gigahertz, so that a nanosecond is a cycle. Memory has bandwidth
-/// enough for nothing ever to wait for it.
-fn at_one_gigahertz(cores: usize, core: &CoreSpec) -> ServerSpec {
-    let mut spec = server(cores, core);
-    spec.fabric.clock_ghz = 1.0;
-    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
-    spec
-}
 
 /// A chain of so many pointers at this stride in bytes from `start`; the last leads to the first.
 fn chain(start: u64, pointers: u64, stride: u64) -> Vec<u8> {

@@ -8,7 +8,7 @@
 mod common;
 
 use common::assembler::*;
-use common::servers::{self, halted, models, read, server, with_lru};
+use common::servers::{self, at_one_gigahertz, halted, models, read, with_lru};
 use pipeline::{
     CoreSpec, FirstLevelTlbSpec, Model, NEVER, PageSize, PagingMode, StructureCachesSpec,
     TlbPagesSpec, TranslationSpec, TranslationStatistics,
@@ -26,12 +26,8 @@ const PAGES: u64 = 8;
 const SECOND: u64 = 9;
 const ROUNDS: u64 = 3;
 
-/// One core on one tile at a gigahertz, so that a nanosecond is a cycle.
 fn one_tile(core: &CoreSpec) -> ServerSpec {
-    let mut spec = server(1, core);
-    spec.fabric.clock_ghz = 1.0;
-    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
-    spec
+    at_one_gigahertz(1, core)
 }
 
 fn pages(entries: u32, ways: u32) -> TlbPagesSpec {

@@ -15,6 +15,8 @@
 //! where there is no `qemu-system-riscv64`.
 
 mod common;
+#[path = "../../../tests/rust/random.rs"]
+mod random;
 
 use common::assembler::*;
 use common::cases::{check, variable};
@@ -22,6 +24,7 @@ use common::servers;
 use pipeline::{CoreSpec, Model};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use random::Random;
 use riscv::elf::Image;
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::paged::PagedMemory;
@@ -109,28 +112,9 @@ struct OneStep {
     flushed: (u64, u64),
 }
 
-/// SplitMix64.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
     fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
-    }
-
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
     }
 }
 
@@ -263,7 +247,7 @@ impl Scenario {
         if let Mapped::Table(base) = place.kind {
             // "For non-leaf PTEs, the D, A, and U bits are reserved."
             let wrong = match random.one_in(8) {
-                true => random.of(&[Entry::DIRTY, Entry::ACCESSED, Entry::USER]),
+                true => random.one_of(&[Entry::DIRTY, Entry::ACCESSED, Entry::USER]),
                 false => 0,
             };
             let valid = if random.one_in(8) { 0 } else { Entry::VALID };
@@ -311,7 +295,7 @@ impl Scenario {
             .copied()
             .collect();
         let random = &mut self.random;
-        let place = random.of(&candidates);
+        let place = random.one_of(&candidates);
         let frame = match place.bits {
             12 => 0,
             _ => random.below(FRAMES) << 12,
@@ -338,8 +322,8 @@ impl Scenario {
 
     fn step(&mut self) -> OneStep {
         let kind = match self.random.below(20) {
-            0..=5 => Kind::Load(self.random.of(&[1, 2, 4, 8, 8])),
-            6..=9 => Kind::Store(self.random.of(&[1, 2, 4, 8, 8])),
+            0..=5 => Kind::Load(self.random.one_of(&[1, 2, 4, 8, 8])),
+            6..=9 => Kind::Store(self.random.one_of(&[1, 2, 4, 8, 8])),
             10 => Kind::Add,
             11..=14 => Kind::Fetch,
             15..=18 => Kind::Change {
@@ -352,8 +336,8 @@ impl Scenario {
             kind,
             address: 0,
             value: self.random.next(),
-            status: self.random.of(&[0, SUPERVISOR]) | self.random.next() & (SUM | MXR),
-            satp: self.random.of(&self.satps.clone()),
+            status: self.random.one_of(&[0, SUPERVISOR]) | self.random.next() & (SUM | MXR),
+            satp: self.random.one_of(&self.satps.clone()),
             flushed: (0, 0),
         };
         match kind {
@@ -370,9 +354,9 @@ impl Scenario {
                 }
             }
             Kind::Fetch => step.address = self.address(true),
-            Kind::Look => step.address = self.random.of(&self.places.clone()).at,
+            Kind::Look => step.address = self.random.one_of(&self.places.clone()).at,
             Kind::Change { .. } => {
-                let place = self.random.of(&self.places.clone());
+                let place = self.random.one_of(&self.places.clone());
                 step.address = place.at;
                 step.value = self.entry(&place);
                 // An address is enough for entries that map pages, and an address space for those

@@ -4,9 +4,12 @@
 mod agents;
 mod caches;
 mod latencies;
+#[path = "../../../../tests/rust/random.rs"]
+mod random;
 mod traffic;
 
 use crate::*;
+pub(crate) use random::Random;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -41,24 +44,6 @@ pub(crate) const PLACES: [&str; 16] = [
 /// The places of the protocol that this thread has come to.
 pub(crate) fn places_reached() -> BTreeSet<&'static str> {
     REACHED.with_borrow(BTreeSet::clone)
-}
-
-/// SplitMix64.
-#[derive(Clone, Debug)]
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
 }
 
 pub(crate) const MEMORY: u64 = 0x8000_0000;

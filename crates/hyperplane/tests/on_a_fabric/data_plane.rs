@@ -1,21 +1,9 @@
 //! Algorithm 1 of the paper, on a real fabric, under random timings: no wake-up is ever lost.
 
 use crate::machine::{DOORBELLS, Do, MEMORY, Machine, Script, clock};
+use crate::random::Random;
 use fabric::*;
 use hyperplane::{HyperPlaneSpec, NO_QID, Operation, ReadySets, Statistics, Stealing};
-
-/// SplitMix64.
-#[derive(Clone, Debug)]
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % limit
-    }
-}
 
 /// Increments doorbells at random times, and disturbs their lines.
 struct Producer {

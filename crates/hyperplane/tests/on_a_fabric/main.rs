@@ -3,3 +3,5 @@
 mod data_plane;
 mod instructions;
 mod machine;
+#[path = "../../../../tests/rust/random.rs"]
+mod random;

@@ -1,10 +1,14 @@
 //! Random programs, beside the interpreter, instruction by instruction.
 
+#[path = "../../../../tests/rust/random.rs"]
+mod random;
+
 use super::*;
 use crate::decode::Pattern;
 use crate::instruction::{Entry, SINK};
 use crate::interpreter::Memory;
 use crate::paged::PagedMemory;
+use random::Random;
 use std::collections::BTreeSet;
 
 const CODE: u64 = 0x8000_0000;
@@ -20,27 +24,6 @@ const POINTERS: std::ops::Range<u32> = 5..9;
 /// the program would make it change itself, which is seen at different times.)
 const SP: u32 = 2;
 const WORDS: usize = 120;
-
-/// SplitMix64 (Steele, Lea, Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
-    }
-}
 
 /// A random instruction of this row of the table, with operands that lead somewhere.
 fn encode(entry: &Entry, random: &mut Random) -> u32 {

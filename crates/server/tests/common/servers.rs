@@ -237,6 +237,15 @@ pub fn server(harts: usize, core: &CoreSpec) -> ServerSpec {
     spec
 }
 
+/// The same at a gigahertz, so that a nanosecond is a cycle. Memory has bandwidth enough for nothing
+/// ever to wait for it.
+pub fn at_one_gigahertz(harts: usize, core: &CoreSpec) -> ServerSpec {
+    let mut spec = server(harts, core);
+    spec.fabric.clock_ghz = 1.0;
+    spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
+    spec
+}
+
 /// As [`server`], with a last-level cache so small that it takes lines back from the cores.
 pub fn server_with_small_last_level(harts: usize, core: &CoreSpec) -> ServerSpec {
     let mut spec = server(harts, core);
