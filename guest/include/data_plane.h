@@ -18,14 +18,12 @@
  * | --- | --- | --- |
  * | `spin` | spin.h | polls every doorbell |
  * | `spin-poll-mode` | poll_mode.h | calls a receive-burst function for every queue |
- * | `spin-mlx5` | more/spin-mlx5.h | the same, of a network interface's driver |
- * | `spin-ixgbe-vector` | more/spin-ixgbe-vector.h | the same, of another's |
  * | `wrs` | wrs.h | polls every doorbell, and sleeps while all queues are empty |
  * | `software-bitmap` | bitmap.h | looks for a bit that the device sets |
  * | `software-ready-set` | ready_set.h | iterates over a list that QWAIT feeds |
  * | `hyperplane` | hyperplane.h | executes QWAIT |
- * | `user-interrupt` | more/user-interrupt.h | looks for such a bit, and sleeps until an interrupt
- * | | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
+ * | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
+ * | any other NAME | more/NAME.h | as the file says; it is compiled in when it is asked for |
  *
  * A visit to a queue takes up to a batch of items, one if nothing else is asked for.
  */

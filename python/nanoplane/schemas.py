@@ -4,6 +4,7 @@ The schemas are the simulator's, without references, with what only Python resol
 """
 
 import copy
+import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -215,6 +216,29 @@ def notes(key: str) -> dict[str, str]:
         for branch in schema_at(key)
         if isinstance(branch.get("const"), str)
     }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mechanism:
+    """What the simulator says of a value of `data_plane.notify`."""
+
+    label: str
+    """What figures call it."""
+    sleeps: bool
+    """Whether a hart without work halts."""
+    owns_queues: bool
+    """Whether a queue belongs to one hart, whatever the description says."""
+    needs_device: bool
+    """Whether cores cannot be the sources of its traffic."""
+    brings_requests: bool
+    """Whether requests come from a system, and not through queues in memory."""
+
+
+@functools.cache
+def mechanisms() -> dict[str, Mechanism]:
+    """Return the values of `data_plane.notify` in the simulator's order, with what each is."""
+    values = schema_at("data_plane.notify")
+    return {one["const"]: Mechanism(one["title"], **one["mechanism"]) for one in values}
 
 
 def unit_of(key: str) -> str | None:

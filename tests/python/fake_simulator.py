@@ -123,9 +123,8 @@ def run(
         "software-bitmap": 20.0,
         "hyperplane": 17.0,
         "rpcvalet": 10.0,
-        "user-interrupt": 30.0,
     }
-    poll_ns = polls[description["data_plane"]["notify"]]
+    poll_ns = polls.get(description["data_plane"]["notify"], 30.0)
     cores, imbalance = (
         description["server"]["data_plane_cores"],
         description["traffic"]["imbalance"],

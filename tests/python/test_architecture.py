@@ -2,6 +2,8 @@
 
 import io
 import re
+import subprocess
+import sys
 import tokenize
 import tomllib
 from pathlib import Path
@@ -14,23 +16,14 @@ CRATES = {
     for path in sorted((ROOT / "crates").iterdir())
     if path.is_dir()
 }
-SUBSTRATE = [
-    "state_derive",
-    "state",
-    "spec",
-    "riscv",
-    "fabric",
-    "pipeline",
-    "workload",
-    "queues",
-    "network",
-    "trace",
-    "linux",
-    "energy",
-    "system",
-]
 ABOVE = ("server", "python")
 """These put the others together."""
+REGISTRY = CRATES["server"] / "src" / "registry.rs"
+SYSTEMS = dict(
+    re.findall(r"^    (\w+): (\w+)::\w+ = \w+::\w+,$", REGISTRY.read_text(), re.MULTILINE)
+)
+"""Each system's key in `server`, and its crate."""
+SUBSTRATE = sorted(CRATES.keys() - {*SYSTEMS.values(), *ABOVE})
 
 
 def uses(crate: str) -> set[str]:
@@ -46,18 +39,22 @@ def documented() -> dict[str, set[str]]:
 
 
 def test_each_room_uses_what_is_documented() -> None:
-    assert documented() == {crate: uses(crate) for crate in CRATES if crate not in ABOVE}
+    assert documented() == {crate: uses(crate) for crate in SUBSTRATE}
     assert uses("server") == set(CRATES) - {*ABOVE, "queueing", "state_derive"}
 
 
-SYSTEMS = re.compile(
-    r"hyperplane|rpcvalet|nanopu|user_interrupts|critical_region|qwait|sonuma|ice.nic|dma.nic",
-    re.IGNORECASE,
+@pytest.mark.parametrize("crate", sorted(set(SYSTEMS.values())))
+def test_a_system_uses_no_other(crate: str) -> None:
+    assert uses(crate) <= set(SUBSTRATE)
+
+
+NAMES = re.compile(
+    "|".join(["qwait", "sonuma", *SYSTEMS, *SYSTEMS.values()]).replace("_", "."), re.IGNORECASE
 )
 
 
 def assert_names_no_system(path: Path, code: str) -> None:
-    found = SYSTEMS.search(code)
+    found = NAMES.search(code)
     assert found is None, f"{path.relative_to(ROOT)}: {found and found[0]}"
 
 
@@ -92,3 +89,82 @@ def test_the_substrate_names_no_system(crate: str) -> None:
         code = re.sub(r"//.*", "", path.read_text())
         code = re.sub(r"\b(hyperplane|rpcvalet)_table1\b|\bnanopu_prototype\b", "", code)
         assert_names_no_system(path, code)
+
+
+# A mechanism as CONTRIBUTING.md adds it. What else names it has chosen to use it: programs, and
+# experiments about it.
+OF_THE_EXAMPLE = {
+    *("CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock", "fuzz/Cargo.lock"),
+    *("crates/server/Cargo.toml", "crates/server/src/registry.rs"),
+    *("guest/include/io_notify.h", "python/nanoplane/results.py"),
+    *("guest/include/user_interrupt.h", "guest/include/notify/more/user-interrupt.h"),
+}
+EXPERIMENTS = {
+    *("guest/include/poll_mode/wait.h", "guest/include/dma_nic.h", "guest/README.md"),
+    *("examples/encapsulation.toml", "examples/wait-forward.toml", "mkdocs.yml"),
+    "python/nanoplane/papers/plots.py",
+    "python/nanoplane/papers/compare/key_value.py",
+    "python/nanoplane/papers/spin_to_win/beyond.py",
+}
+NOT_CODE = (":!docs", ":!tests", ":!guest/programs", ":(exclude,glob)crates/*/tests/**")
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no checkout")
+def test_the_worked_example_touches_what_contributing_says() -> None:
+    listed = subprocess.run(
+        ["git", "grep", "-lIiE", "user[-_]interrupt", "--", ".", *NOT_CODE],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = {
+        path for path in listed.stdout.split() if not path.startswith("crates/user-interrupts/")
+    }
+    assert found <= OF_THE_EXAMPLE | EXPERIMENTS
+
+
+STRANGER = """
+from nanoplane import schemas, simulator
+
+declared = simulator.schema
+
+
+def schema(kind):
+    known = declared(kind)
+    if kind == "server":
+        facts = {"sleeps": True, "owns_queues": False, "needs_device": True}
+        facts["brings_requests"] = False
+        known["$defs"]["Notify"]["oneOf"].append(
+            {"const": "stranger", "title": "a stranger", "type": "string", "mechanism": facts}
+        )
+    return known
+
+
+simulator.schema = schema
+from nanoplane.figures import chosen, figures
+from nanoplane.papers import plots
+
+for name, figure in figures().items():
+    labels = {
+        label: "stranger"
+        for label, values in figure.optional.items()
+        if "stranger" in values and label in ("notify", "system")
+    }
+    for label in labels:
+        assert chosen([figure], True, [f"{label}=stranger"])
+        print(name)
+own, *others = plots.colours(["stranger", "spin", "hyperplane"])
+assert own not in others
+"""
+
+
+@pytest.mark.simulator
+def test_figures_ask_the_simulator_which_mechanisms_there_are() -> None:
+    """One that it declares is in Figures 8 to 12 and `compare.notification`, when asked for."""
+    done = subprocess.run(
+        [sys.executable, "-c", STRANGER], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    of_hyperplane = [f"hyperplane.{number}" for number in range(8, 13)]
+    assert set(done.stdout.split()) == {*of_hyperplane, "compare.notification"}

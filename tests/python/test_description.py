@@ -10,6 +10,7 @@ from nanoplane import simulator
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError
 from nanoplane.papers.spin_to_win import machine
+from nanoplane.schemas import choices
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -213,10 +214,10 @@ def test_bounds_are_written_as_a_user_writes_them() -> None:
 
 
 def test_unknown_choice() -> None:
+    *others, last = (f'"{name}"' for name in choices("data_plane.notify"))
     assert changed('notify = "hyperplane"', 'notify = "hyperplan"') == (
-        'example.toml: data_plane.notify is "hyperplan"; it must be "spin", "spin-poll-mode", '
-        '"spin-mlx5", "spin-ixgbe-vector", "wrs", "software-bitmap", "software-ready-set", '
-        '"hyperplane", "rpcvalet" or "user-interrupt"; did you mean "hyperplane"?'
+        'example.toml: data_plane.notify is "hyperplan"; it must be '
+        f'{", ".join(others)} or {last}; did you mean "hyperplane"?'
     )
 
 

@@ -663,8 +663,7 @@ def test_hyperplane_serves_shared_queues_as_the_algorithm_is_printed() -> None:
         ("hyperplane", "in order"): True,
         ("spin-poll-mode", "in order"): True,
         ("spin", "in order"): True,
-        ("wrs", "in order"): True,
-        ("user-interrupt", "in order"): True,
+        **{(name, "in order"): True for name in OPTIONAL["notify"]},
     }
     rows = find("hyperplane.10").rows(run("hyperplane.10"))
     shown = {row.labels["organisation"] for row in rows if row.labels["notify"] == "hyperplane"}

@@ -1,16 +1,19 @@
 """What is said of parameters is what the simulator declares."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from command_line import nanoplane
 from nanoplane import parameters
+from nanoplane.schemas import schema_at
 
 pytestmark = pytest.mark.simulator
 
-REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference.md"
 
 
 def test_a_parameter_is_explained() -> None:
@@ -89,3 +92,27 @@ def test_every_parameter_has_a_sentence() -> None:
 
     tables = ("server", "data_plane", "traffic", "measure", "simulator", "queueing", "rack")
     assert [key for table in tables for key in silent(parameters.find(table))] == []
+
+
+KEY = re.compile(
+    r"\b(?:server|data_plane|traffic|measure|rack|simulator|queueing)(?:\.[a-z_][a-z_0-9]*)+\b"
+)
+
+
+def test_sentences_of_simulator_and_guests_name_keys_that_there_are() -> None:
+    sources = [
+        path
+        for pattern in ("crates/*/src/**/*.rs", "guest/**/*.[ch]")
+        for path in ROOT.glob(pattern)
+        if "test" not in path.relative_to(ROOT).as_posix()
+    ]
+    unknown = set()
+    for path in sources:
+        code = re.sub(r"^\s*//.*", "", path.read_text().partition("#[cfg(test)]")[0], flags=re.M)
+        code = re.sub(r'io_parameter\w*\("[^"]*"', "", code)  # Parameters of programs.
+        for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', code):
+            keys = [
+                key for key in KEY.findall(text) if not re.search(r"\.parameters\.|_quantile$", key)
+            ]
+            unknown |= {(path, key) for key in keys if not schema_at(key)}
+    assert unknown == set()

@@ -13,6 +13,7 @@ import fake_simulator
 from command_line import nanoplane
 from nanoplane import _simulator, compiler, fields, simulator
 from nanoplane.description import Description
+from nanoplane.schemas import mechanisms
 from nanoplane.sweep import sweep
 
 pytestmark = pytest.mark.simulator
@@ -47,7 +48,7 @@ FAKED = (
 
 
 def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Results of runs that write traces, of which one has user-level interrupts."""
+    """Results of runs that write traces, with every mechanism of notification."""
     of_exec = directory / "exec.json"
     trace = ("--trace", directory / "exec.pftrace", "--stats", of_exec)
     # With a function that is called after the run.
@@ -67,8 +68,9 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             resolved = description.resolve()
             yield "rack", simulator.rack(resolved.data, compiler.unpack(resolved.elf()), options)
         else:
-            resolved = description.set("data_plane.notify", "user-interrupt").resolve()
-            yield "run", simulator.run(resolved.data, resolved.elf(), options)
+            for name in (name for name, one in mechanisms().items() if not one.brings_requests):
+                resolved = description.set("data_plane.notify", name).resolve()
+                yield "run", simulator.run(resolved.data, resolved.elf(), options)
 
 
 def _completions() -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from nanoplane import Description, simulator
 from nanoplane.errors import DescriptionError, Failure
-from nanoplane.schemas import choices
+from nanoplane.schemas import mechanisms
 
 pytestmark = pytest.mark.simulator
 
@@ -22,10 +22,8 @@ TASKS = (
     "raid-protection",
     "request-dispatching",
 )
-NEED_THE_DEVICE = {"rpcvalet", "user-interrupt", "spin-mlx5", "spin-ixgbe-vector"}
-MECHANISMS = tuple(
-    notify for notify in choices("data_plane.notify") if notify not in NEED_THE_DEVICE
-)
+NEED_THE_DEVICE = {name for name, one in mechanisms().items() if one.needs_device}
+MECHANISMS = tuple(name for name in mechanisms() if name not in NEED_THE_DEVICE)
 
 
 def described(*assignments: str) -> Description:

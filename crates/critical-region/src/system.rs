@@ -18,14 +18,9 @@ use system::{Attached, Hardware, Host, Kind, Refusal, Site, System};
 
 /// What CARGO's hardware is to a server.
 pub const KIND: Kind = Kind {
-    key: "critical_region",
-    mechanisms: &[],
-    interface: None,
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
-    components: &[],
-    extends_cores: false,
     observes_cores: true,
-    memory_map: &[],
+    ..Kind::new("critical_region")
 };
 
 /// The built-in firmware that executes regions.

@@ -11,28 +11,36 @@ use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Setting, Site, 
 
 /// What HyperPlane is to a server.
 pub const KIND: Kind = Kind {
-    key: "hyperplane",
     mechanisms: &[
-        Mechanism::new(
-            "software-ready-set",
-            5,
-            "HyperPlane's monitoring set, with a list of ready queues that software iterates over.",
-        ),
+        Mechanism {
+            sleeps: true,
+            ..Mechanism::new(
+                "software-ready-set",
+                5,
+                "QWAIT feeding a list in software",
+                "HyperPlane's monitoring set, with a list of ready queues that software iterates \
+                 over.",
+            )
+        },
         Mechanism {
             shares_queues: true,
             has_weights: true,
-            ..Mechanism::new("hyperplane", 1, "It waits with HyperPlane's `QWAIT`.")
+            sleeps: true,
+            ..Mechanism::new(
+                "hyperplane",
+                1,
+                "HyperPlane",
+                "It waits with HyperPlane's `QWAIT`.",
+            )
         },
     ],
-    interface: None,
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
     components: &[
         ("monitoring_set", "HyperPlane's monitoring set."),
         ("ready_set", "HyperPlane's ready set."),
     ],
     extends_cores: true,
-    observes_cores: false,
-    memory_map: &[],
+    ..Kind::new("hyperplane")
 };
 
 energy::costs! {

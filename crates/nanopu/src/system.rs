@@ -16,18 +16,14 @@ use system::{
 
 /// What nanoPU is to a server.
 pub const KIND: Kind = Kind {
-    key: "nanopu",
-    mechanisms: &[],
     interface: Some(Interface {
         name: "nanopu",
         help: "nanoPU's, which gives messages to registers (`server.nanopu`).",
         statistics: SchemaGenerator::subschema_for::<InterfaceStatistics>,
     }),
-    statistics: None,
     components: &[PortEnergySpec::COMPONENT],
     extends_cores: true,
-    observes_cores: false,
-    memory_map: &[],
+    ..Kind::new("nanopu")
 };
 
 impl System for NanoPuSpec {

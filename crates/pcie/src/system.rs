@@ -2,7 +2,7 @@
 
 use crate::{
     CqeNic, CqeNicSpec, CqeNicStatistics, DmaNic, DmaNicSpec, ExpressSpec, IceNic, IceNicSpec,
-    NicStatistics, ProcessorsSpec, iommu,
+    NicStatistics, ProcessorsSpec, iommu, processors,
 };
 use energy::{Split, leaked, spent};
 use fabric::{AddressRange, Agent, AgentId, Attachment, Fabric, Time};
@@ -54,30 +54,23 @@ fabric::named_ranges! {
 
 /// What [`IceNic`] is to a server.
 pub const ICE_NIC: Kind = Kind {
-    key: "ice_nic",
-    mechanisms: &[],
     interface: Some(system::Interface {
         name: "ice-nic",
         help: "On the chip, with registers for requests and completions, as FireSim's IceNIC.",
         statistics: SchemaGenerator::subschema_for::<NicStatistics>,
     }),
-    statistics: None,
     components: &[PortEnergySpec::COMPONENT],
-    extends_cores: false,
-    observes_cores: false,
     memory_map: ICE_NIC_MAP,
+    ..Kind::new("ice_nic")
 };
 
 /// What [`DmaNic`] is to a server.
 pub const DMA_NIC: Kind = Kind {
-    key: "dma_nic",
-    mechanisms: &[],
     interface: Some(system::Interface {
         name: "dma-nic",
         help: "Behind PCI Express, with rings of descriptors in memory.",
         statistics: SchemaGenerator::subschema_for::<NicStatistics>,
     }),
-    statistics: None,
     components: &[
         PortEnergySpec::COMPONENT,
         (
@@ -89,14 +82,13 @@ pub const DMA_NIC: Kind = Kind {
             "The cores of a programmable network interface, with their caches and scratchpad.",
         ),
     ],
-    extends_cores: false,
-    observes_cores: false,
     memory_map: DMA_NIC_MAP,
+    headers: &[processors::HEADER],
+    ..Kind::new("dma_nic")
 };
 
 /// What [`CqeNic`] is to a server.
 pub const CQE_NIC: Kind = Kind {
-    key: "cqe_nic",
     interface: Some(system::Interface {
         name: "cqe-nic",
         help: "Behind PCI Express, with completion queues and two ports, in the manner of ConnectX-5.",
@@ -104,7 +96,7 @@ pub const CQE_NIC: Kind = Kind {
     }),
     components: &[DMA_NIC.components[0], DMA_NIC.components[1]],
     memory_map: CQE_NIC_MAP,
-    ..DMA_NIC
+    ..Kind::new("cqe_nic")
 };
 
 impl System for IceNicSpec {

@@ -34,7 +34,6 @@ fabric::named_ranges! {
 
 /// What RPCValet is to a server.
 pub const KIND: Kind = Kind {
-    key: "rpcvalet",
     mechanisms: &[Mechanism {
         shares_queues: true,
         brings_requests: true,
@@ -42,6 +41,7 @@ pub const KIND: Kind = Kind {
         ..Mechanism::new(
             "rpcvalet",
             6,
+            "RPCValet",
             "It gets messages from an integrated network interface, which dispatches them to \
              cores as RPCValet does. The queues are the nodes of the cluster around the server.",
         )
@@ -54,9 +54,8 @@ pub const KIND: Kind = Kind {
     }),
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
     components: &[PortEnergySpec::COMPONENT],
-    extends_cores: false,
-    observes_cores: false,
     memory_map: MEMORY_MAP,
+    ..Kind::new("rpcvalet")
 };
 
 fn mesh(fabric: &FabricSpec) -> (usize, usize) {

@@ -257,6 +257,17 @@ impl<'a> DataPlanePlan<'a> {
     fn check_organisation(&self) -> Result<(), SpecError> {
         let harts = self.server.data_plane_harts() as u32;
         let cluster = self.spec.cluster_cores(harts);
+        let mechanism = self.spec.notify.mechanism();
+        require(
+            cluster == 1 || !mechanism.owns_queues,
+            "data_plane.organisation",
+            format!("{cluster} cores that share queues"),
+            format!(
+                "with data_plane.notify = {:?} a queue belongs to one hart: use \
+                 data_plane.organisation = \"scale-out\"",
+                mechanism.name
+            ),
+        )?;
         let them = match self.server.data_plane_threads {
             1 => "cores (server.data_plane_cores)",
             _ => "threads (server.data_plane_cores times server.data_plane_threads)",

@@ -4,7 +4,6 @@
 use crate::clint;
 use crate::registry::{SYSTEMS, mechanisms};
 use fabric::{Answers, NamedRange};
-use pcie::{INTERFACE_MAP, INTERFACE_REGISTERS};
 use pipeline::EVENTS;
 use std::fmt::Write;
 
@@ -80,21 +79,22 @@ const DOCUMENT: &str = "docs/memory-map.md";
 /// How data planes learn of work.
 const NOTIFY_HEADER: &str = "guest/include/io_notify.h";
 const EVENTS_HEADER: &str = "guest/include/counter_events.h";
-/// What firmware of a programmable network interface sees.
-const INTERFACE_HEADER: &str = "guest/include/interface_map.h";
 
 /// What the files begin with.
 const ORIGIN: &str = "Written by `make docs` from crates/server/src/memory_map.rs";
 
 /// The files that have the map and other numbers for programs, with their paths in the repository.
-pub fn files() -> [(&'static str, String); 5] {
-    [
+pub fn files() -> impl Iterator<Item = (&'static str, String)> {
+    let common = [
         (HEADER, header()),
         (NOTIFY_HEADER, notify_header()),
         (EVENTS_HEADER, events_header()),
-        (INTERFACE_HEADER, interface_header()),
         (DOCUMENT, document()),
-    ]
+    ];
+    let of_systems = SYSTEMS.iter().flat_map(|kind| kind.headers);
+    common
+        .into_iter()
+        .chain(of_systems.map(|(path, text)| (*path, text())))
 }
 
 /// The numbers by which programs know how they learn of work.
@@ -130,26 +130,6 @@ fn events_header() -> String {
          #ifndef COUNTER_EVENTS_H\n#define COUNTER_EVENTS_H\n\n\
          /** What a counter counts. */\nenum counter_event {{\n  /** Nothing. */\n  \
          COUNTER_NOTHING = 0,\n{values}}};\n\n#endif\n"
-    )
-}
-
-/// Where things are for firmware of a programmable network interface.
-fn interface_header() -> String {
-    let ranges = INTERFACE_MAP
-        .iter()
-        .map(|(name, start)| (format!("{name}_START"), *start));
-    let (_, registers) = INTERFACE_MAP[1];
-    let of_registers = INTERFACE_REGISTERS
-        .iter()
-        .map(|(name, offset)| (name.to_string(), registers + offset));
-    let constants: String = ranges
-        .chain(of_registers)
-        .map(|(name, address)| format!("#define INTERFACE_{name} {address:#010x}\n"))
-        .collect();
-    format!(
-        "/* Written by `make docs` from crates/pcie/src/processors/registers.rs, which says what they\n   \
-         are. */\n\
-         #ifndef INTERFACE_MAP_H\n#define INTERFACE_MAP_H\n\n{constants}\n#endif\n"
     )
 }
 

@@ -5,15 +5,16 @@ use crate::registry::{interfaces, mechanisms};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::borrow::Cow;
-use system::{Kind, Mechanism};
+use system::{Interface, Kind, Mechanism};
 
 /// The ways to learn of work that need no hardware of a system.
 pub(crate) static SOFTWARE: &[Mechanism] = &[
     Mechanism::new(
         "spin",
         0,
+        "spinning, tightest",
         "It polls the doorbell of every queue, in the tightest loop.",
     ),
     Mechanism {
@@ -24,6 +25,7 @@ pub(crate) static SOFTWARE: &[Mechanism] = &[
         ..Mechanism::new(
             "spin-poll-mode",
             2,
+            "spinning in poll mode",
             "It calls a receive-burst function for every queue, as DPDK's poll-mode drivers have \
              it.",
         )
@@ -31,10 +33,12 @@ pub(crate) static SOFTWARE: &[Mechanism] = &[
     Mechanism {
         usual_batch: 32,
         reads_one: true,
+        owns_queues: true,
         needs_device: Some("completions are written by a network interface"),
         ..Mechanism::new(
             "spin-mlx5",
             8,
+            "spinning with ConnectX-5's driver",
             "It polls completions of 64 bytes as DPDK's vector driver for ConnectX does: four \
              completions and four buffers a poll.",
         )
@@ -42,30 +46,35 @@ pub(crate) static SOFTWARE: &[Mechanism] = &[
     Mechanism {
         usual_batch: 32,
         reads_one: true,
+        owns_queues: true,
         needs_device: Some("descriptors are written back by a network interface"),
         ..Mechanism::new(
             "spin-ixgbe-vector",
             9,
+            "spinning with the 82599's driver",
             "It polls descriptors of 16 bytes as DPDK's vector driver for the 82599 does: one \
              descriptor an empty poll.",
         )
     },
-    Mechanism::new(
-        "wrs",
-        3,
-        "It polls every doorbell, and sleeps with `WRS.NTO` while all queues are empty.",
-    ),
+    Mechanism {
+        sleeps: true,
+        ..Mechanism::new(
+            "wrs",
+            3,
+            "a scan that sleeps by Zawrs",
+            "It polls every doorbell, and sleeps with `WRS.NTO` while all queues are empty.",
+        )
+    },
     Mechanism::new(
         "software-bitmap",
         4,
+        "a bitmap",
         "It finds ready queues in a bitmap that producers and consumers keep in memory.",
     ),
 ];
 
-/// The schema of a string that is one of `values`, each with a sentence.
-fn one_of<'a>(about: &str, values: impl Iterator<Item = (&'a str, &'a str)>) -> Schema {
-    let values =
-        values.map(|(value, help)| json!({"description": help, "type": "string", "const": value}));
+/// The schema of a string that has one of these schemas, one for each value.
+fn one_of(about: &str, values: impl Iterator<Item = Value>) -> Schema {
     json_schema!({"description": about, "oneOf": Vec::from_iter(values)})
 }
 
@@ -130,7 +139,21 @@ impl JsonSchema for Notify {
     }
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        let values = mechanisms().map(|(mechanism, _)| (mechanism.name, mechanism.help));
+        let values = mechanisms().map(|(mechanism, _)| {
+            json!({
+                "description": mechanism.help,
+                "type": "string",
+                "const": mechanism.name,
+                "title": mechanism.label,
+                // For figures and tests, which ask of each mechanism what it can be compared in.
+                "mechanism": {
+                    "sleeps": mechanism.sleeps,
+                    "owns_queues": mechanism.owns_queues,
+                    "needs_device": mechanism.needs_device.is_some(),
+                    "brings_requests": mechanism.brings_requests,
+                },
+            })
+        });
         one_of("How the data plane learns of work.", values)
     }
 }
@@ -171,7 +194,9 @@ impl JsonSchema for InterfaceKind {
     }
 
     fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        let values = interfaces().map(|(_, interface)| (interface.name, interface.help));
+        let values = interfaces().map(|(_, Interface { name, help, .. })| {
+            json!({"description": help, "type": "string", "const": name})
+        });
         one_of("A network interface of a server.", values)
     }
 }

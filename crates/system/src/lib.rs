@@ -45,7 +45,29 @@ pub struct Kind {
     pub observes_cores: bool,
     /// Its part of the memory map.
     pub memory_map: &'static [NamedRange],
+    /// Files with numbers that its programs need, which `make docs` writes.
+    pub headers: &'static [Header],
 }
+
+impl Kind {
+    /// A system without anything.
+    pub const fn new(key: &'static str) -> Kind {
+        Kind {
+            key,
+            mechanisms: &[],
+            interface: None,
+            statistics: None,
+            components: &[],
+            extends_cores: false,
+            observes_cores: false,
+            memory_map: &[],
+            headers: &[],
+        }
+    }
+}
+
+/// A file's path in the repository, and what makes its text.
+pub type Header = (&'static str, fn() -> String);
 
 /// A component in the energy of a server: its name in results, and a sentence.
 pub type Component = (&'static str, &'static str);
@@ -69,6 +91,8 @@ pub struct Interface {
 pub struct Mechanism {
     /// The value.
     pub name: &'static str,
+    /// What figures call it.
+    pub label: &'static str,
     /// A sentence about it.
     pub help: &'static str,
     /// The number by which a guest knows it: `enum io_notify` in `guest/include/io.h`.
@@ -86,13 +110,24 @@ pub struct Mechanism {
     pub brings_requests: bool,
     /// Why cores cannot be the sources of its traffic, if that is so.
     pub needs_device: Option<&'static str>,
+    /// Whether a hart without work halts, and executes nothing.
+    pub sleeps: bool,
+    /// Whether a queue belongs to one hart, whatever the description says: the queues of network
+    /// interfaces do.
+    pub owns_queues: bool,
 }
 
 impl Mechanism {
     /// One that polls queues which each core has for itself, one item a visit.
-    pub const fn new(name: &'static str, code: u64, help: &'static str) -> Mechanism {
+    pub const fn new(
+        name: &'static str,
+        code: u64,
+        label: &'static str,
+        help: &'static str,
+    ) -> Mechanism {
         Mechanism {
             name,
+            label,
             help,
             code,
             usual_batch: 1,
@@ -101,6 +136,8 @@ impl Mechanism {
             has_weights: false,
             brings_requests: false,
             needs_device: None,
+            sleeps: false,
+            owns_queues: false,
         }
     }
 }

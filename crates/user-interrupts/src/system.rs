@@ -12,25 +12,24 @@ use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Setting, Site, 
 
 /// What user-level interrupts are to a server.
 pub const KIND: Kind = Kind {
-    key: "user_interrupts",
     mechanisms: &[Mechanism {
+        sleeps: true,
         needs_device: Some("it is the device that sends the interrupts"),
         ..Mechanism::new(
             "user-interrupt",
             7,
+            "a bitmap, with user-level interrupts",
             "It looks at a bitmap of the queues with items, and sleeps until a user-level \
              interrupt.",
         )
     }],
-    interface: None,
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
     components: &[(
         "user_interrupts",
         "User-level interrupts: the harts' registers, the routes of devices' interrupts, notices.",
     )],
     extends_cores: true,
-    observes_cores: false,
-    memory_map: &[],
+    ..Kind::new("user_interrupts")
 };
 
 impl System for UserInterruptSpec {

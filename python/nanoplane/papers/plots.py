@@ -5,7 +5,8 @@ does which names or runs a figure's points.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from nanoplane.figures import Row
@@ -38,8 +39,8 @@ SYSTEMS = {
     "spin-mlx5": _DRIVER,
     "hyperplane": _QWAIT,
     "qwait": _QWAIT,
-    "software-ready-set": _INTERRUPTS,
-    "software-bitmap": _OTHER,
+    "software-ready-set": _RPCVALET,
+    "software-bitmap": _THEORY,
     "rpcvalet": _RPCVALET,
     "one-queue": _RPCVALET,
     "user-interrupt": _INTERRUPTS,
@@ -53,10 +54,20 @@ SYSTEMS = {
     "wrs": _OTHER,
     "theory": _THEORY,
 }
-"""The colour of each system, the same in every figure, by its name in labels."""
+"""The colour of each system, the same in every figure, by its name in labels. Those that one figure
+can show differ; one that is not here gets a colour that is left."""
 DASHES = ([1, 0], [6, 4], [2, 2], [8, 3, 2, 3])
 SYSTEM_DASHES = ([5, 3], [2, 2], [1, 0])
 """For baselines first and the proposal last: the proposal is the solid line."""
+
+
+def colours(names: Iterable[str]) -> list[str]:
+    """Return the colours of systems. `rings-on-chip` has that of `rings`."""
+    names = list(names)
+    known = {one: SYSTEMS.get(one, SYSTEMS.get(one.split("-")[0])) for one in names}
+    left = [colour for colour in COLOURS if colour not in known.values()] or COLOURS
+    others = itertools.cycle(left)
+    return [known[one] or next(others) for one in names]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class Series:
     values: Sequence[str]
     """All values, in the legend's order."""
     styles: Sequence[Any]
-    """Their colours or dashes, in the same order."""
+    """Their colours or dashes, in the same order; those that follow begin again."""
 
     @classmethod
     def label(cls, title: str, name: str, texts: Mapping[str, str], styles: Sequence[Any]) -> Any:
@@ -79,19 +90,13 @@ class Series:
 
     @classmethod
     def systems(cls, title: str, name: str, texts: Mapping[str, str]) -> Any:
-        """Make a series of systems, in the colours that these have in every figure.
-
-        `rings-on-chip` has the colour of `rings`. What the table does not know gets a colour that
-        is left.
-        """
-        known = {one: SYSTEMS.get(one, SYSTEMS.get(one.split("-")[0])) for one in texts}
-        left = iter([colour for colour in COLOURS if colour not in known.values()] or COLOURS)
-        styles = [known[one] or next(left) for one in texts]
-        return cls.label(title, name, texts, styles)
+        """Make a series of systems, in the colours that these have in every figure."""
+        return cls.label(title, name, texts, colours(texts))
 
     def scale(self, shown: Sequence[str]) -> dict[str, Any]:
         """Return the scale of the values that are shown, each with its own style."""
-        kept = [pair for pair in zip(self.values, self.styles, strict=False) if pair[0] in shown]
+        styled = zip(self.values, itertools.cycle(self.styles), strict=False)
+        kept = [pair for pair in styled if pair[0] in shown]
         return {"domain": [value for value, _ in kept], "range": [style for _, style in kept]}
 
     def shapes(self, shown: Sequence[str]) -> dict[str, Any]:

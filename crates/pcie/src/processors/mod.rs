@@ -45,6 +45,29 @@ pub const INTERFACE_MAP: [(&str, u64); 3] = [
 /// Offsets of the registers that firmware sees.
 pub const INTERFACE_REGISTERS: &[(&str, u64)] = register::ALL;
 
+/// What firmware includes.
+pub(crate) const HEADER: system::Header = ("guest/include/interface_map.h", header);
+
+/// Where things are for firmware of a programmable network interface.
+fn header() -> String {
+    let ranges = INTERFACE_MAP
+        .iter()
+        .map(|(name, start)| (format!("{name}_START"), *start));
+    let (_, registers) = INTERFACE_MAP[1];
+    let of_registers = INTERFACE_REGISTERS
+        .iter()
+        .map(|(name, offset)| (name.to_string(), registers + offset));
+    let constants: String = ranges
+        .chain(of_registers)
+        .map(|(name, address)| format!("#define INTERFACE_{name} {address:#010x}\n"))
+        .collect();
+    format!(
+        "/* Written by `make docs` from crates/pcie/src/processors/registers.rs, which says what they\n   \
+         are. */\n\
+         #ifndef INTERFACE_MAP_H\n#define INTERFACE_MAP_H\n\n{constants}\n#endif\n"
+    )
+}
+
 /// What the cores of an interface have counted, all together.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,

@@ -13,6 +13,7 @@ from nanoplane.figures import Figure, Results, Row, ranking
 from nanoplane.load_search import Limit
 from nanoplane.papers import plots
 from nanoplane.papers.rpcvalet.stores import STORES
+from nanoplane.schemas import mechanisms
 from nanoplane.sweep import Run
 
 PROGRAM = "key-value"
@@ -49,12 +50,21 @@ SYSTEMS = {
         {"notify": "hyperplane", "organisation": "scale-up"},
     ),
     "rpcvalet": System("RPCValet, 1x16", {"notify": "rpcvalet"}),
-    "user-interrupt": System(
-        "user-level interrupts, each core over its own queues",
-        {"notify": "user-interrupt", "organisation": "scale-out"},
-    ),
 }
-APART, SHARED, QWAIT_APART, QWAIT, RPCVALET, INTERRUPTED = SYSTEMS
+APART, SHARED, QWAIT_APART, QWAIT, RPCVALET = SYSTEMS
+OTHERS = tuple(
+    name
+    for name, one in mechanisms().items()
+    if not one.brings_requests and name not in ("spin", "hyperplane")
+)
+"""What is only shown if it is asked for: no paper compares these with RPCValet."""
+SYSTEMS |= {
+    name: System(
+        f"{mechanisms()[name].label}, each core over its own queues",
+        {"notify": name, "organisation": "scale-out"},
+    )
+    for name in OTHERS
+}
 RATES_MRPS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)
 QUICK_RATES_MRPS = (10.0, 20.0, 30.0)
 REQUESTS, QUICK_REQUESTS = 100_000, 4000
@@ -207,7 +217,7 @@ FIGURES = (
         rows=_rows,
         chart=_chart,
         answer=_answer,
-        optional={"system": (INTERRUPTED,)},
+        optional={"system": OTHERS},
     ),
 )
 

@@ -5,6 +5,7 @@ import dataclasses
 from nanoplane.description import Description
 from nanoplane.load_search import Limit
 from nanoplane.papers import plots
+from nanoplane.schemas import mechanisms
 from nanoplane.sweep import Run
 
 TASKS = {
@@ -23,20 +24,21 @@ SHAPES = {
     "single-queue": "single queue",
 }
 """The traffic shapes of Section II-C."""
-SYSTEMS = {
-    "spin-poll-mode": "spinning in poll mode",
-    "spin": "spinning, tightest",
-    "hyperplane": "HyperPlane",
-    "wrs": "a scan that sleeps by Zawrs",
-    "user-interrupt": "a bitmap, with user-level interrupts",
-}
-"""How the data plane learns of work. The paper measured against the first."""
-SYSTEM_DASHES = (*plots.SYSTEM_DASHES, [8, 3, 2, 3], [1, 2])
-OPTIONAL = {"notify": ("wrs", "user-interrupt")}
+BASELINES = ("spin-poll-mode", "spin", "hyperplane")
+"""The paper measured HyperPlane against the first."""
+OTHERS = tuple(
+    name
+    for name, one in mechanisms().items()
+    if name not in BASELINES and not one.owns_queues and not one.brings_requests
+)
 """What figures only show if it is asked for: the paper has nothing that sleeps and has to scan, and
 no interrupts."""
+SYSTEMS = {name: mechanisms()[name].label for name in (*BASELINES, *OTHERS)}
+"""How the data plane learns of work."""
+SYSTEM_DASHES = (*plots.SYSTEM_DASHES, [8, 3, 2, 3], [1, 2])
+OPTIONAL = {"notify": OTHERS}
 INTERFACE = "spin-mlx5"
-PEAK_SYSTEMS = SYSTEMS | {INTERFACE: "spinning with ConnectX-5's driver"}
+PEAK_SYSTEMS = SYSTEMS | {INTERFACE: mechanisms()[INTERFACE].label}
 """With the driver of the interface in the paper's server. Which driver its simulated data plane had
 the paper does not say, so that this is a series of its own, on request. It writes at each poll, so
 that no poll can be skipped: a thousand queues at light load would take an hour."""
@@ -59,18 +61,12 @@ REGULAR, POWER_OPTIMISED = "regular", "power-optimised"
 """The modes of HyperPlane (Section V-D)."""
 
 MODES = {
-    ("spin-poll-mode", REGULAR): "spinning in poll mode",
-    ("spin", REGULAR): "spinning, tightest",
-    ("hyperplane", REGULAR): "HyperPlane",
+    **{(name, REGULAR): SYSTEMS[name] for name in BASELINES},
     ("hyperplane", POWER_OPTIMISED): "HyperPlane, power-optimised",
-    ("wrs", REGULAR): SYSTEMS["wrs"],
-    ("user-interrupt", REGULAR): SYSTEMS["user-interrupt"],
+    **{(name, REGULAR): SYSTEMS[name] for name in OTHERS},
 }
 """A data plane and its mode, and how it is called."""
-MODE_COLOURS = [
-    plots.SYSTEMS[notify] if power == REGULAR else plots.SYSTEMS["nanopu"]
-    for notify, power in MODES
-]
+MODE_COLOURS = plots.colours(notify if power == REGULAR else "nanopu" for notify, power in MODES)
 
 POLLS = (
     "a poll of an empty queue takes 10 ns with 1000 queues here, with a driver of rings in memory, "

@@ -21,10 +21,11 @@ from nanoplane.papers.hyperplane.cases import (
     Case,
 )
 from nanoplane.papers.spin_to_win import machine
+from nanoplane.schemas import mechanisms
 from nanoplane.sweep import Run
 
 TASK = "packet-encapsulation"
-SYSTEMS = {INTERFACE: "spinning with ConnectX-5's driver", "hyperplane": "HyperPlane"}
+SYSTEMS = {name: mechanisms()[name].label for name in (INTERFACE, "hyperplane")}
 """The paper measured the first; HyperPlane on the same machine stands beside it."""
 PEAK_REQUESTS = 2_000
 LIGHT_QUEUES = (1, 64, 128, 256, 384, 512)

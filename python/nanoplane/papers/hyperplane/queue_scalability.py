@@ -40,11 +40,10 @@ from nanoplane.papers.hyperplane.cases import (
     Case,
     tasks,
 )
+from nanoplane.schemas import mechanisms
 from nanoplane.sweep import Run
 
 PEAK_REQUESTS = 5_000
-NEED_THE_DEVICE = ("user-interrupt", INTERFACE)
-"""Where what announces an item is the device's, so that cores cannot be the sources."""
 
 LIGHT_LOAD = 0.008
 """Light traffic, as a part of the peak of the same data plane with the same queues (the paper:
@@ -85,7 +84,7 @@ def _peak_cases(tasks: Iterable[str]) -> Iterator[Case]:
         SERVERS, SOURCES, itertools.product(tasks, PEAK_SYSTEMS, SHAPES, QUEUES)
     ):
         case = Case(*parts, sources=sources, server=server)
-        if sources != SOURCE_CORES or case.notify not in NEED_THE_DEVICE:
+        if sources != SOURCE_CORES or not mechanisms()[case.notify].needs_device:
             yield case
 
 

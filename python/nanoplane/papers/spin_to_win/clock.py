@@ -13,7 +13,7 @@ from nanoplane.sweep import Run
 BUDGET_WATTS = 150.0
 """Thermal design power of a Xeon Platinum 8160, which has Table 1's cores and clocks. It is from
 memory of Intel's product specifications, and no copy of them was found to check it."""
-MOST_GHZ = 3.7
+MAX_GHZ = 3.7
 """Table 1: "@2.10-3.70 GHz"."""
 STATED = {0: 3.45, 8: 3.25, 16: 2.95}
 """Section 4.2: the clock by the number of other cores that spin, in GHz."""
@@ -51,7 +51,7 @@ def allowed_ghz(outcome: Outcome) -> float:
     leaked = energy["static"] / seconds
     spent = (energy["total"] - energy["static"]) / seconds
     ratio = (max(0.0, BUDGET_WATTS - leaked) / spent) ** (1 / 3)
-    return float(min(MOST_GHZ, machine.clock_ghz(outcome) * ratio))
+    return float(min(MAX_GHZ, machine.clock_ghz(outcome) * ratio))
 
 
 def _points(quick: bool) -> dict[Any, Run]:
