@@ -62,7 +62,7 @@ def test_every_figure_bears_on_a_claim() -> None:
 @pytest.mark.usefixtures("fake")
 def test_clocks_follow_from_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = faked("spin-to-win.clock")[clock.Spinning(8)]
-    assert clock.allowed_ghz(outcome) == clock.MOST_GHZ
+    assert clock.allowed_ghz(outcome) == clock.MAX_GHZ
     seconds = outcome.result["simulated_seconds"]
     # The fake spends 6 uJ and leaks 4: half of the dynamic power is left.
     monkeypatch.setattr(clock, "BUDGET_WATTS", 7e-6 / seconds)
