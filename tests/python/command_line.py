@@ -2,6 +2,10 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
+
+Command = Callable[..., tuple[int, str, str]]
+"""Runs the command line in this process; returns its status, output and errors."""
 
 
 def nanoplane(*arguments: object, status: int = 0) -> str:

@@ -1,5 +1,6 @@
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 
 import fake_simulator
 import seeds
-from nanoplane import simulator
+from command_line import Command
+from nanoplane import cli, simulator
 from nanoplane.papers.hyperplane import monitoring_set
 
 ROOT = Path(__file__).parents[2]
@@ -51,3 +53,21 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     _forget()
     yield
     _forget()
+
+
+@pytest.fixture
+def command(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Command:
+    """The command line beside `example.toml`, the test module's description."""
+    Path("example.toml").write_text(request.module.DESCRIPTION)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["nanoplane", *arguments])
+        status = cli._main()
+        output, errors = capsys.readouterr()
+        return status, output, errors
+
+    return run

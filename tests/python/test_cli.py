@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 import typer.main
 
 import fake_simulator
+from command_line import Command
 from nanoplane import Failure, Store, cli, compiler, figures, progress
 from nanoplane.figures import Row
 
@@ -23,21 +23,6 @@ data_plane = { program = "packet-encapsulation", notify = "hyperplane", queues =
 traffic = { shape = "single-queue", load = "saturate" }
 measure.requests = 1000
 """
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    Path("example.toml").write_text(DESCRIPTION)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["nanoplane", *arguments])
-        status = cli._main()
-        output, errors = capsys.readouterr()
-        return status, output, errors
-
-    return run
 
 
 def test_run_tells_of_each_messaging_domain_if_there_are_several(command: Command) -> None:

@@ -1,7 +1,6 @@
 """nanoPU's figures and claims: over a formula for the simulator, and some small runs."""
 
 import copy
-import functools
 import re
 import statistics
 from random import Random
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from faked import faked
 from nanoplane.claims import (
     BY_CONSTRUCTION,
     DIFFERS,
@@ -18,7 +18,7 @@ from nanoplane.claims import (
     claims,
     figures_of,
 )
-from nanoplane.figures import Measured, chosen, figures, find
+from nanoplane.figures import Measured, figures, find
 from nanoplane.outcomes import Outcome, settled
 from nanoplane.papers.nanopu import (
     applications,
@@ -33,12 +33,6 @@ from nanoplane.sweep import Run, sweep
 from nanopu_reference import later
 
 NAMES = [name for name in figures() if name.startswith("nanopu.")]
-
-
-@functools.cache
-def faked(name: str) -> Measured:
-    points = chosen([find(name)], True)
-    return Measured(dict(zip(points, sweep(points.values()), strict=True)), points)
 
 
 @pytest.mark.usefixtures("fake")

@@ -1,12 +1,12 @@
 """The study of spinning: figures and claims over a formula for the simulator, and small runs."""
 
-import functools
 import statistics
 
 import pytest
 
+from faked import faked
 from nanoplane.claims import DIFFERS, NOT_YET_RUN, REPRODUCED, claims, figures_of
-from nanoplane.figures import Measured, chosen, figures, find
+from nanoplane.figures import Measured, figures, find
 from nanoplane.intervals import Estimate
 from nanoplane.outcomes import Outcome
 from nanoplane.papers.spin_to_win import (
@@ -24,12 +24,6 @@ from nanoplane.sweep import Run, sweep
 NAMES = [name for name in figures() if name.startswith("spin-to-win.")]
 BEYOND = {"spin-to-win.switching", "spin-to-win.beyond"}
 """Figures of what the paper does not have."""
-
-
-@functools.cache
-def faked(name: str) -> Measured:
-    points = chosen([find(name)], True)
-    return Measured(dict(zip(points, sweep(points.values()), strict=True)), points)
 
 
 @pytest.mark.usefixtures("fake")

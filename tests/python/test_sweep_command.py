@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,8 @@ import numpy
 import polars
 import pytest
 
-from nanoplane import Description, DescriptionError, cli, comparison, sweep
+from command_line import Command
+from nanoplane import Description, DescriptionError, comparison, sweep
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -22,22 +21,6 @@ data_plane = { program = "packet-encapsulation", notify = "hyperplane", queues =
 traffic = { shape = "single-queue", rate_mrps = 0.1 }
 measure.requests = 1000
 """
-
-Command = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    Path("example.toml").write_text(DESCRIPTION)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["nanoplane", *arguments])
-        status = cli._main()
-        output, errors = capsys.readouterr()
-        return status, output, errors
-
-    return run
-
 
 VARIED = ("--vary", "data_plane.queues=1,10", "--vary", "data_plane.notify=spin,hyperplane")
 POINTS = [("1", "spin"), ("1", "hyperplane"), ("10", "spin"), ("10", "hyperplane")]

@@ -52,6 +52,8 @@ SERVERS = {PAPER_SERVER: "", SKYLAKE_SERVER: ", on the Skylake server"}
 SKYLAKE_ENTRIES = 1536
 """Of that server's monitoring set: two ways of 32 rows for each of 24 tiles. The paper's 1024 are
 those of 16."""
+MONITORED = ("hyperplane", "software-ready-set")
+"""What has that set."""
 BATCH = 1
 """Items that a visit to a queue takes, of all systems. Section V-B: "a task is executed for every n
 queue head polls (n ≈ 5 for PC and n = 1 for FB)". `spin-poll-mode` alone would take 32."""
@@ -257,7 +259,7 @@ class Case:
         hyperplane: dict[str, object] = {}
         if self.power == POWER_OPTIMISED:
             hyperplane["power_optimised"] = True
-        if self.server != PAPER_SERVER and self.notify == "hyperplane":
+        if self.server != PAPER_SERVER and self.notify in MONITORED:
             hyperplane["entries"] = SKYLAKE_ENTRIES
         if hyperplane:
             server["hyperplane"] = hyperplane
