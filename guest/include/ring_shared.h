@@ -14,6 +14,13 @@
 #include <dma_nic.h>
 #include <frames.h>
 
+/* Tells the interface a number, before any other hart tells it a higher one: a store to a device is
+ * posted, so that the hart's next store may be seen before it has arrived. */
+static inline void shared_ring_tell(uint64_t tail, uint32_t number) {
+  dma_nic_ring_doorbell(tail, number);
+  __asm__ volatile("fence o, w" ::: "memory");
+}
+
 /** A ring to receive. */
 struct shared_ring {
   struct dma_nic_queue ring;                   /**< Of this its registers and rings alone. */
@@ -62,7 +69,7 @@ static inline struct frame *shared_ring_take(struct shared_ring *shared, uint32_
   while (__atomic_load_n(&shared->given, __ATOMIC_ACQUIRE) != giving)
     ;
   if (((giving + 1) & (DMA_NIC_DOORBELL_FRAMES - 1)) == 0)
-    dma_nic_ring_doorbell(shared->ring.registers + DMA_NIC_RECEIVE + DMA_NIC_TAIL, giving + 1);
+    shared_ring_tell(shared->ring.registers + DMA_NIC_RECEIVE + DMA_NIC_TAIL, giving + 1);
   __atomic_store_n(&shared->given, giving + 1, __ATOMIC_RELEASE);
   *buffer = frame;
   return status & DMA_NIC_ERROR ? NULL : (struct frame *)frame;
@@ -107,7 +114,7 @@ static inline uint64_t shared_sender_send(struct shared_sender *shared, struct f
   descriptor->upper = bytes;
   while (__atomic_load_n(&shared->told, __ATOMIC_ACQUIRE) != number)
     ;
-  dma_nic_ring_doorbell(shared->ring.registers + DMA_NIC_SEND + DMA_NIC_TAIL, number + 1);
+  shared_ring_tell(shared->ring.registers + DMA_NIC_SEND + DMA_NIC_TAIL, number + 1);
   __atomic_store_n(&shared->told, number + 1, __ATOMIC_RELEASE);
   return buffer;
 }

@@ -58,7 +58,8 @@ def _small(system: str) -> dict[str, Any]:
     server = entry["server"]
     server["fabric"] |= {"cores": 4, "mesh": {**server["fabric"]["mesh"], "columns": 2, "rows": 2}}
     server["data_plane_cores"] = 4
-    server["rpcvalet"] = {"backends": 2}
+    if entry["interface"] == "rpcvalet":
+        server["rpcvalet"] |= {"backends": 2}
     if entry["interface"] == "dma-nic":
         server["dma_nic"]["queues"] = {64: 8, 16: 4, 1: 1}[server["dma_nic"]["queues"]]
     return entry
@@ -77,7 +78,11 @@ def _client(entry: dict[str, Any], **parameters: int) -> dict[str, Any]:
         "name": "client",
         "program": str(compiler.GUEST / "tests" / "store-client.c"),
         "interface": "nanopu",
-        "server": {**key_value.SERVER, "fabric": entry["server"]["fabric"]},
+        "server": {
+            **key_value.SERVER,
+            **key_value.interface(key_value.SYSTEMS["nanopu"], key_value.VALUE_BYTES),
+            "fabric": entry["server"]["fabric"],
+        },
         "parameters": parameters,
     }
 
@@ -145,6 +150,17 @@ def test_no_request_is_lost(system: str) -> None:
     assert energy["per_request"] == pytest.approx(energy["total"] / responses)
     # From when the client begins, and not from when the server does.
     assert energy["seconds"] == pytest.approx(result["simulated_seconds"] - 100e-6)
+
+
+def test_the_interface_is_told_in_order() -> None:
+    """A number that is told behind a higher one is an error of the run: cores take turns at it.
+
+    It takes cores that are far apart, and much to do.
+    """
+    case = key_value.Case("shared-on-chip", 12.0, room=64)
+    description = case.description(quick=True)
+    result = _run(description.data)
+    assert result["measurement"]["throughput_mrps"] == pytest.approx(12, rel=0.1)
 
 
 @pytest.mark.parametrize("forwarding", [True, False])
@@ -240,7 +256,7 @@ def test_the_edge_of_the_chip_has_no_memory_to_read(tmp_path: Path) -> None:
         "  return 0;\n"
         "}\n"
     )
-    entry = {**_small("rpcvalet"), "program": str(program), "serves": False}
+    entry = {**_small("rpcvalet"), "program": str(program), "serves": False, "parameters": {}}
     result = _run({"rack": {"servers": [entry, entry]}})
     # SONUMA_UNKNOWN_CONTEXT twice; of 64 nodes there is none with the number 64.
     assert result["servers"][0]["output"] == "-13 -13 -3"

@@ -6,6 +6,10 @@
  * the request. Messages of one node come to several harts at once. What does not fit into a message
  * goes by rendezvous, in both directions: the buffers for replies are the segment of the domain's
  * context, so that its nodes can read them, and no others.
+ *
+ * A program that defines RPCVALET_REPLENISHES_FIRST as 1 before it includes this replenishes when
+ * the reply is in its buffer and the request is no longer needed, before it sends the reply: so a
+ * request ends where it does with the other mechanisms, whose replies others fetch.
  */
 #ifndef NOTIFY_RPCVALET_H
 #define NOTIFY_RPCVALET_H
@@ -13,6 +17,10 @@
 #include <notify/queues.h>
 #include <sonuma.h>
 #include <string.h>
+
+#ifndef RPCVALET_REPLENISHES_FIRST
+#define RPCVALET_REPLENISHES_FIRST 0
+#endif
 
 /* A buffer for a reply, and the slot in which that is; whole lines. */
 struct rpcvalet_buffer {
@@ -196,8 +204,11 @@ rpcvalet_run(int hart, void (*process)(uint64_t, const struct io_slot *, struct 
       process(first_node + message.node, in, out);
     else
       out->flags = IO_FLAG_ERROR; /* The node does not have what it has told. */
+    if (RPCVALET_REPLENISHES_FIRST)
+      sonuma_replenish(endpoint, &message);
     rpcvalet_reply(endpoint, domain, buffer, &message);
-    sonuma_replenish(endpoint, &message);
+    if (!RPCVALET_REPLENISHES_FIRST)
+      sonuma_replenish(endpoint, &message);
   }
 }
 

@@ -18,38 +18,42 @@ from nanoplane.figures import Figure, Results, Row, labels, ranking
 from nanoplane.load_search import Limit
 from nanoplane.outcomes import measurement, settled
 from nanoplane.papers import plots
+from nanoplane.papers.hyperplane import area
 from nanoplane.sweep import Run
 
 CORES = 16
-BUFFERS = 2048
-"""For requests, behind each interface."""
+UNDER_WAY = 256
+"""Requests that saturate: 16 for each core. All interfaces have room for them."""
 LINK_NS = 43.0
 """From the client to the server, and back: the links of nanoPU's Section 5.3."""
 CLIENT_PORTS = 4096
 """So many that receive-side scaling spreads requests nearly as evenly as chance would."""
-KEYS, VALUE_WORDS = 10_000, 64
+KEYS, VALUE_BYTES = 10_000, 512
 BEGIN_NS = 100_000.0
 """Programs have made their rings by then."""
 
+_MESH = {"columns": 4, "rows": 4, "hop_latency_cycles": 3}
+_MEMORY = {"controllers": 4, "latency_ns": 50.0, "bandwidth_gb_per_s": 25.6, "cache": None}
 SERVER: Mapping[str, Any] = {
     "preset": "nanopu-prototype",
     "data_plane_cores": CORES,
-    "fabric": {
-        "cores": CORES,
-        "mesh": {"columns": 4, "rows": 4, "hop_latency_cycles": 3},
-        "memory": {"controllers": 4, "latency_ns": 50.0, "bandwidth_gb_per_s": 25.6},
-    },
-    "nanopu": {
-        "transport": {
-            "protocol": "datagrams",
-            "receive_buffers": BUFFERS,
-            "send_buffers": BUFFERS,
-        }
-    },
+    "fabric": {"cores": CORES, "mesh": _MESH, "memory": _MEMORY},
 }
 """nanoPU's cores, for its registers need an in-order core, and the others take any; 128 KB of
 last-level cache a core, as in nanoPU's prototype and RPCValet's chip; and that chip's mesh and
-memory."""
+memory, without the cache in front of it that nanoPU's simulations have."""
+CLOCK_GHZ = 3.2
+OUT_OF_ORDER: Mapping[str, Any] = {
+    "preset": "rpcvalet-table1",
+    "data_plane_cores": CORES,
+    "fabric": {"cores": CORES, "clock_ghz": CLOCK_GHZ, "mesh": _MESH, "memory": _MEMORY},
+}
+"""The cores and caches of RPCValet's chip, out of order and three wide, at nanoPU's clock."""
+
+LAST_LEVEL_BYTES = 2 * 1024 * 1024
+WAYS = 32
+"""Of the last-level cache where all have the same bytes of SRAM: a way is 64 KB of all banks."""
+WAY_BYTES = LAST_LEVEL_BYTES // WAYS
 
 EXPRESS: Mapping[str, Any] = {"rate_gbit_per_s": 231.52, "reads": 256}
 """16 lanes of PCI Express 4.0, as an interface of 200 Gb/s has: four times the bandwidth of the
@@ -69,90 +73,251 @@ class System:
     """What figures call it."""
     program: str
     """Below guest/programs/compare."""
-    server: Mapping[str, Any]
-    """Of the entry of `rack.servers`, beside what all have."""
+    interface: str
+    """As in `rack.servers`."""
+    queues: int = 0
+    """Pairs of rings, of an interface that has rings."""
+    express: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The way to the chip, likewise."""
     parameters: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """Of its program: guest/include/services/compared_store.h."""
+    slots: int = 4
+    """Of each node, where messages come into slots."""
+    buffers: int = UNDER_WAY
+    """For messages, where the interface has them."""
 
-
-_BESIDE = {
-    "store-qwait": ["hyperplane"],
-    "store-interrupts": ["user_interrupts"],
-    "store-dispatcher": ["user_interrupts"],
-}
-"""The systems that programs need beside the interface."""
-
-
-def _rings(
-    name: str, program: str, queues: int, express: Mapping[str, Any], **parameters: int
-) -> System:
-    described = {
-        "interface": "dma-nic",
-        "systems": _BESIDE.get(program, []),
-        "server": {**SERVER, "dma_nic": {"queues": queues, "express": dict(express)}},
-    }
-    return System(name, program, described, parameters)
+    @property
+    def systems(self) -> list[str]:
+        """What its program needs beside the interface."""
+        beside = {
+            "store-qwait": ["hyperplane"],
+            "store-interrupts": ["user_interrupts"],
+            "store-dispatcher": ["user_interrupts"],
+        }
+        return beside.get(self.program, [])
 
 
 SLICE_CYCLES = 16_000
 """Of the dispatcher that interrupts: 5 us, the shortest of Shinjuku's (NSDI 2019, Section 5)."""
 
+
+def _on_chip(name: str, program: str, queues: int, **parameters: int) -> System:
+    return System(name, program, "dma-nic", queues, ON_CHIP, parameters)
+
+
+def _express(name: str, program: str, queues: int, **parameters: int) -> System:
+    return System(name, program, "dma-nic", queues, EXPRESS, parameters)
+
+
 SYSTEMS = {
-    "rings": _rings("rings behind PCI Express, polled", "store-rings", CORES, EXPRESS),
-    "rings-on-chip": _rings("rings on the chip, polled", "store-rings", CORES, ON_CHIP),
-    "qwait": _rings("rings behind PCI Express, QWAIT", "store-qwait", 64, EXPRESS, entries=32),
-    "qwait-on-chip": _rings("rings on the chip, QWAIT", "store-qwait", 64, ON_CHIP, entries=32),
-    "rpcvalet": System("RPCValet", "store-messages", {"interface": "rpcvalet"}),
-    "nanopu": System("nanoPU", "store-registers", {"interface": "nanopu"}),
-    "interrupts": _rings(
-        "rings behind PCI Express, user interrupts", "store-interrupts", CORES, EXPRESS
+    "rings": _express("rings behind PCI Express, polled", "store-rings", CORES, entries=32),
+    "rings-on-chip": _on_chip("rings on the chip, polled", "store-rings", CORES, entries=32),
+    "interrupts-on-chip": _on_chip(
+        "rings on the chip, user interrupts", "store-interrupts", CORES, entries=32
     ),
-    "interrupts-on-chip": _rings(
-        "rings on the chip, user interrupts", "store-interrupts", CORES, ON_CHIP
+    "wrs-on-chip": _on_chip("rings on the chip, WRS", "store-wrs", CORES, entries=32),
+    "stealing": _express(
+        "rings behind PCI Express, stealing", "store-stealing", CORES, entries=32, spares=16
     ),
-    "bursts-on-chip": _rings(
-        "rings on the chip, polled, a doorbell for a burst", "store-bursts", CORES, ON_CHIP
+    "stealing-on-chip": _on_chip(
+        "rings on the chip, stealing", "store-stealing", CORES, entries=32, spares=8
     ),
-    "wrs-on-chip": _rings("rings on the chip, WRS", "store-wrs", CORES, ON_CHIP),
-    "stealing-on-chip": _rings(
-        "rings on the chip, polled, with stealing", "store-stealing", CORES, ON_CHIP
+    "shared-on-chip": _on_chip(
+        "one ring on the chip, fetch-and-add", "store-shared", 1, entries=128
     ),
-    "counters-on-chip": _rings(
-        "rings on the chip, packed counters", "store-counters", CORES, ON_CHIP
+    "shared-wrs-on-chip": _on_chip(
+        "one ring on the chip, fetch-and-add, WRS", "store-shared", 1, entries=128, sleep=1
     ),
-    "shared-on-chip": _rings("one ring on the chip, fetch-and-add", "store-shared", 1, ON_CHIP),
-    "shared-wrs-on-chip": _rings(
-        "one ring on the chip, fetch-and-add and WRS", "store-shared", 1, ON_CHIP, sleep=1
+    "dispatcher-on-chip": _on_chip(
+        "one ring on the chip, a core dispatches", "store-dispatcher", 1, entries=128, depth=2
     ),
-    "dispatcher-on-chip": _rings(
-        "one ring on the chip, a core that dispatches", "store-dispatcher", 1, ON_CHIP
+    "qwait": _express(
+        "rings behind PCI Express, QWAIT", "store-qwait", CORES, entries=32, spares=16
     ),
-    "shinjuku-on-chip": _rings(
-        "one ring on the chip, a core that dispatches and interrupts",
+    "qwait-on-chip": _on_chip(
+        "rings on the chip, QWAIT", "store-qwait", CORES, entries=32, spares=8
+    ),
+    "rpcvalet": System("RPCValet", "store-messages", "rpcvalet"),
+    "nanopu": System("nanoPU", "store-registers", "nanopu"),
+    "interrupts": _express(
+        "rings behind PCI Express, user interrupts", "store-interrupts", CORES, entries=32
+    ),
+    "bursts-on-chip": _on_chip(
+        "rings on the chip, polled, a doorbell for a burst", "store-bursts", CORES, entries=32
+    ),
+    "counters-on-chip": _on_chip(
+        "rings on the chip, packed counters", "store-counters", CORES, entries=32, spares=8
+    ),
+    "shinjuku-on-chip": _on_chip(
+        "one ring on the chip, a core dispatches and interrupts",
         "store-dispatcher",
         1,
-        ON_CHIP,
+        entries=128,
         slice_cycles=SLICE_CYCLES,
     ),
 }
-RINGS, RINGS_ON_CHIP, QWAIT, QWAIT_ON_CHIP, RPCVALET, NANOPU, *INTERRUPTED = SYSTEMS
+OPTIONAL = ("interrupts", "bursts-on-chip", "counters-on-chip", "shinjuku-on-chip")
+"""Run on request."""
+
+PORT_BYTES = (192 * 1024, 32 * 1024)
+"""Of frames that have come and wait, which has room for all that are under way, and of frames that
+leave."""
+BUFFERED_HEADERS = 64 + 6 * 8
+"""Bytes in front of a value in a frame: its headers, and the words of a request."""
+NODES, SLOT_HEADER_BYTES = 64, 16
+SEND_BUFFERS = 64
+DESCRIPTOR_BYTES, DESCRIPTORS_AHEAD = 16, 16
+FRONTEND_BYTES, BACKEND_BYTES, BACKENDS = 2048, 4096, 4
+"""Caches of RPCValet's frontends and backends (docs/rpcvalet.md)."""
 
 
-def requests(keys: int = KEYS) -> list[dict[str, Any]]:
-    """Return half reads and half writes, of keys that are equally likely, as nanoPU's MICA has."""
-    key: list[Any] = [{"min": 0, "max": keys - 1}, 0, 0]
+def _lines(number: int) -> int:
+    """Return bytes up to a multiple of a line."""
+    return -(-number // 64) * 64
+
+
+def _message_bytes(value_bytes: int) -> int:
+    """Return the bytes of nanoPU's buffers, packets of a kilobyte."""
+    return 1024 * -(-(value_bytes + 48) // 1024)
+
+
+def interface(system: System, value_bytes: int) -> dict[str, Any]:
+    """Return the description of an interface, with room for values of so many bytes."""
+    came, leave = PORT_BYTES
+    if system.interface == "dma-nic":
+        described = {
+            "queues": system.queues,
+            "express": dict(system.express),
+            "input_buffer_bytes": came,
+            "output_buffer_bytes": leave,
+            "descriptors_ahead": DESCRIPTORS_AHEAD,
+            "max_frame_bytes": _lines(BUFFERED_HEADERS + value_bytes),
+        }
+        return {"dma_nic": described}
+    if system.interface == "rpcvalet":
+        longest = _lines(SLOT_HEADER_BYTES + 48 + value_bytes)
+        gateway = {"nodes": NODES, "input_buffer_bytes": came}
+        return {
+            "rpcvalet": {
+                "slots": system.slots,
+                "max_message_bytes": longest,
+                "backends": BACKENDS,
+                "gateway": gateway,
+            }
+        }
+    longest = _message_bytes(value_bytes)
+    transport = {
+        "protocol": "datagrams",
+        "receive_buffers": system.buffers,
+        "send_buffers": SEND_BUFFERS,
+        "largest_message_bytes": longest,
+        "packet_bytes": longest,
+    }
+    return {
+        "nanopu": {"max_message_bytes": longest, "contexts_per_core": 1, "transport": transport}
+    }
+
+
+def sram_bytes(system: System, value_bytes: int = VALUE_BYTES) -> dict[str, float]:
+    """Return the bytes of SRAM of an interface, by part (docs/comparison.md, Equal silicon)."""
+    came, leave = PORT_BYTES
+    if system.interface == "nanopu":
+        longest = _message_bytes(value_bytes)
+        return {
+            "reassembly": float(system.buffers * longest),
+            "packetization": float(SEND_BUFFERS * longest),
+            # Two messages in, JBSQ(2), and as many out.
+            "queues of cores": float(CORES * 2 * 2 * longest),
+        }
+    if system.interface == "rpcvalet":
+        return {
+            "port": float(came + leave),
+            "caches of frontends and backends": float(
+                CORES * FRONTEND_BYTES + BACKENDS * BACKEND_BYTES
+            ),
+            # Two bytes for each slot, and 20 of the domain (RPCValet, Section 4.3).
+            "state of slots": float(2 * NODES * system.slots + 20),
+        }
+    parts = {
+        "port": float(came + leave),
+        "descriptors": float(system.queues * 2 * DESCRIPTORS_AHEAD * DESCRIPTOR_BYTES),
+    }
+    if "hyperplane" in system.systems:
+        # Three flip-flops for each queue of the ready set.
+        parts["monitoring and ready set"] = area.ENTRIES * (area.ENTRY_BITS + 3) / 8
+    return parts
+
+
+def _with_room(system: System, room: int | None) -> System:
+    """Return a system with so many entries in its rings, or slots of each node."""
+    if room is None:
+        return system
+    if system.interface == "rpcvalet":
+        return dataclasses.replace(system, slots=room)
+    parameters = {**system.parameters, "entries": room}
+    if "spares" in parameters:
+        parameters["spares"] = min(parameters["spares"], room)
+    return dataclasses.replace(system, parameters=parameters)
+
+
+def _server(system: System, value_bytes: int, cores: str, silicon: str) -> dict[str, Any]:
+    """Return the machine of a system."""
+    on_own = cores == "in-order" or system.interface == "nanopu"
+    server = {**(SERVER if on_own else OUT_OF_ORDER), **interface(system, value_bytes)}
+    if silicon == "equal":
+        ways = WAYS - math.ceil(sum(sram_bytes(system, value_bytes).values()) / WAY_BYTES)
+        last_level = {"size_bytes_per_bank": ways * WAY_BYTES // CORES, "ways": ways}
+        server["fabric"] = {**server["fabric"], "last_level": last_level}
+    return server
+
+
+RINGS, RINGS_ON_CHIP, RPCVALET, NANOPU = "rings", "rings-on-chip", "rpcvalet", "nanopu"
+
+
+def requests(value_bytes: int = VALUE_BYTES, service: str = "equal") -> list[dict[str, Any]]:
+    """Return half reads and half writes, of keys that are equally likely, as nanoPU's MICA has.
+
+    With `service` "bimodal" one of a hundred reads and writes takes LONG_ROUNDS more.
+    """
+    key: list[Any] = [{"min": 0, "max": KEYS - 1}, 0, 0]
     anything = {"min": 0, "max": (1 << 64) - 1}
-    return [
+    usual = [
         {"name": "read", "words": [1, *key]},
-        {"name": "write", "words": [2, *key, *[anything] * VALUE_WORDS]},
+        {"name": "write", "words": [2, *key, *[anything] * (value_bytes // 8)]},
+    ]
+    if service == "equal":
+        return usual
+    return [
+        *({**one, "weight": 1.0 - LONG_PART} for one in usual),
+        *(
+            {**one, "name": f"long-{one['name']}", "weight": LONG_PART, "service": LONG_ROUNDS}
+            for one in usual
+        ),
     ]
 
 
+LONG_PART, LONG_ROUNDS = 0.01, 40_000.0
+"""Of requests that take longer, and by how much: rounds of a loop of two instructions, some 25 us,
+25 times as long as the others."""
+
+
 def rack(
-    source: str, system: str, offer: Mapping[str, Any], measure: Mapping[str, Any]
+    source: str,
+    system: str,
+    offer: Mapping[str, Any],
+    measure: Mapping[str, Any],
+    *,
+    value_bytes: int = VALUE_BYTES,
+    service: str = "equal",
+    cores: str = "in-order",
+    silicon: str = "own",
+    room: int | None = None,
 ) -> Description:
     """Describe a server and the client that loads it over one link, without a transport."""
-    chosen = SYSTEMS[system]
+    chosen = _with_room(SYSTEMS[system], room)
+    parameters = {**chosen.parameters, "value_bytes": value_bytes}
+    if chosen.interface == "dma-nic":
+        parameters["buffer_bytes"] = _lines(BUFFERED_HEADERS + value_bytes)
     return Description.from_dict(
         {
             "rack": {
@@ -161,9 +326,10 @@ def rack(
                     {
                         "program": str(GUEST / "programs" / "compare" / f"{chosen.program}.c"),
                         "serves": True,
-                        "server": dict(SERVER),
-                        "parameters": dict(chosen.parameters),
-                        **chosen.server,
+                        "interface": chosen.interface,
+                        "systems": chosen.systems,
+                        "server": _server(chosen, value_bytes, cores, silicon),
+                        "parameters": parameters,
                     }
                 ],
                 "clients": [
@@ -172,9 +338,13 @@ def rack(
                         "begin_ns": BEGIN_NS,
                         "load": {
                             "offer": dict(offer),
-                            "requests": requests(),
+                            "requests": requests(value_bytes, service),
                             "ports": CLIENT_PORTS,
-                            "transport": {"protocol": "datagrams"},
+                            "transport": {
+                                "protocol": "datagrams",
+                                "largest_message_bytes": _message_bytes(value_bytes),
+                                "packet_bytes": _message_bytes(value_bytes),
+                            },
                         },
                     }
                 ],
@@ -191,17 +361,15 @@ REQUESTS, QUICK_REQUESTS = 100_000, 4000
 WARMUP, QUICK_WARMUP = 10_000, 2000
 """Left out. The last-level cache has 32,768 lines; a request touches nine of the store alone, and
 as many of its buffer."""
-UNDER_WAY = 256
-"""Requests that saturate: 16 for each core."""
-SERVICE_TIMES = 10.0
 ABSOLUTE_NS = 5000.0
-LIMITS = {
-    "service-times": f"{SERVICE_TIMES:g} mean service times",
-    "absolute": f"{ABSOLUTE_NS / 1000:g} us",
-}
-"""On the p99 that the client sees. The mean service time is that of rings on the chip for all, so
-that all have the same limit in nanoseconds."""
+WITHIN = f"largest load within {ABSOLUTE_NS / 1000:g} us"
+"""On the p99 that the client sees."""
 PRECISION, QUICK_PRECISION = 0.01, 0.05
+ROOMS = (16, 32, 64, 128)
+ROOM_MRPS = 10.0
+VALUES = (8, 64, 512, 4096)
+VALUES_MRPS = 2.5
+BIMODAL_MRPS = (2.5, 5.0, 7.5)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,65 +379,141 @@ class Case:
     system: str
     rate_mrps: float | None = None
     """None: as much as the server can take, or the largest load within the limit."""
-    limit: str | None = None
-    """Which of the limits."""
+    limit: bool = False
+    """Whether the largest load within the limit is meant."""
+    cores: str = "in-order"
+    """Or "out-of-order": of all but nanoPU."""
+    silicon: str = "own"
+    """Or "equal": the last-level cache gives up what the interface has."""
+    value_bytes: int = VALUE_BYTES
+    service: str = "equal"
+    """Or "bimodal"."""
+    room: int | None = None
+    """Entries of each ring or slots of each node, in place of the usual."""
 
     @property
     def name(self) -> str:
         """What progress and errors call it."""
         load = "saturated" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
-        if self.limit is not None:
-            load = f"within {LIMITS[self.limit]}"
-        return f"key-value store, {SYSTEMS[self.system].name}, {load}"
+        told = [SYSTEMS[self.system].name, WITHIN if self.limit else load]
+        told += [] if self.cores == "in-order" else ["out-of-order cores"]
+        told += [] if self.silicon == "own" else ["equal silicon"]
+        told += [] if self.value_bytes == VALUE_BYTES else [f"values of {self.value_bytes} B"]
+        told += [] if self.service == "equal" else ["bimodal"]
+        told += [] if self.room is None else [f"room for {self.room}"]
+        return f"key-value store, {', '.join(told)}"
 
     def description(self, quick: bool) -> Description:
         """Return its description."""
         offer: dict[str, Any] = {"mode": "open", "arrivals": "poisson", "rate_mrps": 1.0}
         if self.rate_mrps is not None:
             offer["rate_mrps"] = self.rate_mrps
-        elif self.limit is None:
+        elif not self.limit:
             offer = {"mode": "closed", "clients": UNDER_WAY, "think_ns": 0.0}
         measure = {
             "requests": QUICK_REQUESTS if quick else REQUESTS,
             "warmup": QUICK_WARMUP if quick else WARMUP,
             "seed": 1,
         }
-        return rack(self.name, self.system, offer, measure)
+        return rack(
+            self.name,
+            self.system,
+            offer,
+            measure,
+            value_bytes=self.value_bytes,
+            service=self.service,
+            cores=self.cores,
+            silicon=self.silicon,
+            room=self.room,
+        )
 
     def run(self, quick: bool) -> Run:
         """Return its run."""
         description = self.description(quick)
-        if self.limit is None:
+        if not self.limit:
             return Run(description)
         limit = Limit(
-            SERVICE_TIMES,
+            10.0,
             QUICK_PRECISION if quick else PRECISION,
             interval=not quick,
-            absolute_ns=ABSOLUTE_NS if self.limit == "absolute" else None,
+            absolute_ns=ABSOLUTE_NS,
         )
         near = QUICK_RATES_MRPS if quick else RATES_MRPS
         return Run(description, peak=REFERENCE.description(quick), limit=limit, near=near)
 
 
 REFERENCE = Case(RINGS_ON_CHIP)
-"""Whose mean service time the limit is made of."""
+"""Where the search for the largest load begins."""
 
 
-def cases(quick: bool) -> list[Case]:
-    """Return all runs."""
+def cases(quick: bool, cores: str = "in-order") -> list[Case]:
+    """Return the runs of a figure over throughput."""
+    rates = QUICK_RATES_MRPS if quick else RATES_MRPS
     return [
         case
         for system in SYSTEMS
         for case in (
-            Case(system),
-            *(Case(system, rate) for rate in (QUICK_RATES_MRPS if quick else RATES_MRPS)),
-            *(Case(system, limit=limit) for limit in LIMITS),
+            Case(system, cores=cores),
+            *(Case(system, rate, cores=cores) for rate in rates),
+            Case(system, limit=True, cores=cores),
         )
     ]
 
 
-def _points(quick: bool) -> dict[Any, Run]:
-    return {case: case.run(quick) for case in cases(quick)}
+FEW = (
+    *("rings-on-chip", "stealing-on-chip", "shared-on-chip"),
+    *("qwait-on-chip", "rpcvalet", "nanopu"),
+)
+"""The systems that vary in more than the load: the best of each kind, on the chip."""
+
+
+def room_cases() -> list[Case]:
+    """Return the runs with other numbers of entries, slots and buffers."""
+    return [
+        case
+        for system in (*FEW[:5], "interrupts-on-chip", "rings", "stealing", "qwait")
+        for room in ((2, 4, 32) if system == RPCVALET else ROOMS)
+        # The one ring has an entry for each core at least.
+        if not (system == "shared-on-chip" and room < 2 * CORES)
+        for case in (Case(system, room=room), Case(system, ROOM_MRPS, room=room))
+    ]
+
+
+def silicon_cases() -> list[Case]:
+    """Return the runs with equal bytes of SRAM, and those beside them."""
+    return [
+        case
+        for system in FEW
+        for silicon in ("own", "equal")
+        for case in (
+            Case(system, silicon=silicon),
+            Case(system, 10.0, silicon=silicon),
+            Case(system, limit=True, silicon=silicon),
+        )
+    ]
+
+
+def value_cases() -> list[Case]:
+    """Return the runs with other values."""
+    return [
+        case
+        for system in FEW
+        for size in VALUES
+        for case in (Case(system, value_bytes=size), Case(system, VALUES_MRPS, value_bytes=size))
+    ]
+
+
+def bimodal_cases() -> list[Case]:
+    """Return the runs with requests that take longer."""
+    return [
+        Case(system, rate, service="bimodal")
+        for system in (*FEW, "dispatcher-on-chip", "shinjuku-on-chip")
+        for rate in BIMODAL_MRPS
+    ]
+
+
+def _runs(listed: list[Case], quick: bool) -> dict[Any, Run]:
+    return {case: case.run(quick) for case in listed}
 
 
 PARTS: Mapping[str, tuple[str, ...]] = {
@@ -281,11 +525,19 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "network port and PCI Express": ("network_port", "pci_express"),
 }
 """What the cores share, as the table has it."""
+BUFFERS = "SRAM of the network interface"
 LEAKAGE = "of all of it, leakage"
+SRAM_MW_PER_KIB, SRAM_WORD_PJ = 1.67, 19.6
+"""Of buffers: the leakage and a word of 8 bytes of a programmable interface's scratchpad, after
+McPAT and Horowitz (docs/energy.md)."""
 
 
-def energy_nj(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the energy of a request in nanojoules: all, by part, and how much leaks of all."""
+def energy_nj(result: Mapping[str, Any], case: Case) -> dict[str, float]:
+    """Return the energy of a request in nanojoules: all, by part, and how much leaks of all.
+
+    The SRAM of the interface leaks; each word of a request and its reply, headers included, is
+    written into it and read once. HyperPlane's sets are in the simulator's energy.
+    """
     (server,) = result["servers"]
     energy = server["energy_nj"]
     spent: dict[str, float] = {"all": energy["total"]}
@@ -295,7 +547,26 @@ def energy_nj(result: Mapping[str, Any]) -> dict[str, float]:
             energy[name]["dynamic"] + energy[name]["static"] for name in names if name in energy
         )
     spent[LEAKAGE] = energy["static"]
-    return {part: value * energy["per_request"] / energy["total"] for part, value in spent.items()}
+    of_request = {
+        part: value * energy["per_request"] / energy["total"] for part, value in spent.items()
+    }
+    requests_each_ns = energy["total"] / energy["per_request"] / (energy["seconds"] * 1e9)
+    parts = sram_bytes(SYSTEMS[case.system], case.value_bytes)
+    held = sum(size for part, size in parts.items() if not part.startswith("monitoring"))
+    leaks = held / 1024 * SRAM_MW_PER_KIB / 1000 / requests_each_ns
+    # A read and its reply have one value, as do a write and its reply.
+    words = (2 * BUFFERED_HEADERS + case.value_bytes) / 8
+    of_request[BUFFERS] = leaks + 2 * words * SRAM_WORD_PJ / 1000
+    of_request["all"] += of_request[BUFFERS]
+    of_request[LEAKAGE] += leaks
+    return of_request
+
+
+MRPS = "million requests a second"
+MEDIAN, P99 = "median latency", "p99 latency"
+SHORT_P99 = "p99 latency of requests that do not take longer"
+ENERGY, PEAK = "energy of a request", "peak throughput"
+LOST = "requests that found no room"
 
 
 def _row(
@@ -304,13 +575,17 @@ def _row(
     statistic: str,
     y: float,
     unit: str,
+    *,
+    x: tuple[float, str] | None = None,
     ci95: tuple[float, float] | None = None,
 ) -> Row:
     measured = measurement(results[case].result)
+    load = (1.0, "") if case.rate_mrps is None else (case.rate_mrps, MRPS)
+    place, place_unit = load if x is None else x
     return Row(
         series=SYSTEMS[case.system].name,
-        x=1.0 if case.rate_mrps is None else case.rate_mrps,
-        x_unit="" if case.rate_mrps is None else MRPS,
+        x=place,
+        x_unit=place_unit,
         y=y,
         y_unit=unit,
         statistic=statistic,
@@ -321,96 +596,213 @@ def _row(
     )
 
 
-MRPS = "million requests a second"
-MEDIAN, P99 = "median latency", "p99 latency"
-ENERGY, PEAK = "energy of a request", "peak throughput"
-
-
-def _peak_mrps(results: Results, system: str) -> float:
-    """Return what a system can take, if that has been run."""
-    peak = Case(system)
-    return math.inf if peak not in results else _throughput_mrps(results, peak)
-
-
 def _throughput_mrps(results: Results, case: Case) -> float:
     return float(measurement(results[case].result)["throughput_mrps"])
 
 
-def _rows(results: Results) -> list[Row]:
+def _takes(results: Results, case: Case) -> bool:
+    """Whether a system can take a load, as far as that has been run."""
+    peak = dataclasses.replace(case, rate_mrps=None)
+    return peak not in results or (case.rate_mrps or 0.0) <= _throughput_mrps(results, peak)
+
+
+def _latencies(results: Results, case: Case, x: tuple[float, str] | None = None) -> list[Row]:
+    latency = measurement(results[case].result)["latency_ns"]
     rows = []
-    for case in (one for one in cases(quick=False) if one in results):
+    for statistic, name in ((MEDIAN, "p50"), (P99, "p99")):
+        ends = latency.get(f"{name}_ci95")
+        ci95 = None if ends is None else (ends[0] / 1000, ends[1] / 1000)
+        value = latency[name] / 1000
+        rows.append(_row(results, case, statistic, value, "microseconds", x=x, ci95=ci95))
+    return [*rows, _lost(results, case, x)]
+
+
+def _lost(results: Results, case: Case, x: tuple[float, str] | None = None) -> Row:
+    """Return how many requests found no room, which have no latency."""
+    result = results[case].result
+    (server,), (client,) = result["servers"], result["clients"]
+    dropped = sum(count for name, count in server["interface"].items() if "dropped" in name)
+    part = dropped / client["statistics"]["requests"] if dropped else 0.0
+    return _row(results, case, LOST, 100 * part, "percent", x=x)
+
+
+def _load_rows(results: Results, case: Case, x: tuple[float, str] | None = None) -> list[Row]:
+    """Return the rows of a case: what it can take, within the limit, or its latencies."""
+    if case.limit:
         result = results[case].result
-        latency = measurement(result)["latency_ns"]
-        if case.limit is not None:
-            statistic = f"largest load within {LIMITS[case.limit]}"
-            least, most = result["largest_load_ci95"]
-            load = result["largest_load"]
-            rows.append(_row(results, case, statistic, load, MRPS, (least, most)))
-        elif case.rate_mrps is None:
-            rows.append(_row(results, case, PEAK, _throughput_mrps(results, case), MRPS))
-        elif case.rate_mrps <= _peak_mrps(results, case.system):
-            for statistic, name in ((MEDIAN, "p50"), (P99, "p99")):
-                ends = latency.get(f"{name}_ci95")
-                ci95 = None if ends is None else (ends[0] / 1000, ends[1] / 1000)
-                value = latency[name] / 1000
-                rows.append(_row(results, case, statistic, value, "microseconds", ci95))
-            for part, value in energy_nj(result).items():
+        least, most = result["largest_load_ci95"]
+        load = result["largest_load"]
+        within = _row(results, case, WITHIN, load, MRPS, x=x, ci95=(least, most))
+        return [within, _lost(results, case, x)]
+    if case.rate_mrps is None:
+        return [_row(results, case, PEAK, _throughput_mrps(results, case), MRPS, x=x)]
+    return _latencies(results, case, x) if _takes(results, case) else []
+
+
+def _rows(results: Results, cores: str) -> list[Row]:
+    rows = []
+    for case in (one for one in cases(quick=False, cores=cores) if one in results):
+        rows += _load_rows(results, case)
+        if case.rate_mrps is not None and _takes(results, case):
+            for part, value in energy_nj(results[case].result, case).items():
                 statistic = ENERGY if part == "all" else f"{ENERGY}: {part}"
                 rows.append(_row(results, case, statistic, value, "nanojoules"))
     return rows
 
 
-_DASHES = ([6, 4], [6, 4], [2, 2], [2, 2], [8, 3, 2, 3], [1, 0], [4, 2], [4, 2])
+def _varied(results: Results, listed: list[Case], x: Any) -> list[Row]:
+    """Return the rows of cases over what they vary in."""
+    return [row for case in listed if case in results for row in _load_rows(results, case, x(case))]
+
+
+def _bimodal_rows(results: Results) -> list[Row]:
+    rows = []
+    for case in (one for one in bimodal_cases() if one in results):
+        rows += _latencies(results, case)
+        kinds = results[case].result["by_kind"]
+        worst = max(kinds[name]["latency_ns"]["p99"] for name in ("read", "write"))
+        rows.append(_row(results, case, SHORT_P99, worst / 1000, "microseconds"))
+    return rows
+
+
+_NAMES = {name: system.name for name, system in SYSTEMS.items()}
+_COLOURS = [plots.COLOURS[number % len(plots.COLOURS)] for number in range(len(SYSTEMS))]
+_DASHES = [plots.DASHES[number // len(plots.COLOURS)] for number in range(len(SYSTEMS))]
+
+
+def _panel(rows: list[Row], statistic: str, x: plots.Axis, y: plots.Axis) -> Any:
+    return plots.panels(
+        [row for row in rows if row.statistic == statistic],
+        lambda row: row.statistic,
+        x=x,
+        y=y,
+        colour=plots.Series.label("interface", "system", _NAMES, _COLOURS),
+        dash=plots.Series.label("interface", "system", _NAMES, _DASHES),
+    )
 
 
 def _chart(rows: list[Row]) -> plots.Chart:
-    names = {name: system.name for name, system in SYSTEMS.items()}
-
-    def panel(statistic: str, title: str) -> Any:
-        shown = [row for row in rows if row.statistic == statistic]
-        return plots.panels(
-            shown,
-            lambda row: row.statistic,
-            x=plots.linear(MRPS),
-            y=plots.logarithmic(title),
-            colour=plots.Series.systems("interface", "system", names),
-            dash=plots.Series.label("interface", "system", names, _DASHES),
-        )
-
+    loads, times = plots.linear(MRPS), plots.logarithmic("microseconds")
     return plots.beside(
-        panel(MEDIAN, "microseconds"),
-        panel(P99, "microseconds"),
-        panel(ENERGY, "nanojoules"),
+        _panel(rows, MEDIAN, loads, times),
+        _panel(rows, P99, loads, times),
+        _panel(rows, ENERGY, loads, plots.logarithmic("nanojoules")),
         shared=True,
     )
 
 
+def _varied_chart(title: str, statistics: tuple[str, ...]) -> Any:
+    def chart(rows: list[Row]) -> plots.Chart:
+        x = plots.logarithmic(title)
+        shown = [
+            _panel(rows, one, x, plots.logarithmic("microseconds" if "latency" in one else MRPS))
+            for one in statistics
+        ]
+        return plots.beside(*shown, shared=True)
+
+    return chart
+
+
 def _answer(rows: list[Row]) -> str:
-    limit = next(iter(LIMITS.values()))
-    within = [row for row in rows if row.statistic == f"largest load within {limit}"]
+    within = [row for row in rows if row.statistic == WITHIN]
+    limit = f"{ABSOLUTE_NS / 1000:g} us"
     return ranking(
         f"Million requests a second with a p99 within {limit}", within, lambda row: row.y
     )
 
 
-FIGURES = (
-    Figure(
-        name="compare.key-value",
-        title="One key-value store behind rings, HyperPlane, RPCValet and nanoPU",
+_ALIKE = (
+    "The same store, requests, arrivals and link for all. Latency is what the client sees, from "
+    "making a request to the last bit of its reply. "
+)
+
+
+def _over_throughput(name: str, title: str, cores: str, machine: str) -> Figure:
+    return Figure(
+        name=name,
+        title=title,
         caption=(
-            f"One server, {CORES} in-order cores of nanoPU's prototype at 3.2 GHz with 2 MB of "
-            "last-level cache; the same store, requests, arrivals and link for all. Latency is "
-            "what the client sees. Rates above what an interface can take are left out. The "
-            "largest loads are those whose p99 is within ten mean service times, of rings on the "
-            f"chip for all, and within {ABSOLUTE_NS / 1000:g} us. The energy is that of cores, "
-            "caches, mesh, memory and HyperPlane's hardware; the network interfaces' own is not "
-            "known."
+            f"One server, {CORES} {machine} at {CLOCK_GHZ:g} GHz with 2 MB of last-level cache. "
+            f"{_ALIKE}Rates above what an interface can take are left out. The energy is that of "
+            "cores, caches, mesh, memory, HyperPlane's hardware, and the network interface's SRAM."
         ),
-        points=_points,
-        rows=_rows,
+        points=lambda quick: _runs(cases(quick, cores), quick),
+        rows=lambda results: _rows(results, cores),
         chart=_chart,
         answer=_answer,
-        optional={"system": tuple(INTERRUPTED)},
+        optional={"system": OPTIONAL},
+    )
+
+
+FIGURES = (
+    _over_throughput(
+        "compare.key-value",
+        "One key-value store behind rings, HyperPlane, RPCValet and nanoPU",
+        "in-order",
+        "in-order cores of nanoPU's prototype",
+    ),
+    _over_throughput(
+        "compare.key-value-out-of-order",
+        "One key-value store behind rings, HyperPlane and RPCValet, on out-of-order cores",
+        "out-of-order",
+        "out-of-order cores of RPCValet's chip (nanoPU: its own, in order)",
+    ),
+    Figure(
+        name="compare.key-value-rooms",
+        title="Entries of rings and slots of nodes",
+        caption=(
+            f"{_ALIKE}Over the entries of each ring, or the slots of each of {NODES} nodes "
+            f"(RPCValet): what the server can take, and latencies at {ROOM_MRPS:g} million "
+            "requests a second. Buffers are as long as the longest frame."
+        ),
+        points=lambda quick: _runs(room_cases(), quick),
+        rows=lambda results: _varied(
+            results, room_cases(), lambda case: (float(case.room or 0), "entries or slots")
+        ),
+        chart=_varied_chart("entries or slots", (PEAK, P99)),
+    ),
+    Figure(
+        name="compare.key-value-silicon",
+        title="The store with equal bytes of SRAM",
+        caption=(
+            f"{_ALIKE}Equal silicon: the last-level cache gives up the bytes of SRAM that the "
+            "network interface has."
+        ),
+        points=lambda quick: _runs(silicon_cases(), quick),
+        rows=lambda results: _varied(
+            results,
+            silicon_cases(),
+            lambda case: (
+                sum(sram_bytes(SYSTEMS[case.system]).values()) / 1024,
+                "kilobytes of SRAM in the interface",
+            ),
+        ),
+        chart=_varied_chart("kilobytes of SRAM in the interface", (PEAK, WITHIN)),
+        answer=_answer,
+    ),
+    Figure(
+        name="compare.key-value-values",
+        title="The store with values of 8 bytes to 4 KB",
+        caption=(
+            f"{_ALIKE}What the server can take, and latencies at {VALUES_MRPS:g} million requests "
+            "a second, over the bytes of a value."
+        ),
+        points=lambda quick: _runs(value_cases(), quick),
+        rows=lambda results: _varied(
+            results, value_cases(), lambda case: (float(case.value_bytes), "bytes of a value")
+        ),
+        chart=_varied_chart("bytes of a value", (PEAK, P99)),
+    ),
+    Figure(
+        name="compare.key-value-bimodal",
+        title="The store with a hundredth of requests that take 25 us longer",
+        caption=(
+            f"{_ALIKE}One request of a hundred does {LONG_ROUNDS:g} rounds of a loop before it "
+            "asks the store, some 25 us. Latencies of all requests, and the p99 of the others."
+        ),
+        points=lambda quick: _runs(bimodal_cases(), quick),
+        rows=_bimodal_rows,
+        chart=_varied_chart(MRPS, (MEDIAN, SHORT_P99)),
     ),
 )
 
