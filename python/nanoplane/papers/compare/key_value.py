@@ -260,13 +260,21 @@ def _with_room(system: System, room: int | None) -> System:
     return dataclasses.replace(system, parameters=parameters)
 
 
+def _last_level_bytes(system: System, silicon: str, value_bytes: int = VALUE_BYTES) -> int:
+    """Return the bytes of the last-level cache, in whole ways."""
+    if silicon == "own":
+        return LAST_LEVEL_BYTES
+    given_up = math.ceil(sum(sram_bytes(system, value_bytes).values()) / WAY_BYTES)
+    return LAST_LEVEL_BYTES - given_up * WAY_BYTES
+
+
 def _server(system: System, value_bytes: int, cores: str, silicon: str) -> dict[str, Any]:
     """Return the machine of a system."""
     on_own = cores == "in-order" or system.interface == "nanopu"
     server = {**(SERVER if on_own else OUT_OF_ORDER), **interface(system, value_bytes)}
     if silicon == "equal":
-        ways = WAYS - math.ceil(sum(sram_bytes(system, value_bytes).values()) / WAY_BYTES)
-        last_level = {"size_bytes_per_bank": ways * WAY_BYTES // CORES, "ways": ways}
+        size = _last_level_bytes(system, silicon, value_bytes)
+        last_level = {"size_bytes_per_bank": size // CORES, "ways": size // WAY_BYTES}
         server["fabric"] = {**server["fabric"], "last_level": last_level}
     return server
 
@@ -357,6 +365,9 @@ def rack(
 
 RATES_MRPS = (1.0, 2.5, 5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 QUICK_RATES_MRPS = (2.5, 7.5, 10.0)
+FAST_RATES_MRPS = (2.5, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)
+QUICK_FAST_RATES_MRPS = (2.5, 10.0, 30.0)
+"""On out-of-order cores."""
 REQUESTS, QUICK_REQUESTS = 100_000, 4000
 WARMUP, QUICK_WARMUP = 10_000, 2000
 """Left out. The last-level cache has 32,768 lines; a request touches nine of the store alone, and
@@ -438,7 +449,7 @@ class Case:
             interval=not quick,
             absolute_ns=ABSOLUTE_NS,
         )
-        near = QUICK_RATES_MRPS if quick else RATES_MRPS
+        near = _rates(quick, self.cores)
         return Run(description, peak=REFERENCE.description(quick), limit=limit, near=near)
 
 
@@ -446,15 +457,21 @@ REFERENCE = Case(RINGS_ON_CHIP)
 """Where the search for the largest load begins."""
 
 
+def _rates(quick: bool, cores: str) -> tuple[float, ...]:
+    """Return the loads of a figure over throughput."""
+    if cores == "in-order":
+        return QUICK_RATES_MRPS if quick else RATES_MRPS
+    return QUICK_FAST_RATES_MRPS if quick else FAST_RATES_MRPS
+
+
 def cases(quick: bool, cores: str = "in-order") -> list[Case]:
     """Return the runs of a figure over throughput."""
-    rates = QUICK_RATES_MRPS if quick else RATES_MRPS
     return [
         case
         for system in SYSTEMS
         for case in (
             Case(system, cores=cores),
-            *(Case(system, rate, cores=cores) for rate in rates),
+            *(Case(system, rate, cores=cores) for rate in _rates(quick, cores)),
             Case(system, limit=True, cores=cores),
         )
     ]
@@ -773,11 +790,11 @@ FIGURES = (
             results,
             silicon_cases(),
             lambda case: (
-                sum(sram_bytes(SYSTEMS[case.system]).values()) / 1024,
-                "kilobytes of SRAM in the interface",
+                _last_level_bytes(SYSTEMS[case.system], case.silicon) / 1024,
+                "kilobytes of last-level cache",
             ),
         ),
-        chart=_varied_chart("kilobytes of SRAM in the interface", (PEAK, WITHIN)),
+        chart=_varied_chart("kilobytes of last-level cache", (PEAK, WITHIN)),
         answer=_answer,
     ),
     Figure(
