@@ -26,7 +26,7 @@ enum counter_event {
   COUNTER_FORWARDED_LOADS = 9,
   /** Loads that were undone for the order of memory accesses. */
   COUNTER_MEMORY_ORDER_SQUASHES = 10,
-  /** Instructions that were executed on a wrong path or had to be done again. */
+  /** Instructions that were executed on a wrong path or had to be repeated. */
   COUNTER_SQUASHED_INSTRUCTIONS = 11,
   /** Lines that the prefetcher of the first-level data cache fetched, for all harts of the core. */
   COUNTER_L1_PREFETCHES = 12,

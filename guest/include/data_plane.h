@@ -11,8 +11,8 @@
  *
  *     int main(void) { return data_plane(); }
  *
- * How it learns of work, on how many harts it runs and which of them share queues is in the
- * device's registers; the program does not change. The mechanisms are in notify/, a file each:
+ * The device's registers select the notification mechanism, the number of harts and the sharing of
+ * queues; the program does not change. The mechanisms are in notify/, a file each:
  *
  * | `data_plane.notify` | file | how a hart finds the next queue |
  * | --- | --- | --- |
@@ -25,7 +25,7 @@
  * | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
  * | any other NAME | more/NAME.h | as the file says; it is compiled in when it is asked for |
  *
- * A visit to a queue takes up to a batch of items, one if nothing else is asked for.
+ * A visit to a queue takes up to a batch of items, by default one.
  */
 #ifndef DATA_PLANE_H
 #define DATA_PLANE_H
@@ -46,9 +46,9 @@
 
 /**
  * The program's work on one item of a queue: reads `in`, writes out->packet, out->length and, on
- * an error, out->flags (0 before the call). Items of one queue come one after the other, unless
- * the description says that they need not (`data_plane.in_order`); of different queues on
- * different harts at once.
+ * an error, out->flags (0 before the call). Items of one queue are processed one at a time, unless
+ * the description permits otherwise (`data_plane.in_order`); items of different queues may be
+ * processed on different harts at the same time.
  */
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out);
 

@@ -1,5 +1,5 @@
 /**
- * Queues for a program with a loop of its own: what `data_plane.h` does before and after its loop.
+ * Queues for a program with a loop of its own: the steps of `data_plane.h` around its loop.
  *
  *     int main(void) {
  *       queues_make(0);
@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** What the program keeps of a queue; whole lines, since it moves between harts. */
+/** The program's state of a queue; whole lines, since it moves between harts. */
 struct queue {
   struct io_doorbell *doorbell;
   uint8_t *ring;
@@ -39,7 +39,7 @@ struct queue {
   uint64_t tenant_room;   /**< At least this many items fit into the tenant ring. */
 } __attribute__((aligned(LINE_BYTES)));
 
-/** All queues, and what the device says of them. */
+/** All queues, and their properties from the device. */
 static struct {
   struct queue *all;
   uint64_t count;
@@ -50,7 +50,7 @@ static struct {
   uint64_t cores;                /**< Harts 0 to here - 1 are to run the data plane. */
   struct io_doorbell *doorbells; /**< Where device doorbells can be ... */
   uint64_t doorbell_count;       /**< ... and how many. */
-  struct io_descriptor *table;   /**< What the device is told. */
+  struct io_descriptor *table;   /**< The input of the device. */
 } queues __attribute__((aligned(LINE_BYTES)));
 
 /* A ring that has been cleared. One line more than it needs keeps the rings from all beginning in

@@ -1,34 +1,34 @@
 /**
- * What the runtime gives beyond the C library: harts, how one waits for another, and ways to stop.
+ * The runtime beyond the C library: harts, waiting for another hart, and ways to stop.
  */
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
 #include <stdint.h>
 
-/** How many harts the server has. */
+/** The number of harts of the server. */
 extern uint64_t harts;
 
-/** How many cores they are on. Harts from 0 on are the first ones of the cores, in their order;
+/** The number of their cores. Harts from 0 on are the first ones of the cores, in their order;
  * those from here on, if the cores have more hardware threads, the second ones, and so on. */
 extern uint64_t server_cores;
 
 /**
  * Called on hart 0 before main(), if the program defines it. What it does takes no simulated time,
  * and costs no energy: the simulator executes it without its pipelines and caches, which are empty
- * when main() begins. So a program can fill its memory with what a server has had for long, such as
- * the data set of a store. It has the memory, the console, io_parameter() and io_counter(); other
+ * when main() begins. A program can therefore fill its memory with long-lived state, such as the
+ * data set of a store. It has the memory, the console, io_parameter() and io_counter(); other
  * devices and instructions of hardware beside the harts are for main().
  */
 void prepare(void);
 
 /**
- * Called when a run is over and all that it measures has been read, if the program defines it:
- * whether what the program has in its memory is right. `nanoplane exec` calls it when main() has
- * returned 0. Before, servers go on without new requests until all are answered. Returns 0 if all
- * is well; what it prints is then in the result. Another value, or fail(), is an error of the run.
- * It takes no simulated time, is executed on a stack of its own as if by hart 0, and has what
- * prepare() has.
+ * Called when a run is over and all its measurements have been read, if the program defines it:
+ * checks the program's memory. `nanoplane exec` calls it when main() has returned 0. Before the
+ * call, servers continue without new requests until all are answered. Returns 0 on success; its
+ * output is then in the result. Another value, or fail(), is an error of the run. It takes no
+ * simulated time, runs on a stack of its own as if on hart 0, and has the facilities of
+ * prepare().
  */
 int check_after_run(void);
 
@@ -38,7 +38,7 @@ int check_after_run(void);
  */
 int hart_main(int hart);
 
-/** Where a hart goes whose hart_main has returned. A co-runner defines it (co_runner.h); without a
+/** Called on a hart whose hart_main has returned. A co-runner defines it (co_runner.h); without a
  * definition the hart halts. */
 int hart_beside(int hart);
 

@@ -1,5 +1,5 @@
 /**
- * The smallest data plane: gives each packet to the tenant as it came.
+ * The smallest data plane: delivers each packet unchanged.
  */
 #include <data_plane.h>
 

@@ -1,6 +1,6 @@
 /**
- * What false sharing costs: a data plane whose doorbells share their lines with words that somebody
- * else writes.
+ * The cost of false sharing: a data plane whose doorbells share their lines with words that another
+ * hart writes.
  *
  * The monitoring set knows lines, not words. A write to another word of an armed doorbell's line
  * wakes its queue, QWAIT.VERIFY finds it empty and arms it again: a spurious wake-up (HyperPlane,

@@ -1,5 +1,5 @@
 /**
- * Calibration: what a load from memory takes while other cores use it, after the manner of Intel's
+ * Calibration: the latency of a load from memory while other cores use it, in the manner of Intel's
  * Memory Latency Checker.
  *
  * The data plane, on one core, chases pointers in random order through an array of

@@ -1,6 +1,6 @@
 /**
- * Calibration: how fast a core reads and writes memory, one line after the other, or with
- * `is_random` = 1 lines drawn at random, which do not wait for each other.
+ * Calibration: the rate at which a core reads and writes memory, in sequence, or with `is_random` =
+ * 1 at independent random lines.
  *
  * Each queue has an array of `working_set_bytes` (1048576). A request reads the next `bytes`
  * (65536) of it, from the beginning again behind the end; with `written_fraction` = 1 it writes

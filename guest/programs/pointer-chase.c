@@ -1,5 +1,5 @@
 /**
- * Calibration: what a load takes that needs the value of the one before.
+ * Calibration: the latency of a load in a chain of dependent loads.
  *
  * Each line of an array of `working_set_bytes` (4096) holds the address of another. A request
  * follows `loads` (1000) of these addresses. They lead through all lines and back to the first: in

@@ -1,6 +1,5 @@
 /**
- * A rate limiter: queues that may be served so often and not more, by QWAIT.DISABLE and
- * QWAIT.ENABLE.
+ * A rate limiter: limits the rates at which queues are served, by QWAIT.DISABLE and QWAIT.ENABLE.
  *
  * HyperPlane, MICRO 2020, Section III-A: "If a queue is disabled via QWAIT-DISABLE, its QID will
  * not be returned until its service procedure is re-enabled via QWAIT-ENABLE (e.g., by timer). An

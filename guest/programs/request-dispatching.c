@@ -1,5 +1,5 @@
 /**
- * Request dispatching: finds out what a request asks for, and prepares the call of a server.
+ * Request dispatching: identifies the type of a request, and prepares the call of a server.
  *
  * The mid-tier of a service (as in Sriraman and Wenisch, "uSuite", IISWC 2018) takes requests and
  * calls servers of the tiers behind it. Requests and calls are in MessagePack-RPC:

@@ -1,5 +1,5 @@
 /**
- * Synthetic work: a packet says how long it takes.
+ * Synthetic work: each packet states its processing time.
  *
  * A UDP packet (IPv4, no options) whose payload begins with the text "work" takes as many
  * nanoseconds as the four bytes behind it say, most significant byte first. So a pcap file holds

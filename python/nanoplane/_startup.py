@@ -1,8 +1,8 @@
-"""What is done before anything else is imported.
+"""Start-up code that runs before anything else is imported.
 
-Loading takes a good part of a second, in which Ctrl-C would print a traceback. Nothing has begun
-then that had to be ended in order: the signal ends the command at once, as it does any other.
-`cli.main` takes it from there.
+Loading takes a good part of a second, in which Ctrl-C would print a traceback. No work that would
+need an orderly end has begun, so the signal ends the command at once, as for any other command.
+`cli.main` handles later signals.
 """
 
 import signal

@@ -1,4 +1,4 @@
-"""Checkpoints: what the command line asks for."""
+"""Checkpoints: the options of the command line."""
 
 import dataclasses
 import re
@@ -19,12 +19,12 @@ class Checkpoints:
     at: str | None = None
     """When: after so many requests, as in `5000`, or so much simulated time, as in `10us`."""
     begin: Path | None = None
-    """The one to begin from."""
+    """The checkpoint to begin from."""
     has_requests: bool = True
     """Whether there are requests to count."""
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for."""
+        """Whether any option is set."""
         return self.save is not None or self.begin is not None
 
     def options(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Claims: a row for every number that a paper claims, beside what was measured here."""
+"""Claims: a row for every number that a paper claims, beside the measurement here."""
 
 import dataclasses
 import difflib
@@ -37,7 +37,7 @@ VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, BY_CONSTRUCTION, NOT_YET_RUN)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """Which values count as reproduced: those between two ends."""
+    """The values that count as reproduced: those between two ends."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -127,7 +127,7 @@ def exactly(target: float, why: str) -> Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a claim's runs give."""
+    """The result of a claim's runs."""
 
     verdict: str
     why: str
@@ -147,9 +147,9 @@ class Claim:
     how: str
     """How it is measured here."""
     rule: Rule | None
-    """When it counts as reproduced; None if nothing is judged."""
+    """The rule for its verdict; None if nothing is judged."""
     measure: Value | None = None
-    """What makes the number of the figure's results; a KeyError means that runs are missing. None
+    """Computes the number from the figure's results; a KeyError means that runs are missing. None
     if there is no figure yet."""
     figure: str | None = None
     """The figure whose runs are needed; if there is one, by default the one that `id` begins
@@ -157,9 +157,9 @@ class Claim:
     paper_value: float | str = ""
     """A number, or what it has to be in words, by default as the rule has it (`below 1`)."""
     why: str = ""
-    """Why nothing is measured yet, or which number of the paper was put in."""
+    """The reason why nothing is measured yet, or the number of the paper that was put in."""
     by_construction: bool = False
-    """Whether the number follows from one that the paper gives and the description has."""
+    """Whether the number follows from a number of the paper that is in the description."""
 
     def __post_init__(self) -> None:
         """Fill in what another field says."""
@@ -235,7 +235,7 @@ class Claim:
 
 
 MAX_EFFORT = 64
-"""More than so many times its requests no run is given."""
+"""The maximum factor by which a run's requests are increased."""
 
 
 def decide(
@@ -275,7 +275,7 @@ Rows = list[dict[str, Any]]
 def by_verdict(rows: Rows) -> tuple[Rows, Rows]:
     """Return the rows that have been judged or measured, and those for which nothing was run.
 
-    What is by construction comes behind what the runs decide.
+    Claims by construction come after those that the runs decide.
     """
     run: Rows = []
     not_run: Rows = []

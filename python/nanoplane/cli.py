@@ -1,8 +1,8 @@
 """The command line.
 
-Exit status 0: what was asked was done. 1: it failed. 2: the question was wrong. 130 and 143: Ctrl-C
-and SIGTERM have ended it, as a shell has it. Standard output has the answer, with `--json` exactly
-one JSON document; everything else goes to standard error.
+Exit status 0: success. 1: the work failed. 2: the command or the description was wrong. 130 and
+143: Ctrl-C and SIGTERM have ended it, as in a shell. Standard output has the answer, with `--json`
+exactly one JSON document; everything else goes to standard error.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from nanoplane.errors import Interrupted, NanoplaneError, Stopped
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What ends the work in order: Ctrl-C, `kill`, and the end of the terminal."""
+"""Signals that end the work in order: Ctrl-C, `kill`, and the end of the terminal."""
 
 _COMMANDS = {
     "examples": ("examples",),
@@ -68,7 +68,8 @@ def _stop(number: int, _: object) -> None:
 def _has_output() -> bool:
     """Say whether standard output is open.
 
-    What else of the three is closed becomes /dev/null, so that no file is opened in its place.
+    Another closed standard stream becomes /dev/null, so
+    that no file is opened in its place.
     """
     for descriptor in (0, 1, 2):
         try:
@@ -100,7 +101,7 @@ def _main() -> int:
 
 
 def _discard(stream: TextIO) -> None:
-    """Let nothing more be written to a stream, not even what it has when Python ends."""
+    """Discard everything written to a stream, including its buffer when Python ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -1,4 +1,4 @@
-"""Two results side by side: what differs in their descriptions, and in what was measured."""
+"""Two results side by side: differences in their descriptions and in their measurements."""
 
 import json
 import math
@@ -24,7 +24,7 @@ MEASURES: tuple[str, ...] = (
     "cycles",
     "simulated_seconds",
 )
-"""What two results are compared by, where both have it."""
+"""The numbers by which two results are compared, where both have them."""
 
 SAME = "within the intervals"
 DIFFERS = "differs"
@@ -123,7 +123,7 @@ def changes(first: Side, second: Side) -> list[Change]:
 
 
 def differences(first: Side, second: Side) -> list[Difference]:
-    """Return what was measured of both, in the order of `MEASURES`."""
+    """Return the numbers of both, in the order of `MEASURES`."""
     found = []
     for name in MEASURES:
         one, two = number(first.result, name), number(second.result, name)

@@ -45,10 +45,10 @@ _ZIG = [
     "-fno-sanitize=undefined",
 ]
 _INTERFACE = {"-march=": "-march=rv64imac_zifencei", "-mcpu=": "-mcpu=generic_rv64+m+a+c+zifencei"}
-"""What a core of a network interface executes, instead of what a hart of the server does."""
+"""The instruction set of a network interface's core, in place of that of the server's harts."""
 _INCLUDES = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 _RESERVES = re.compile(rb"^#define \w+_RESERVED_REGISTERS ([x\d, ]+)$", re.MULTILINE)
-"""How a header says that hardware has registers which a compiler may not use: `x30, x31`."""
+"""The comment by which a header reserves registers for hardware: `x30, x31`."""
 
 
 @functools.cache
@@ -80,7 +80,7 @@ def firmware() -> tuple[str, ...]:
 
 
 def about(program: str) -> str:
-    """Return what a built-in program says that it is: the first sentence of its first comment."""
+    """Return the description of a built-in program: the first sentence of its first comment."""
     files = (GUEST / kind / f"{program}.c" for kind in ("programs", "co-runners", "firmware"))
     text = next(filter(is_file, files)).read_text(encoding="utf-8")
     comment = " ".join(line.removeprefix(" *").strip() for line in text.splitlines()[1:])
@@ -154,7 +154,7 @@ def find_firmware(name: str, directory: Path, what: str) -> Path:
 
 
 def mechanism(notify: str) -> str | None:
-    """Return the header of a way to learn of work if it has to be compiled in: notify/more."""
+    """Return the header of a notification mechanism that has to be compiled in: notify/more."""
     header = f"notify/more/{notify}.h"
     return header if (GUEST / "include" / header).is_file() else None
 
@@ -169,8 +169,8 @@ def elf(
 ) -> bytes:
     """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers.
 
-    `co_runner` and the header `mechanism` are compiled into it, and with `has_sources` what cores
-    run that are the sources of the traffic. Where there is no program, there are no bytes.
+    `co_runner` and the header `mechanism` are compiled into it, and with `has_sources` the program
+    of cores that are the sources of the traffic. Without a program, there are no bytes.
     """
     if program is None:
         return b""
@@ -190,12 +190,12 @@ def elf(
 
 
 def pack(elves: list[bytes]) -> bytes:
-    """Put several ELF files into one piece, each behind the number of its bytes."""
+    """Concatenate several ELF files, each after its length in bytes."""
     return b"".join(len(one).to_bytes(8, "little") + one for one in elves)
 
 
 def unpack(packed: bytes) -> list[bytes]:
-    """Take apart what :func:`pack` has put together; an ELF file is the only one."""
+    """Split the concatenation that :func:`pack` made; a plain ELF file is a single one."""
     if packed.startswith(b"\x7fELF"):
         return [packed]
     elves = []
@@ -217,9 +217,8 @@ def build(
     """Compile a C file against guest/include and the runtime; return the ELF file.
 
     `co_runner` is a second C file that goes into it, and `mechanism` a header of guest/include;
-    with `has_sources` also what cores run that are the sources of the traffic.
-
-    `debug` adds debug information, which has paths of this host in it and changes no instruction.
+    with `has_sources` also the program of cores that are the sources of the traffic. `debug` adds
+    debug information, which contains paths of this host and changes no instruction.
     """
     registers = _reserved_registers(source)
     command = _reserve(registers, _compiler()) if registers else _compiler()

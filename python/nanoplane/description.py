@@ -1,11 +1,11 @@
-"""Descriptions: what to run, on which server, under which traffic, measured how.
+"""Descriptions: the program, the server, the traffic and the measurement.
 
 A description is data: five tables, `server`, `data_plane`, `traffic`, `measure` and `simulator`,
 from TOML or from Python; or one table, `queueing`, a queueing system without a server; or three,
 `rack`, `measure` and `simulator`, several servers and a network. Which keys there are, their units,
-defaults and ranges, comes from the simulator's JSON schemas alone. What only Python resolves is
-`server.preset`, the paths of programs and of files with data, and a `traffic.load` that is a part
-of the measured peak.
+defaults and ranges, comes from the simulator's JSON schemas alone. Only Python resolves
+`server.preset`, the paths of programs and of files with data, and a `traffic.load` that is a
+fraction of the measured peak.
 """
 
 import contextlib
@@ -121,7 +121,7 @@ class Guest:
     co_runner: Path | None = None
     """C source of what runs on the other hardware threads, if anything."""
     mechanism: str | None = None
-    """The header of the way to learn of work, if it has to be compiled in."""
+    """The header of the notification mechanism, if it has to be compiled in."""
     has_sources: bool = False
     """Whether cores run the sources of the traffic."""
 
@@ -138,7 +138,7 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resolved:
-    """What the simulator is given: every key has its value, and files are found."""
+    """The input of the simulator: every key has its value, and files are found."""
 
     text: str
     """Canonical JSON of all tables; `data` is the same as a dictionary."""
@@ -156,7 +156,7 @@ class Resolved:
 
     @property
     def mechanism(self) -> str | None:
-        """The header of the only server's way to learn of work, if it has to be compiled in."""
+        """The header of the only server's notification mechanism, if it has to be compiled in."""
         return self.guests[0].mechanism
 
     def elf(self, *, debug: bool = False) -> bytes:
@@ -287,7 +287,7 @@ class Description:
         return None
 
     def measures(self, requests: int) -> "Description":
-        """Return this description with so many requests, and nothing else said of them."""
+        """Return this description with a number of requests, and without other keys about them."""
         data = self.data
         for name in ("precision", "precision_of", "warmup"):
             data.get("measure", {}).pop(name, None)
@@ -296,7 +296,7 @@ class Description:
 
     @property
     def seeks_saturation(self) -> bool:
-        """Whether it saturates a server at a rate that it does not give, and has to be found."""
+        """Whether it saturates a server at a rate that has to be found."""
         if self.is_queueing or self.is_rack:
             return False
         given = (self.get(f"traffic.{key}") for key in ("rate_mrps", "saturation_rate_mrps"))
@@ -431,7 +431,7 @@ class Description:
         return _completed(self, data, schemas.queueing_schema)
 
     def _check_relations(self, data: dict[str, Any]) -> None:
-        """Check what no schema says: whether the parameters go together."""
+        """Check what no schema expresses: whether the parameters are consistent."""
         if self.part_of_peak() is not None:
             data = {**data, "traffic": {**data["traffic"], "load": "saturate"}}
         if wrong := simulator.check(data):
@@ -460,7 +460,7 @@ class Description:
 
 
 def _saturate(traffic: dict[str, Any]) -> None:
-    """Offer all that the server can take, if nothing else is said."""
+    """Saturate the server, if the description gives no load."""
     if traffic.get("rate_mrps") is None and traffic.get("load") is None:
         traffic["load"] = "saturate"
 
@@ -498,7 +498,7 @@ def _is_firmware(key: str) -> bool:
 
 
 def content(key: str, path: Path) -> bytes:
-    """Return what a file is that a key names: its data, or an ELF file for firmware."""
+    """Return the contents of the file that a key names: its data, or an ELF file for firmware."""
     return compiler.firmware_elf(path) if _is_firmware(key) else read(path)
 
 
@@ -531,7 +531,7 @@ def _parse(key: str, text: str) -> Any:
 
 
 def read(path: Path) -> bytes:
-    """Return what a file with data has in it."""
+    """Return the contents of a file with data."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -673,7 +673,7 @@ def _tagged(
 
 
 def _first(errors: "Iterable[jsonschema.ValidationError]") -> "jsonschema.ValidationError":
-    """Choose the error to report: a key that is not known explains one that is missing."""
+    """Choose the error to report: an unknown key explains a missing one."""
     return min(
         errors,
         key=lambda error: (
@@ -685,7 +685,7 @@ def _first(errors: "Iterable[jsonschema.ValidationError]") -> "jsonschema.Valida
 
 
 def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) -> str:
-    """Guess which key was meant by one that is not known."""
+    """Guess the intended key for an unknown one."""
     without_unit = [one for one in known if one.startswith(f"{name}_") and schemas.unit_of(one)]
     if without_unit:
         units = alternatives(

@@ -1,4 +1,4 @@
-"""What can go wrong, each with the exit status that the command line gives it."""
+"""Errors, each with its exit status on the command line."""
 
 import signal
 
@@ -10,17 +10,17 @@ class NanoplaneError(Exception):
 
 
 class DescriptionError(NanoplaneError):
-    """The question was wrong: a key, a value, a file or a name that cannot be used."""
+    """The request is wrong: a key, a value, a file or a name that cannot be used."""
 
     exit_status = 2
 
 
 class ProgramError(DescriptionError):
-    """The program is none that the server can run, or does not compile."""
+    """The server cannot run the program, or it does not compile."""
 
 
 class Failure(NanoplaneError):
-    """The question was right and the work failed: a guest crashed, a disk is full."""
+    """The request is right but the work failed: a guest crashed, a disk is full."""
 
 
 class Stopped(KeyboardInterrupt):

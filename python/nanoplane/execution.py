@@ -1,4 +1,4 @@
-"""How a run is executed: on this host or on a cluster, and about how long it takes."""
+"""Execution of runs, on this host or on a cluster, and estimates of their duration."""
 
 import concurrent.futures
 import contextlib
@@ -76,16 +76,16 @@ def executor(workers: int, scheduler: str | None) -> Iterator[concurrent.futures
 
 
 _POLL_NS = {"spin": 5.0, "spin-poll-mode": 15.0, "wrs": 5.0}
-"""About how long it takes to look at a queue, for what looks at all of them."""
+"""The approximate time of polling a queue, for mechanisms that poll all of them."""
 _SPINNING = {"spin", "spin-poll-mode", "software-bitmap"}
-"""What executes instructions all the time."""
+"""The mechanisms that spin."""
 
 
 def cost(resolved: Resolved, rate_mrps: float | None) -> float:
-    """Guess how long a run at a rate (None: saturated) takes: only order and share matter.
+    """Estimate the duration of a run at a rate (None: saturated): only order and proportion matter.
 
-    A spinning core executes all the time, so the time between requests counts for it; a halted one
-    costs nothing.
+    A spinning core executes all the time, so the time between requests counts; a halted one costs
+    nothing.
     """
     data = resolved.data
     if "rack" in data:

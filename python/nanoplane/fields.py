@@ -1,4 +1,4 @@
-"""Fields of results: what each means, from the simulator's schemas alone.
+"""Fields of results and their meanings, from the simulator's schemas.
 
 A field is declared once, in Rust. Its line in docs/result-fields.md and its type in results.py are
 written from that declaration by `make docs`.

@@ -1,11 +1,11 @@
-"""Figures: what one is made of, and which there are.
+"""Figures: their structure, and the list of all.
 
-A paper's module in `nanoplane.papers` makes its figures: which runs, which plot, and which of the
-paper's claims they bear on.
+A paper's module in `nanoplane.papers` makes its figures: the runs, the plots, and the paper's
+claims that they decide.
 
 A point of a figure is a frozen dataclass of the paper's own, whose fields tell it from the others:
-the task, the mechanism, the number of queues. It is the key under which its outcome is found, and
-its fields are what `--only` chooses by.
+the task, the mechanism, the number of queues. It is the key of its outcome, and `--only` chooses by
+its fields.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class Measured(dict[Any, Outcome]):
         self._points = points
 
     def __missing__(self, point: Any) -> Outcome:
-        """Tell what has not been run from what never is."""
+        """Distinguish points that have not been run from points that never are."""
         raise (KeyError if point in self._points else LeftOutError)(point)
 
 
@@ -59,7 +59,7 @@ class Row:
     statistic: str
     """What `y` is: `peak throughput`, `mean latency`, `p99 latency`."""
     labels: Mapping[str, str]
-    """What tells the point from others: `task`, `notify`, `shape` and the like."""
+    """The labels that distinguish the point: `task`, `notify`, `shape` and the like."""
     ci95: tuple[float, float] | None = None
     """95 % confidence interval of `y`; None where the simulator gives none."""
     samples: int
@@ -134,7 +134,7 @@ class Figure:
     """As the command line has it, `hyperplane.8`."""
     title: str
     caption: str
-    """What was run, and how it differs from the paper's."""
+    """The runs, and their differences from the paper's."""
     points: Callable[[bool], dict[Any, Run]]
     """Each point and its run; True for fewer requests."""
     rows: Callable[[Results], list[Row]]
@@ -149,7 +149,7 @@ class Figure:
     stated: Sequence[Row] = ()
     """Points that the paper's text gives as numbers, with the labels of what they are beside."""
     answer: Callable[[list[Row]], str] | None = None
-    """What the rows say, in a sentence with the numbers; an empty one if they say nothing."""
+    """A summary of the rows, in a sentence with the numbers; empty if there is none."""
 
     def runs(self, quick: bool, precision: float | None = None) -> dict[Any, Run]:
         """Return each point and its run; `by_precision` it ends when it is so precise.

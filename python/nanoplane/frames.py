@@ -18,13 +18,14 @@ QUEUEING_FIELDS = ("throughput", "latency_service_times.mean", "latency_service_
 OFFERED = "offered_mrps"
 _FOUND = "traffic.saturation_rate_mrps"
 ENDS = ("_ci95_low", "_ci95_high")
-"""What the columns of an interval's ends are called, behind the number's name."""
+"""The suffixes of the columns of an interval's ends, after the number's name."""
 
 
 def fields(outcomes: Sequence[Outcome], asked: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the numbers to show: those that are asked for, or throughput, mean and p99.
+    """Return the numbers to show: the requested ones, or throughput, mean and p99.
 
-    What was offered stands before what was served, where a load is given.
+    Where a load is
+    given, the offered load stands before the throughput.
     """
     if asked:
         return tuple(asked)
@@ -59,7 +60,7 @@ def remark(outcome: Outcome) -> str:
 def varied(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """Return, for each run, the keys in which the descriptions differ, with their values.
 
-    What saturates a server is found by a trial, and is no key that somebody varied.
+    The saturating rate of a server is found by a trial, and is not a varied key.
     """
     leaves = [dict(machines.leaves(one.description)) for one in outcomes]
     every = dict.fromkeys(key for one in leaves for key in one)

@@ -1,4 +1,4 @@
-"""Confidence intervals of what is computed from the numbers of several runs.
+"""Confidence intervals of values that are computed from several runs.
 
 A claim computes one number from the results of many runs: a quotient, a mean, the largest of some.
 Here its 95 % confidence interval follows from the intervals of the numbers that it reads.
@@ -15,12 +15,12 @@ from nanoplane.outcomes import Outcome
 _T = TypeVar("_T")
 
 Combine = Callable[[Sequence[float]], float]
-"""What makes one number of several: `statistics.fmean`, `max`, `min`."""
+"""A function of several numbers: `statistics.fmean`, `max`, `min`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Part:
-    """A number made of the values of several cases, of which some may not have been measured."""
+    """A number computed from several cases, some of which may not have been measured."""
 
     combine: Combine
     values: Mapping[Any, float]
@@ -57,7 +57,7 @@ class UndecidedError(Exception):
 
 
 Value = Callable[[Results], float | Part | Estimate]
-"""What makes a number of a figure's results; a KeyError means that runs are missing."""
+"""Computes a number from a figure's results; a KeyError means that runs are missing."""
 
 
 def part(combine: Combine, value: Callable[[_T], float], cases: Iterable[_T]) -> Part:
@@ -142,13 +142,13 @@ def _with(numbers: Any, names: _Path, value: float) -> Any:
 
 
 def estimate(results: Results, value: Value) -> tuple[Estimate, Part | None]:
-    """Return what `value` makes of the results with its interval; and the cases it is made of.
+    """Return the value that `value` computes from the results, with its interval, and its cases.
 
-    The runs are independent, so the changes that follow from each number's interval are added by
-    squares, upwards and downwards separately. The interval of a minimum or maximum of several
-    cases goes from that of their lower ends to that of their upper ends. Moving one number at a
-    time would not do: the maximum of values that are equal but for chance is above all of them,
-    and stays there when one of them moves down.
+    The runs are independent, so the changes caused by each number's interval are added as the root
+    of the sum of their squares, upwards and downwards separately. The interval of a minimum or
+    maximum of several cases goes from that of their lower ends to that of their upper ends. Moving
+    one number at a time would be wrong: the maximum of values that differ only by chance is above
+    all of them, and does not change when one of them moves down.
     """
     read: set[_Path] = set()
 

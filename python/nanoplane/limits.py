@@ -1,4 +1,4 @@
-"""How much of the host a run may take: what the command line asks for."""
+"""Limits on a run's use of the host: the options of the command line."""
 
 import dataclasses
 import re

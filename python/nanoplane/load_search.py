@@ -1,4 +1,4 @@
-"""The search for the largest load at which the tail latency keeps a limit."""
+"""The search for the largest load at which the tail latency meets a limit."""
 
 import dataclasses
 import math
@@ -161,9 +161,9 @@ class Bracket:
     def _expected(self, precision: float) -> float:
         """Return the load at which the limit is expected to be met.
 
-        Where queues are long, a p99 is what it is without them and a part that grows as
-        1 / (capacity - load). So load and p99 are each a ratio of straight lines in the other,
-        which three loads determine; two do if the first part is left out.
+        Where queues are long, the p99 is the sum of a constant and a term proportional to 1 /
+        (capacity - load). Load and p99 are therefore each a ratio of linear functions of the other,
+        which three loads determine; two suffice without the constant.
         """
         wanted = 1 / self.limit
         # What was served may be a little below what is kept.

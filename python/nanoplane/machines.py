@@ -77,9 +77,9 @@ def plain(value: Any, depth: int = 0) -> Any:
 def check_plain(data: Mapping[str, Any], source: str, depth: int = 0) -> None:
     """Refuse what a description cannot have, whatever its keys are.
 
-    That is what JSON does not know, such as the dates of TOML; numbers that are beyond those of the
-    simulator; and what is so deep that functions that call themselves come to no end. `depth` is
-    how many tables `data` is in already.
+    These are values without a JSON form, such as the dates of TOML; numbers beyond the range of the
+    simulator; and nesting so deep that recursive functions would not end. `depth` is how many
+    tables `data` is in already.
     """
     # By hand, as this must come to one.
     waiting: list[tuple[str, Any, int]] = [("", data, depth)]

@@ -1,4 +1,4 @@
-"""The manual page, made of the help that the commands have anyway."""
+"""The manual page, generated from the help of the commands."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def page() -> str:
         *_list({
             "0": "What was asked was done.",
             "1": "It failed: a guest has crashed, a disk is full.",
-            "2": "The question was wrong: a key, a value, a file or a name that cannot be used.",
+            "2": "The request was wrong: a key, a value, a file or a name that cannot be used.",
             "130, 143": "Ctrl-C or SIGTERM has ended it.",
         }),
         ".SH ENVIRONMENT",

@@ -1,4 +1,4 @@
-"""The outcomes of runs: a description and what was measured of it."""
+"""The outcomes of runs: descriptions and their results."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ def measurement(result: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
-    """Return the mean service time: what a core of so many takes for a request when saturated."""
+    """Return the mean service time of a request on a core, of so many when saturated."""
     return 1000 * cores / float(measurement(result)["throughput_mrps"])
 
 
@@ -80,17 +80,18 @@ class Outcomes(list[Outcome]):
 
 
 def settled(outcome: Outcome) -> bool:
-    """Say whether a result would be the same of a longer run.
+    """Say whether a longer run would have the same result.
 
-    It is steady, and the system keeps up with its load, unless it is offered more than it can take
-    on purpose: as much as saturates it, or a new request for each answer.
+    The run is steady, and the system keeps
+    up with its load, unless it is saturated on purpose: by an open load, or by a new request for
+    each answer.
     """
     measured = measurement(outcome.result)
     return bool(measured["steady"] and (saturates(outcome.description) or measured["keeps_up"]))
 
 
 def saturates(described: Mapping[str, Any]) -> bool:
-    """Say whether a system is offered all that it can take, by its resolved description."""
+    """Say whether a system is saturated on purpose, by its resolved description."""
     if "rack" in described:
         clients = described["rack"]["clients"]
         return all(one["load"]["offer"]["mode"] == "closed" for one in clients)

@@ -1,4 +1,4 @@
-"""Parameters: what each key of a description takes and means, from the simulator's schemas alone.
+"""Parameters: the values and meaning of each key of a description, from the simulator's schemas.
 
 A parameter is declared once, at its field in Rust. In the text of a table the paragraph that begins
 with `Defaults:` is the source of its defaults, and of those of the tables in it that have none.

@@ -14,7 +14,7 @@ _LINE_EVERY_SECONDS = 5.0
 
 
 class Watcher(Protocol):
-    """Who is told how far a sweep is."""
+    """The receiver of a sweep's progress."""
 
     def update(self, fraction: float, finished: int, runs: int) -> None:
         """Take note: which part of the work is done (0 to 1), and how many runs of how many."""

@@ -31,7 +31,7 @@ class LatencySummary(TypedDict):
     p99_ci95: list[float] | None
     """95 % confidence interval of `p99`."""
     samples: int
-    """How many requests were measured."""
+    """The number of measured requests."""
 
 
 class KindMeasurement(TypedDict):
@@ -44,29 +44,29 @@ class KindMeasurement(TypedDict):
     service_histogram: str | None
     """A histogram of the times of `service_ns`, in the form of `histogram`."""
     service_ns: LatencySummary | None
-    """How long harts worked on the requests; `None` if no take was seen."""
+    """The time that harts worked on the requests; `None` if no take was observed."""
     throughput_mrps: float
     """Requests of the kind that completed in the measured time, in millions a second."""
 
 
 class CycleStack(TypedDict):
-    """A hart's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
-    dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.) That of a core is the sum over
-    its harts.
+    """A hart's cycles by the cause that held up dispatch; their sum is the core's cycles. (A stack
+    at dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.) The stack of a core is the
+    sum over its harts.
     """
 
     base: int
-    """Cycles in which instructions were dispatched that were not undone."""
+    """Cycles in which instructions were dispatched that were not squashed."""
     branch: int
-    """Wrong predictions: from the dispatch of the branch, if it had to wait for an operand, or from
+    """Mispredictions: from the dispatch of the branch, if it had to wait for an operand, or from
     its execution, to the first instruction of the right path.
     """
     execution: int
-    """The reorder buffer, the scheduler, the load queue, or in order an operand, waited for
-    instructions that were being executed.
+    """The reorder buffer, the scheduler, the load queue, or on an in-order core an operand, waited
+    for instructions in execution.
     """
     halted: int
-    """The hart had halted of its own will."""
+    """The hart had halted voluntarily."""
     instruction_cache: int
     """Instructions that had to be fetched from outside the core."""
     l2: int
@@ -76,7 +76,7 @@ class CycleStack(TypedDict):
     memory: int
     """Instructions waited for a line that was in memory."""
     memory_order: int
-    """Loads that had to be done again."""
+    """Loads that had to be repeated."""
     other_hart: NotRequired[int]
     """The core's other harts took the whole width, or had all entries of the reorder buffer or of a
     queue. Cores with one hart do not show it.
@@ -84,9 +84,9 @@ class CycleStack(TypedDict):
     remote_cache: int
     """Instructions waited for a line that was in another private cache."""
     serial: int
-    """Instructions that are executed alone, and the wait for those before them."""
+    """Serializing instructions, and the wait for older instructions before them."""
     store_buffer: int
-    """The store queue was full, or an atomic had to be performed first."""
+    """The store queue was full, or an atomic had to perform first."""
 
 
 class CoreHartResult(TypedDict):
@@ -99,41 +99,41 @@ class CoreHartResult(TypedDict):
     data_misses: int
     """Loads that did not find their line."""
     halted_cycles: int
-    """Cycles in which it had halted of its own will."""
+    """Cycles in which it had halted voluntarily."""
     hart: int
     """The number of the hart."""
     instructions: int
-    """Instructions, without those that were undone."""
+    """Instructions, without squashed ones."""
     ipc: float
-    """Instructions in a cycle, in the time in which `energy_nj` was spent."""
+    """Instructions per cycle, over the time of `energy_nj`."""
     mispredictions: int
-    """Branches that were predicted wrongly."""
+    """Mispredicted branches."""
     squashed_instructions: int
-    """Instructions that were executed on a wrong path or had to be done again."""
+    """Instructions that were executed on a wrong path or had to be repeated."""
     stack: CycleStack
-    """Where its cycles went."""
+    """The hart's cycle stack."""
 
 
 class PrefetchStatistics(TypedDict):
-    """What a prefetcher has done."""
+    """Counts of a prefetcher."""
 
     issued: int
-    """Lines that the prefetcher has asked for."""
+    """Lines that the prefetcher has requested."""
     late: int
-    """Prefetched lines that were still on their way when they were needed."""
+    """Prefetched lines that were still in flight when they were needed."""
     polluting: int
-    """Misses of lines that a prefetched line had replaced, and whose place no other line had taken
+    """Misses on lines that a prefetched line had evicted, if no other line has replaced that one
     since.
     """
     unused: int
-    """Prefetched lines that were never needed before another line took their place."""
+    """Prefetched lines that were evicted without having been needed."""
     useful: int
-    """Prefetched lines that had come when they were needed."""
+    """Prefetched lines that had arrived when they were needed."""
 
 
 class Operations(TypedDict):
-    """Operations that were issued and not undone before that, by their execution units; those of
-    the integer, load and store units are told by the other counts.
+    """Issued operations by execution unit, without those squashed before issue; the operations of
+    the integer, load and store units follow from the other counts.
     """
 
     divisions: int
@@ -149,55 +149,56 @@ class Operations(TypedDict):
 
 
 class SoftwarePrefetchStatistics(TypedDict):
-    """What prefetch instructions ("Zicbop") have done. One that is in no count but the first has
-    found its line in the cache or on its way.
+    """Counts of prefetch instructions ("Zicbop"). An instruction that only the first count includes
+    found its line in the cache or in flight.
     """
 
     dropped: int
-    """Instructions that have found no miss register, no memory, or no page that allows the access.
+    """Instructions without a free miss register, without memory, or without a page that allows the
+    access.
     """
     executed: int
-    """Instructions that have issued, those on a wrong path among them."""
+    """Instructions that have issued, including those on a wrong path."""
     issued: int
-    """Lines that they have asked for."""
+    """Lines that they have requested."""
     late: int
-    """Lines that were still on their way when they were needed."""
+    """Lines that were still in flight when they were needed."""
     unused: int
-    """Lines that were never needed before another line took their place."""
+    """Lines that were evicted without having been needed."""
     useful: int
-    """Lines that had come when they were needed."""
+    """Lines that had arrived when they were needed."""
 
 
 class TranslationStatistics(TypedDict):
     """Counts of address translation."""
 
     l1_data_tlb_hits: int
-    """Loads, stores and atomics that the first-level TLB had the page of."""
+    """Loads, stores and atomics that hit the first-level TLB."""
     l1_data_tlb_misses: int
-    """Loads, stores and atomics that the first-level TLB did not have the page of. Those that
-    joined a page walk under way are not among them.
+    """Loads, stores and atomics that missed the first-level TLB, except those that joined a page
+    walk in progress.
     """
     l1_instruction_tlb_hits: int
-    """Instruction fetches that the first-level TLB had the page of. A fetch is of what is decoded
-    at once: up to a jump or a branch, or to the end of a line.
+    """Instruction fetches that hit the first-level TLB. A fetch extends to the next jump or branch,
+    or to the end of a line.
     """
     l1_instruction_tlb_misses: int
-    """Instruction fetches that the first-level TLB did not have the page of."""
+    """Instruction fetches that missed the first-level TLB."""
     l2_tlb_hits: int
-    """Misses of both first-level TLBs that the second-level TLB had the page of."""
+    """Misses of both first-level TLBs that hit the second-level TLB."""
     l2_tlb_misses: int
-    """Misses of both first-level TLBs that the second-level TLB had not either: the page walks."""
+    """Misses of both first-level TLBs that also missed the second-level TLB: the page walks."""
     page_faults: int
     """Page faults that harts have taken."""
     page_walk_cycles: int
-    """Cycles of page walks, of each from its beginning to its end."""
+    """Cycles of page walks, summed over the walks."""
     page_walk_loads: int
     """Page-table entries that page walks have read."""
     structure_cache_fills: int
-    """Entries that page walks have put into these caches."""
+    """Entries that page walks have filled into these caches."""
     structure_cache_hits: int
-    """Page walks that have begun below the first table, because the caches of the upper levels had
-    the entry that leads there.
+    """Page walks that began below the first table, because the caches of the upper levels had the
+    entry that points there.
     """
 
 
@@ -207,9 +208,9 @@ class CoreResult(TypedDict):
     branches: int
     """Conditional branches and indirect jumps."""
     c1_cycles: int
-    """Cycles in C1, in which the core's clock stands still."""
+    """Cycles in C1, in which the core's clock is stopped."""
     cycles: int
-    """Cycles, halted ones included."""
+    """Cycles, including halted ones."""
     data_hits: int
     """Loads that found their line."""
     data_misses: int
@@ -217,7 +218,7 @@ class CoreResult(TypedDict):
     forwarded_loads: int
     """Loads that took the value of an older store."""
     halted_cycles: int
-    """Cycles in which the hart had halted of its own will: `QWAIT`, `WFI`, `WRS`."""
+    """Cycles in which the hart had halted voluntarily: `QWAIT`, `WFI`, `WRS`."""
     harts: NotRequired[list[CoreHartResult]]
     """The harts of the core, if there are several."""
     instruction_hits: int
@@ -225,40 +226,39 @@ class CoreResult(TypedDict):
     cache.
     """
     instruction_misses: int
-    """Blocks whose line had to be fetched first."""
+    """Fetches whose line was not in the first-level instruction cache."""
     instructions: int
-    """Instructions, without those that were undone."""
+    """Instructions, without squashed ones."""
     ipc: float
-    """Instructions in a cycle, in the time in which `energy_nj` was spent."""
+    """Instructions per cycle, over the time of `energy_nj`."""
     l1_instruction_prefetches: NotRequired[PrefetchStatistics]
-    """What the prefetcher of the first-level instruction cache has done, if it has done anything.
-    """
+    """Counts of the prefetcher of the first-level instruction cache, if it was active."""
     l1_prefetches: NotRequired[PrefetchStatistics]
-    """What the prefetcher of the first-level data cache has done, if it has done anything."""
+    """Counts of the prefetcher of the first-level data cache, if it was active."""
     l2_hits: int
-    """Misses of both first-level caches for which the second-level cache had the line."""
+    """Misses of both first-level caches that hit the second-level cache."""
     l2_misses: int
-    """Misses of both first-level caches for which the line's home had to be asked."""
+    """Misses of both first-level caches that went to the line's home."""
     l2_prefetches: NotRequired[PrefetchStatistics]
-    """What the prefetcher of the second-level cache has done, if it has done anything."""
+    """Counts of the prefetcher of the second-level cache, if it was active."""
     last_level_hits: int
-    """Requests of the core's caches, those of its prefetchers among them, that the last-level cache
-    served: it had the line, or gave the permission to write it.
+    """Requests of the core's caches, including its prefetchers, that the last-level cache served:
+    it had the line, or granted the permission to write it.
     """
     last_level_misses: int
     """Requests of the core's caches and prefetchers whose line had to come from memory."""
     lines_evicted: int
-    """Lines that left the first-level data cache to make room."""
+    """Lines evicted from the first-level data cache."""
     lines_filled: int
-    """Lines that came into the first-level data cache."""
+    """Lines filled into the first-level data cache."""
     lines_sent: int
-    """Snoops of a line that the core owned and sent, and did not only give up."""
+    """Snoops of a line that the core owned and sent, instead of only invalidating it."""
     memory_order_squashes: int
-    """Loads undone because another core wrote their line before they could have been done in order,
-    or because an older store proved to be to the same address.
+    """Loads squashed because another core wrote their line before they could have performed in
+    order, or because an older store turned out to have the same address.
     """
     mispredictions: int
-    """Branches that were predicted wrongly."""
+    """Mispredicted branches."""
     operations: Operations
     """Operations of the rarer execution units."""
     remote_cache_hits: int
@@ -266,36 +266,35 @@ class CoreResult(TypedDict):
     owned it.
     """
     snoops: int
-    """Times that the fabric asked for a line of the data cache, or of the second level if there is
-    one.
+    """Requests of the fabric for a line of the data cache, or of the second level if there is one.
     """
     software_prefetches: NotRequired[SoftwarePrefetchStatistics]
-    """What prefetch instructions have done, if there were any."""
+    """Counts of prefetch instructions, if there were any."""
     squashed_instructions: int
-    """Instructions that were executed on a wrong path or had to be done again."""
+    """Instructions that were executed on a wrong path or had to be repeated."""
     stack: CycleStack
-    """Where the cycles went."""
+    """The cycle stack."""
     stores: int
     """Stores and atomics performed."""
     translation: NotRequired[TranslationStatistics]
-    """What the translation of addresses has cost, if it has missed anything."""
+    """Counts of address translation, if there were misses."""
 
 
 class OffloadStatistics(TypedDict):
-    """Regions on their way to the network interface, and packets of which it has told."""
+    """Regions sent to the network interface, and packets that it announced."""
 
     code_bytes: int
     """Bytes of their code, with the values of registers."""
     instructions_failed: int
     """Instructions of these regions that are left out of the code, because nothing provides their
-    operands, or because they close a loop without an end.
+    operands, or because they close a loop without an exit.
     """
     instructions_sent: int
     """Instructions of these regions."""
     packets_begun: int
-    """How often a hart has begun to load such a packet."""
+    """The number of times that a hart began to load such a packet."""
     packets_told: int
-    """Packets of which the interface has told what user routines returned."""
+    """Packets for which the interface sent the results of user routines."""
     regions_sent: int
     """Regions that were sent."""
     regions_too_large: int
@@ -305,26 +304,28 @@ class OffloadStatistics(TypedDict):
 
 
 class CriticalRegionStatistics(TypedDict):
-    """What has been identified on all cores."""
+    """The critical regions identified on all cores."""
 
     alu: float | None
     """Arithmetic, as part of the instructions of distinct regions."""
     argument_registers: int
-    """Registers with which regions begin, of all distinct regions: arguments."""
+    """Registers that are roots of all distinct regions: arguments."""
     computed_registers: int
-    """Which of these registers user routines compute for each packet (READY-DYN)."""
+    """The number of these registers that user routines compute for each packet (READY-DYN)."""
     coverage: float | None
-    """Loads that missed the second-level cache and were in the last region of their core, as part
-    of those that missed since the first region; `None` if there were none.
+    """The fraction of loads missing the second-level cache since the first region that were in the
+    last region of their core; `None` if there were none.
     """
     data_registers: int
-    """Likewise: addresses of global and of thread-local data."""
+    """Registers that are roots of all distinct regions: addresses of global and of thread-local
+    data.
+    """
     dependent_loads: float | None
     """Loads whose address depends on another load of the region, as part of the instructions."""
     epochs: int
     """Epochs that have ended, of all cores."""
     evictions: int
-    """Entries of the context instruction cache that made room for others."""
+    """Entries of the context instruction cache that were replaced."""
     independent_loads: float | None
     """Loads whose address depends on no other load of the region, as part of the instructions."""
     instructions_per_region: float | None
@@ -332,66 +333,68 @@ class CriticalRegionStatistics(TypedDict):
     misses: int
     """Loads that missed the second-level cache."""
     offload: NotRequired[OffloadStatistics]
-    """What has gone to the network interface and come from it, if regions are executed there."""
+    """Traffic to and from the network interface, if regions are executed there."""
     other: float | None
     """Control flow and copies of registers, as part of the instructions."""
     ready_coverage: float | None
-    """Likewise, of the loads that were ready at the end of the last epoch: the coverage if the
-    values of all registers were known.
+    """The same fraction for the loads that were ready at the end of the last epoch: the coverage if
+    the values of all registers were known.
     """
     ready_instructions: float | None
     """The mean number of ready instructions at the end of an epoch."""
     region_executions: list[int]
-    """How often harts executed the first instruction of each distinct region while it was the last
-    of their core; in the same order.
+    """The number of executions of each distinct region's first instruction while the region was the
+    last of its core; in the same order.
     """
     region_instructions: list[int]
-    """Instructions of each distinct region, that which was executed most often first."""
+    """Instructions of each distinct region, the most executed region first."""
     regions: int
     """Distinct regions: those with different instructions."""
     result_registers: int
-    """Likewise: results of the instructions that begin chains."""
+    """Registers that are roots of all distinct regions: results of the instructions that begin
+    chains.
+    """
     right_values: int
-    """Predicted values of the last region's registers that were right, each time that a hart
-    executed the region's instruction that reads the register as a root, or makes it as a result.
+    """Correct predicted values of the last region's registers, checked at each execution of the
+    region's instruction that reads the register as a root, or produces it as a result.
     """
     stack_registers: int
-    """Likewise: addresses of the stack and of frames."""
+    """Registers that are roots of all distinct regions: addresses of the stack and of frames."""
     storage_bytes: int
     """Bytes of the structures beside each core."""
     wrong_values: int
-    """Predicted values that were wrong then."""
+    """Wrong predicted values, checked at the same times."""
 
 
 class Drift(TypedDict):
-    """How a quantity has changed from the beginning to the end of what was measured: a straight
-    line through its course.
+    """The change of a quantity from the beginning to the end of the measurement, by a straight line
+    through its course.
     """
 
     change: float
-    """By how much it has grown, as a part of its mean."""
+    """The growth, as a fraction of the mean."""
     error: float
-    """By how much `change` may differ from that of the process of which this is a sample: it does
-    not by more on either side with a probability of 99.9 %.
+    """The error of `change`: with a probability of 99.9 % on either side, the change of the
+    underlying process does not differ by more.
     """
 
 
 class Drifts(TypedDict):
-    """What may change with time in the measured part."""
+    """Quantities that may change with time in the measured part."""
 
     latency: Drift
     """Latency, in the order in which requests completed."""
     under_way: Drift
-    """How many requests were under way when each of them came, itself included."""
+    """The number of requests in flight at the arrival of each, including itself."""
 
 
 class Split(TypedDict):
     """Energy in nanojoules, or power in watts."""
 
     dynamic: float
-    """For what happened, and for clocks."""
+    """The dynamic part: events and clocks."""
     static: float
-    """Leakage, and what is drawn whether anything happens or not."""
+    """The static part: leakage, and power that does not depend on activity."""
 
 
 class CoreEnergy(TypedDict):
@@ -408,38 +411,38 @@ class CoreEnergy(TypedDict):
     l1_instruction: Split
     """The first-level instruction cache."""
     l2: Split
-    """The second-level cache; nothing, if there is none."""
+    """The second-level cache; zero without one."""
     load_store_queue: Split
-    """The queues of loads and stores."""
+    """The load and store queues."""
     pipeline: Split
-    """Pipeline registers and their clock, and what is left."""
+    """Pipeline registers and their clock, and the remainder."""
     prefetchers: NotRequired[Split]
     """Tables of prefetchers, and their look-ups in the caches, if there are any."""
     registers: Split
     """Registers and the bypass network."""
     total: float
-    """All of it."""
+    """The sum of all parts."""
     translation: NotRequired[Split]
-    """TLBs, and what page walks read of the data cache, if there is address translation."""
+    """TLBs, and the reads of the data cache by page walks, if there is address translation."""
     window: Split
-    """Renaming, reorder buffer, scheduler. Nothing in an in-order core."""
+    """Renaming, reorder buffer, scheduler. Zero in an in-order core."""
 
 
 class Energy(TypedDict):
-    """What the work of a server has cost, in nanojoules; or its mean power, in watts."""
+    """The energy of a server's work, in nanojoules; or its mean power, in watts."""
 
     cores: list[CoreEnergy]
     """The cores that the result shows."""
     directory: Split
     """The directory."""
     dram: Split
-    """Accesses to the memory chips, without their background power; nothing, if the commands of
-    DRAM are modelled.
+    """Accesses to the memory chips, without their background power; zero if the commands of DRAM
+    are modelled.
     """
     dram_activate: NotRequired[Split]
     """Activates and precharges, if the commands of DRAM are modelled."""
     dram_background: NotRequired[Split]
-    """Standby of the memory chips, and what they draw more while a row is open."""
+    """Standby of the memory chips, and their additional power while a row is open."""
     dram_read: NotRequired[Split]
     """Lines read by commands of DRAM."""
     dram_refresh: NotRequired[Split]
@@ -447,7 +450,7 @@ class Energy(TypedDict):
     dram_write: NotRequired[Split]
     """Lines written by commands of DRAM."""
     dynamic: float
-    """For what happened, and for clocks."""
+    """The dynamic part: events and clocks."""
     interface_cores: NotRequired[Split]
     """The cores of a programmable network interface, with their caches and scratchpad."""
     last_level: Split
@@ -465,25 +468,25 @@ class Energy(TypedDict):
     ready_set: NotRequired[Split]
     """HyperPlane's ready set."""
     socket_link: Split
-    """The link between two sockets; nothing, if there is one."""
+    """The link between two sockets; zero with one socket."""
     static: float
-    """Leakage, and what is drawn whether anything happens or not."""
+    """The static part: leakage, and power that does not depend on activity."""
     total: float
-    """All of it."""
+    """The sum of all parts."""
     user_interrupts: NotRequired[Split]
     """User-level interrupts: the harts' registers, the routes of devices' interrupts, notices."""
 
 
 class EnergyResult(Energy):
-    """What a run has cost, in nanojoules."""
+    """The energy of a run, in nanojoules."""
 
     per_request: NotRequired[float]
-    """For each request that was delivered in that time, those of the warm-up included; absent if
-    there were none.
+    """The energy per request delivered in that time, including the warm-up; absent if there were
+    none.
     """
     seconds: float
-    """The time in which that was spent: from the beginning of the traffic, if there is any, or from
-    the end of the warm start, to the end.
+    """The time over which energy is counted: from the beginning of the traffic, if there is any, or
+    from the end of the warm start, to the end.
     """
 
 
@@ -515,28 +518,27 @@ class DramStatistics(TypedDict):
 
 
 class MemoryCacheStatistics(TypedDict):
-    """What the caches in front of memory have done."""
+    """Counts of the caches in front of memory."""
 
     hits: int
-    """Reads and writes of lines whose block was there, or on its way."""
+    """Reads and writes of lines whose block was present, or in flight."""
     misses: int
-    """Reads and writes of lines whose block was not."""
+    """Reads and writes of lines whose block was absent."""
     writebacks: int
-    """Blocks that had been written and went back to memory to make room."""
+    """Dirty blocks that were written back to memory when they were evicted."""
 
 
 class FabricStatistics(TypedDict):
-    """What has happened on the fabric so far."""
+    """Counts of the fabric's events so far."""
 
     agent_requests: int
     """Requests of cores to agents."""
     bank_accesses: int
-    """Messages and requests that the banks of the last-level cache have looked up in the directory.
-    """
+    """Directory look-ups of the banks of the last-level cache, for messages and requests."""
     bank_line_reads: int
     """Lines that the banks read out, to send or to write them to memory."""
     bank_line_writes: int
-    """Lines, or parts of lines, that the banks were brought and took up."""
+    """Lines, or parts of lines, written to the banks."""
     bank_queueing_fs: int
     """Time that messages queued at a bank, in femtoseconds."""
     dram: NotRequired[DramStatistics]
@@ -550,26 +552,25 @@ class FabricStatistics(TypedDict):
     invalidations: int
     """Invalidates sent."""
     last_level_evictions: int
-    """Lines that left the last-level cache to make room."""
+    """Lines evicted from the last-level cache."""
     last_level_hits: int
-    """Requests for lines that were in the last-level cache, or that a private cache owned or
-    another request was being served for.
+    """Requests for lines that were in the last-level cache, that a private cache owned, or that
+    were already being served for another request.
     """
     last_level_misses: int
     """Requests for lines that had to come from memory."""
     last_level_prefetches: NotRequired[PrefetchStatistics]
-    """What the prefetcher of the last-level cache has done, with
-    `server.fabric.last_level.prefetcher`.
+    """Counts of the prefetcher of the last-level cache, with `server.fabric.last_level.prefetcher`.
     """
     lengthened_deliveries: int
-    """Answers and interrupts over wires of their own that were asked for sooner than the shortest
-    latency of a delivery, and came then.
+    """Answers and interrupts over dedicated wires that were requested sooner than the shortest
+    latency of a delivery, and were delayed to it.
     """
     memory_cache: NotRequired[MemoryCacheStatistics]
-    """What the caches in front of memory have done, with `server.fabric.memory.cache`."""
+    """Counts of the caches in front of memory, with `server.fabric.memory.cache`."""
     memory_queueing_fs: int
     """Time that reads and writes waited for a memory channel, in femtoseconds; with
-    `server.fabric.memory.dram`, that reads waited for their read command.
+    `server.fabric.memory.dram`, the time that reads waited for their read command.
     """
     memory_reads: int
     """Lines read from memory."""
@@ -586,15 +587,15 @@ class FabricStatistics(TypedDict):
     ownership_grants: int
     """Grants of E or M."""
     puts: int
-    """Lines that owners gave up to make room."""
+    """Lines that owners evicted."""
     reads_at_home: int
     """Lines read at home by agents."""
     recalls: int
-    """Lines that had to leave private caches to make room in the directory, which is in the tags of
-    an inclusive last-level cache.
+    """Lines recalled from private caches to make room in the directory, which is in the tags of an
+    inclusive last-level cache.
     """
     refused_requests: int
-    """Requests of cores to addresses of nobody."""
+    """Requests of cores to unmapped addresses."""
     requests: int
     """GetS and GetM from private caches."""
     socket_link_bytes: int
@@ -610,12 +611,12 @@ class FabricStatistics(TypedDict):
 
 
 class HyperPlaneStatistics(TypedDict):
-    """What HyperPlane has counted."""
+    """Counts of HyperPlane."""
 
     activations_by_grant: int
     """Queues activated because ownership of their armed doorbell was granted."""
     activations_by_reconsider: int
-    """Queues activated because they were not empty when they were to be armed."""
+    """Queues activated because they were not empty when they would have been armed."""
     armed: int
     """Queues armed."""
     arms: int
@@ -623,7 +624,7 @@ class HyperPlaneStatistics(TypedDict):
     conflicts: int
     """`QWAIT.ADD`s that met a conflict in the monitoring set."""
     halted_fs: int
-    """Time that harts were halted for want of a ready queue, summed over harts."""
+    """Time that harts were halted because no queue was ready, summed over harts."""
     halts: int
     """`QWAIT`s that found no queue ready and halted their hart."""
     look_ups: int
@@ -635,25 +636,25 @@ class HyperPlaneStatistics(TypedDict):
     not_ready: int
     """Non-blocking `QWAIT`s that found no queue ready."""
     offers_returned: int
-    """Queues that were offered to the other socket, where no hart waited any more."""
+    """Queues that were offered to the other socket and returned, because no hart waited there any
+    more.
+    """
     power_ups: int
     """Harts woken out of C1."""
     selecting_fs: int
-    """How long the ready sets' arbiters have been selecting, summed over ready sets."""
+    """Time that the ready sets' arbiters spent selecting, summed over ready sets."""
     selections_waited_fs: int
-    """How long selections have waited for those before them."""
+    """Time that selections waited for earlier ones."""
     spurious_wake_ups: int
-    """QIDs returned whose queue `QWAIT.VERIFY` found empty."""
+    """Returned QIDs whose queue `QWAIT.VERIFY` found empty."""
     steals: int
-    """Of the `QWAIT`s answered with a QID, those that have got a queue of the other socket's ready
-    set.
-    """
+    """`QWAIT`s answered with a queue of the other socket's ready set, as part of `wake_ups`."""
     wake_ups: int
     """`QWAIT`s answered with a QID."""
 
 
 class QueueResults(TypedDict):
-    """What became of each queue's items: lists with an element for each queue."""
+    """The fates of each queue's items: lists with an element for each queue."""
 
     delivered: list[int]
     """Items that the tenant has taken."""
@@ -668,11 +669,11 @@ class QueueResults(TypedDict):
     refused: list[int]
     """Items that found the queue closed."""
     samples: list[int]
-    """How many of the measured requests were in the queue."""
+    """The number of measured requests of the queue."""
 
 
 class BackendStatistics(TypedDict):
-    """What backends have counted."""
+    """Counts of backends."""
 
     dispatched: int
     """Messages given to cores."""
@@ -681,9 +682,9 @@ class BackendStatistics(TypedDict):
     not in its segment.
     """
     longest_queue: int
-    """The most messages that have waited in one shared queue."""
+    """The maximum length of a shared queue, in messages."""
     max_outstanding: int
-    """The most messages that a core has had at one time."""
+    """The maximum number of messages at one core."""
     messages_received: int
     """Complete messages received."""
     messages_sent: int
@@ -695,15 +696,13 @@ class BackendStatistics(TypedDict):
     packets_sent: int
     """Packets to the network."""
     queued_fs: int
-    """From a message's end at its backend to its dispatch, summed, in femtoseconds: what it waited
-    for a core, and the latency of the dispatcher.
+    """Time from a message's completion at its backend to its dispatch, summed, in femtoseconds: the
+    wait for a core, and the latency of the dispatcher.
     """
     refused: int
-    """Packets of messages that were not taken: their slot was in use, or they did not fit."""
+    """Packets of refused messages: their slot was in use, or they did not fit."""
     refused_one_sided: int
-    """Blocks that a node wanted to read or write, and that are in no segment of the context that it
-    named.
-    """
+    """Blocks of one-sided operations of nodes outside the segment of the named context."""
     replenished: int
     """Replenishes of cores."""
     unexpected_replenishes: int
@@ -711,24 +710,24 @@ class BackendStatistics(TypedDict):
     unhindered: int
     """Messages that found a core available."""
     unhindered_fs: int
-    """From the notice of a message that found a core available to its dispatch, summed, in
+    """Time from the notice to the dispatch of messages that found a core available, summed, in
     femtoseconds.
     """
 
 
 class ClusterStatistics(TypedDict):
-    """What the cluster has counted."""
+    """Counts of the cluster."""
 
     duplicated: int
-    """Packets that came twice, and were dropped once."""
+    """Packets that were duplicated; the second copy was dropped."""
     faults_of_nodes: int
     """Blocks of the nodes' memories that the server's cores could not read or write."""
     faults_of_reads: int
-    """Blocks that the server would not let a node read."""
+    """Blocks that the server did not permit a node to read."""
     lost: int
     """Packets lost, and sent again."""
     max_slots_in_use: int
-    """The most slots of one node that have been in use."""
+    """The maximum number of slots of one node in use."""
     messages: int
     """Messages sent to the server."""
     packets: int
@@ -736,9 +735,9 @@ class ClusterStatistics(TypedDict):
     refused: int
     """Messages that the server refused."""
     reordered: int
-    """Packets that came late."""
+    """Packets that were delayed."""
     replies: int
-    """Replies that came back."""
+    """Replies received."""
     unexpected_replenishes: int
     """Replenishes of slots that were free."""
     unexpected_replies: int
@@ -746,7 +745,7 @@ class ClusterStatistics(TypedDict):
     violations: int
     """Messages that were sent into a slot in use, or were too large, on purpose."""
     waited_fs: int
-    """How long messages have waited for a slot, in femtoseconds."""
+    """Time that messages waited for a slot, in femtoseconds."""
     waits: int
     """Messages that found all slots of their node in use, and waited."""
 
@@ -759,11 +758,11 @@ class DomainStatistics(TypedDict):
     context: int
     """The number of the domain's context."""
     cores: int
-    """How many cores the domain has."""
+    """The number of the domain's cores."""
     delivered: int
     """Requests that have been served."""
     dropped: int
-    """Requests that found too many waiting at their node."""
+    """Requests dropped because too many were waiting at their node."""
     first_core: int
     """The first core of the domain."""
     generated: int
@@ -781,124 +780,122 @@ class DomainStatistics(TypedDict):
 
 
 class RpcValetStatistics(TypedDict):
-    """What the network interface and the cluster have counted."""
+    """Counts of the network interface and the cluster."""
 
     backends: BackendStatistics
-    """What the backends have counted, all together."""
+    """Counts of all backends together."""
     cluster: ClusterStatistics
-    """What the cluster has counted."""
+    """Counts of the cluster."""
     completion_queue_entries: int
-    """Entries that the frontends have written into the cores' completion queues."""
+    """Entries written by the frontends into the cores' completion queues."""
     domain_bytes: int
     """Bytes of the messaging domains' send and receive slots, as they are in memory."""
     domain_state_bits: int
-    """Bits that each part of the network interface keeps of a domain: where both buffers are, the
-    numbers of nodes and slots, and the largest message.
+    """Bits of a domain's state in each part of the network interface: the addresses of both
+    buffers, the numbers of nodes and slots, and the largest message.
     """
     domains: list[DomainStatistics]
-    """What each messaging domain has got."""
+    """The results of each messaging domain."""
     work_queue_entries: int
-    """Entries that the frontends have taken off the cores' work queues."""
+    """Entries taken by the frontends from the cores' work queues."""
 
 
 class SourceResults(TypedDict):
-    """What was measured of cores that are the sources of the traffic."""
+    """Measurements of cores that are the sources of the traffic."""
 
     cores: int
-    """How many cores they are."""
+    """The number of these cores."""
     mean_entering_ns: float
-    """How long an item takes from its arrival until it is in its queue, where its latency begins:
-    the mean of the measured requests.
+    """The time from an item's arrival until it is in its queue, where its latency begins: the mean
+    over the measured requests.
     """
     p99_entering_ns: float
     """The 99th percentile of these times."""
     waiting: int
-    """Items that have arrived, at the end of the run, and wait until their core has the time to
-    take them.
-    """
+    """Items that have arrived and still wait for their core at the end of the run."""
 
 
 class TraceReport(TypedDict):
-    """What has become of one file."""
+    """One trace file."""
 
     entries: int
-    """What the file has: events of a timeline, instructions of a pipeline, cycles of a profile."""
+    """The number of entries: events of a timeline, instructions of a pipeline, cycles of a profile.
+    """
     error: str | None
-    """Why the file is not complete; `None` if it is."""
+    """The reason why the file is not complete; `None` if it is."""
     path: str
     """The path of the file."""
 
 
 class UserInterruptStatistics(TypedDict):
-    """What has happened to the interrupts of all harts."""
+    """Counts of the interrupts of all harts."""
 
     delivered: int
     """Deliveries."""
     forwarded: int
-    """Interrupts of devices that went straight to a hart."""
+    """Interrupts of devices that were forwarded to a hart."""
     notifications: int
     """Notifications that came to a hart."""
     posted: int
     """Interrupts of devices that were posted in a descriptor."""
     redelivered: int
-    """Deliveries that were on a wrong path, and came again."""
+    """Deliveries on a wrong path, which were repeated."""
     sent: int
     """`senduipi` that were executed."""
     spurious: int
-    """Notifications of a descriptor in which there was nothing, so that nothing was delivered."""
+    """Notifications of an empty descriptor, without a delivery."""
     timers: int
     """Timers that expired."""
     unrouted: int
-    """Interrupts of devices that had nowhere to go."""
+    """Interrupts of devices without a route."""
 
 
 class Measurement(TypedDict):
-    """What was measured in a run."""
+    """The measurements of a run."""
 
     cold_samples: int
-    """How many of the measured requests were in a slot of their queue's ring in which there had
-    been none before, that is, in memory that no cache had. Only the rings of I/O sources count.
+    """The number of measured requests in slots of their queue's ring that were used for the first
+    time, that is, in memory that no cache had. Only the rings of I/O sources count.
     """
     drift: Drifts | None
-    """How latency and the number of requests under way have changed with time; `None` with less
-    than 60 samples, or of several recorders together.
+    """The change of latency and of the number of requests in flight with time; `None` with fewer
+    than 60 samples, or for several recorders together.
     """
     histogram: str
     """An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as in
     HdrHistogram's log files: V2, compressed, in base64.
     """
     keeps_up: bool
-    """Whether the system serves what it is offered: nothing is said in `overload`. Not of one that
-    is offered more than it can take on purpose.
+    """Whether the system serves the offered load, that is, `overload` is empty. False if the system
+    is saturated on purpose.
     """
     latency_ns: LatencySummary
     """From an item's arrival in its queue to the ring of the tenant's doorbell."""
     offered_mrps: float | None
-    """Requests that came, those that were dropped included, in millions a second: from the first to
-    the last of those that were measured. `None` if they came all at once.
+    """Requests that arrived, including dropped ones, in millions a second, between the first and
+    the last measured request. `None` if they all arrived at one time.
     """
     overload: list[str]
-    """Why the system does not keep up, a sentence each: requests were lost, fewer were served than
-    came, or they are under way for longer and longer.
+    """The reasons why the system does not keep up, a sentence each: requests were lost, fewer were
+    served than arrived, or their number or latency grows.
     """
     precise: bool
     """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
-    throughput of a saturated data plane, and otherwise that of the p99; true if it asks for
-    nothing. If not, it takes more than `measure.requests`, or the run was not steady.
+    throughput of a saturated data plane, and otherwise that of the p99; true without this key. If
+    false, more than `measure.requests` are needed, or the run was not steady.
     """
     service_histogram: str | None
     """A histogram of the times of `service_ns`, in the form of `histogram`."""
     service_ns: LatencySummary | None
-    """How long harts worked on the requests: from the take of an item, when it is counted off its
-    queue, to the ring of the tenant's doorbell; for the later ones of a batch, from the ring
-    before. `None` if no take was seen.
+    """The time that harts worked on the requests: from the take of an item, when it is counted off
+    its queue, to the ring of the tenant's doorbell; for later items of a batch, from the previous
+    ring. `None` if no take was observed.
     """
     steady: bool
-    """Whether the rule for the warm-up found its end, and neither latency nor the number of
-    requests under way drifts behind it. If not, the run was too short, or the system does not
-    settle: what was measured may still change with time. If the rule found no end, only the last
-    `requests` are measured. Drift means nothing where rings are kept full: latencies say how long
-    these are.
+    """Whether the rule found the end of the warm-up, and neither latency nor the number of requests
+    in flight drifts after it. If not, the run was too short, or the system does not settle: the
+    measurements may still change with time. If the rule found no end, only the last `requests` are
+    measured. Drift means nothing where rings are kept full: latencies then reflect their length.
     """
     throughput_mrps: float
     """Requests that completed in the measured time, in millions a second."""
@@ -907,11 +904,11 @@ class Measurement(TypedDict):
     completions; `None` with less than 61 samples, or less than five rounds over the queues.
     """
     warmup_samples: int
-    """How many requests at the beginning are left out."""
+    """The number of requests omitted as warm-up."""
 
 
 class DataPlaneResult(Measurement):
-    """What was measured of a data plane."""
+    """The measurements of a data plane."""
 
     by_kind: NotRequired[dict[str, KindMeasurement]]
     """Throughput and latencies of the requests of each kind, by its name, if the program takes
@@ -920,103 +917,101 @@ class DataPlaneResult(Measurement):
     captured: list[str]
     """Delivered packets, in hexadecimal, if asked for."""
     delivered: int
-    """Items that their tenant has taken; those with errors too."""
+    """Items that their tenant has taken, including those with errors."""
     doorbell_conflicts: int
-    """Doorbells that were given another address because of a conflict."""
+    """Doorbells that got another address because of a conflict."""
     dropped: int
     """Items that found their queue full."""
     entering: int
     """Items on their way from the source into their queue."""
     errors: int
-    """Items delivered with the flag that says that the data plane could not process them."""
+    """Items delivered with the error flag, because the data plane could not process them."""
     generated: int
     """Items that arrived at the source."""
     inside: int
     """Items in a queue, in the data plane, or in a tenant's queue."""
     program_counters: dict[str, int]
-    """What the program has counted, by the names that it gave."""
+    """The program's counters, by name."""
     queues: QueueResults
-    """Where the items of each queue went."""
+    """The fates of each queue's items."""
     refused: int
     """Items that found their queue closed."""
     reordered: int
     """Items delivered before an older item of their queue."""
     sources: NotRequired[SourceResults]
-    """What cores do that are the sources of the traffic (`traffic.sources = "cores"`)."""
+    """Measurements of cores that are the sources of the traffic (`traffic.sources = "cores"`)."""
 
 
 class RunResult(DataPlaneResult):
-    """What came out of a run of a data plane on one server."""
+    """The result of a run of a data plane on one server."""
 
     check: NotRequired[str]
-    """What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    """The output of the program's `check_after_run()`, which has found no error; absent if the
     program has no such function.
     """
     cores: list[CoreResult]
     """The cores: of a data plane the cores that run it, otherwise all."""
     critical_region: NotRequired[CriticalRegionStatistics]
-    """What has been identified on all cores."""
+    """The critical regions identified on all cores."""
     cycles: int
     """Cycles of the server's clock."""
     energy_nj: EnergyResult
-    """What the cores shown, and what all cores share, have cost, in nanojoules."""
+    """The energy of the cores shown, and of the parts that all cores share, in nanojoules."""
     fabric: FabricStatistics
-    """What the fabric counted."""
+    """Counts of the fabric."""
     host_mips: NotRequired[float]
-    """Millions of simulated instructions in a second of processor time, without those that a
-    checkpoint has brought. Absent without instructions to execute.
+    """Millions of simulated instructions per second of processor time, without those before a
+    checkpoint. Absent without instructions to execute.
     """
     host_seconds: float
-    """Processor time of the thread that has made the run, in seconds: what else the host does is
-    not in it.
-    """
+    """Processor time of the run's thread, in seconds; other work of the host is not included."""
     host_skipped_cycles: NotRequired[list[int]]
     """For each core, of a rack server by server: cycles that were not simulated one by one because
-    the core provably only spun. How many depends on how far cores run ahead of each other. Absent
-    without cores that have times.
+    the core provably only spun. The number depends on how far cores run ahead of each other. Absent
+    in functional runs.
     """
     host_wall_seconds: float
-    """Seconds on the wall clock."""
+    """Wall-clock time, in seconds."""
     hyperplane: NotRequired[HyperPlaneStatistics]
-    """What HyperPlane has counted."""
+    """Counts of HyperPlane."""
     instructions: int
     """Instructions of all cores."""
     output: str
-    """What the guest printed."""
+    """The guest's output."""
     power_w: Energy
     """The mean power in the time of `energy_nj`, in watts."""
     rpcvalet: NotRequired[RpcValetStatistics]
-    """What the network interface and the cluster have counted."""
+    """Counts of the network interface and the cluster."""
     simulated_seconds: float
     """Simulated time."""
     traces: NotRequired[list[TraceReport]]
-    """What has become of the traces that were asked for."""
+    """The traces that were requested."""
     user_interrupts: NotRequired[UserInterruptStatistics]
-    """What has happened to the interrupts of all harts."""
+    """Counts of the interrupts of all harts."""
     version: str
     """Version of the simulator."""
 
 
 class LinkCounts(TypedDict):
-    """What one direction of a link has carried."""
+    """The traffic of one direction of a link."""
 
     bytes: int
     """Bytes that were sent."""
     duplicated: int
-    """Packets that came twice."""
+    """Packets that were duplicated."""
     lost: int
     """Packets that were lost."""
     packets: int
     """Packets that were sent."""
     reordered: int
-    """Packets that came late."""
+    """Packets that were delayed."""
 
 
 class ReplyCounts(TypedDict):
-    """Replies of a store, by what they say."""
+    """Replies of a store, by status."""
 
     done: int
-    """The store has done what was asked."""
+    """The store has performed the operation."""
     no_room: int
     """The store is full."""
     not_found: int
@@ -1031,22 +1026,22 @@ class UnexpectedMessages(TypedDict):
     other_port: int
     """A request was sent to that server, but to another port."""
     other_server: int
-    """No request that waits for an answer was sent to the server from which the message comes."""
+    """No outstanding request was sent to the server from which the message comes."""
     over: int
     """The request is over: it has been answered, or the transport has given it up."""
     too_short: int
-    """The message ends before the two words by which a response is known."""
+    """The message ends before the two words that identify a response."""
     wrong_time: int
-    """No request was made at the time that is the second word of the message."""
+    """No request was created at the time in the second word of the message."""
 
 
 class LoadGeneratorStatistics(TypedDict):
-    """What a load generator has counted."""
+    """Counts of a load generator."""
 
     given_up: int
     """Requests that the transport has given up."""
     max_under_way: int
-    """The largest number of requests that were under way at one time."""
+    """The maximum number of requests in flight."""
     requests: int
     """Requests made."""
     responses: int
@@ -1054,13 +1049,13 @@ class LoadGeneratorStatistics(TypedDict):
     unexpected: int
     """Messages that answer no request."""
     unexpected_because: UnexpectedMessages
-    """Why messages answer no request."""
+    """The reasons why messages answer no request."""
     waits: int
     """Requests that found no room in the transport, and waited for it."""
 
 
 class TransportStatistics(TypedDict):
-    """What a transport has counted."""
+    """Counts of a transport."""
 
     control_packets: int
     """Packets sent that are not data."""
@@ -1069,15 +1064,15 @@ class TransportStatistics(TypedDict):
     delivered: int
     """Messages that have been delivered."""
     duplicates: int
-    """Packets of data that came although they had come before."""
+    """Duplicate packets of data."""
     given_up: int
     """Messages that have been given up."""
     malformed: int
-    """Packets that were dropped because they cannot be, or are for somebody else."""
+    """Packets that were dropped because they are malformed, or are for another host."""
     no_buffer: int
     """Packets of new messages that were dropped because no buffer was free."""
     receiving: int
-    """Messages that are being put together now."""
+    """Messages in reassembly now."""
     repeated_packets: int
     """Packets of data sent again."""
     sending: int
@@ -1085,12 +1080,11 @@ class TransportStatistics(TypedDict):
     sent: int
     """Messages whose receivers have acknowledged all of them."""
     timeouts: int
-    """Times in which nothing was heard of a message for so long that something was done about it.
-    """
+    """Timeouts: periods without a packet of a message that caused a reaction."""
     trimmed: int
-    """Packets that came without their payload."""
+    """Packets that arrived without their payload."""
     waiting: int
-    """Messages that have been delivered and wait to be taken."""
+    """Delivered messages that wait to be taken."""
 
 
 class RackClientResult(TypedDict):
@@ -1101,38 +1095,39 @@ class RackClientResult(TypedDict):
     by_kind: dict[str, KindMeasurement]
     """Throughput and response times of the requests of each kind, by its name."""
     first_given_up: str | None
-    """Why the first request was given up, if one was."""
+    """The reason why the first request was given up, if one was."""
     measurement: Measurement | None
-    """Response times, from when a request was made until the host has the response; `None` if there
-    was no response.
+    """Response times, from the creation of a request until the host has the response; `None` if
+    there was no response.
     """
     name: str
     """The name of the client."""
     received: LinkCounts
-    """What the link has carried to the client."""
+    """Traffic of the link to the client."""
     replies: NotRequired[ReplyCounts]
-    """Replies to operations, by what they say; absent if the client sends none."""
+    """Replies to operations, by status; absent if the client sends none."""
     sent: LinkCounts
-    """What the link has carried from the client."""
+    """Traffic of the link from the client."""
     statistics: LoadGeneratorStatistics
-    """What the client has counted."""
+    """Counts of the client."""
     transport: TransportStatistics
-    """What the client's transport has counted."""
+    """Counts of the client's transport."""
 
 
 class RpcValetInterface(TypedDict):
-    """What RPCValet's network interface has counted in a rack."""
+    """Counts of RPCValet's network interface in a rack."""
 
     backends: BackendStatistics
-    """What the backends have counted, all together."""
+    """Counts of all backends together."""
     dropped_buffer_full: int
     """Frames for which there was no room in the input buffer."""
     dropped_too_long: int
     """Frames that do not fit into a message."""
     dropped_unexpected: int
-    """Frames that are no whole message, or came before the program had started its device."""
+    """Frames that are not a complete message, or arrived before the program had started its device.
+    """
     frames_received: int
-    """Frames that have come from the network."""
+    """Frames received from the network."""
     frames_sent: int
     """Replies sent to the network."""
     link_bytes: int
@@ -1140,7 +1135,7 @@ class RpcValetInterface(TypedDict):
     messages: int
     """Frames that were sent to the backends."""
     not_sent: int
-    """Replies to nothing, and those that are not what they say."""
+    """Replies without a request, and malformed ones."""
     refused: int
     """Messages that a backend has refused."""
     waits: int
@@ -1148,14 +1143,14 @@ class RpcValetInterface(TypedDict):
 
 
 class NanoPuInterface(TypedDict):
-    """What nanoPU's network interface has counted."""
+    """Counts of nanoPU's network interface."""
 
     failures: list[str]
-    """Why messages could not be delivered, a sentence each."""
+    """The reasons why messages could not be delivered, a sentence each."""
     link_bytes: int
     """Bytes of packets that have crossed the link, in both directions together."""
     longest_queue: int
-    """The most messages of one context that have waited for a core."""
+    """The maximum number of messages of one context that waited for a core."""
     messages_given_up: int
     """Messages that the transport could not deliver."""
     messages_received: int
@@ -1173,14 +1168,16 @@ class NanoPuInterface(TypedDict):
 
 
 class IommuStatistics(TypedDict):
-    """What an IOMMU has counted."""
+    """Counts of an IOMMU."""
 
     iotlb_hits: int
     """Requests whose page was in the IOTLB."""
     iotlb_misses: int
-    """Requests whose page was not. Those that have joined a page walk under way are among them."""
+    """Requests whose page was not in the IOTLB, including those that joined a page walk in
+    progress.
+    """
     page_walk_fs: int
-    """Time of page walks, of each from the time that it had a walker, in femtoseconds."""
+    """Time of page walks, each from the time at which it got a walker, in femtoseconds."""
     page_walk_loads: int
     """Page-table entries that page walks have read."""
     page_walks: int
@@ -1188,7 +1185,7 @@ class IommuStatistics(TypedDict):
 
 
 class ProcessorsStatistics(TypedDict):
-    """What the cores of an interface have counted, all together."""
+    """Counts of the cores of an interface, all together."""
 
     bank_conflict_cycles: int
     """Cycles that accesses have waited for a bank of the scratchpad."""
@@ -1205,7 +1202,7 @@ class ProcessorsStatistics(TypedDict):
     host_load_data_bytes: int
     """Bytes of PCI Express for the data of loads of host memory."""
     host_load_faults: int
-    """Loads of host memory that found no memory."""
+    """Loads of host memory from addresses without memory."""
     host_load_request_bytes: int
     """Bytes of PCI Express for the requests of loads of host memory."""
     host_loads: int
@@ -1217,30 +1214,30 @@ class ProcessorsStatistics(TypedDict):
     instructions: int
     """Instructions that they have executed."""
     note_bytes: int
-    """Bytes of PCI Express for what firmware has noted of frames for hardware of the host."""
+    """Bytes of PCI Express for notes about frames from firmware to hardware of the host."""
     run_host_loads: int
     """Loads of host memory by such code, as part of `host_loads`."""
     run_instructions: int
     """Instructions of such code, as part of `instructions`."""
     runs: int
-    """Runs of untrusted code, such as hardware of the host sends."""
+    """Runs of untrusted code from hardware of the host."""
     runs_over_budget: int
-    """Runs that were ended because they had executed as many instructions as they may."""
+    """Runs that ended at their budget of instructions."""
     runs_refused: int
-    """Runs that were ended by what such code may not do."""
+    """Runs that ended at a forbidden operation."""
     runs_without_memory: int
-    """Runs that were ended by a load that found no memory."""
+    """Runs that ended at a load without memory."""
     scratchpad_words: int
-    """Words of 8 bytes that the scratchpad has read and written, of instructions too."""
+    """Words of 8 bytes read from and written to the scratchpad, including instructions."""
     window_blocks_refused: int
     """Blocks from hardware of the host for which there was no room in the scratchpad."""
     window_bytes: int
-    """Bytes of PCI Express for what hardware of the host has sent into the scratchpad."""
+    """Bytes of PCI Express for blocks from hardware of the host to the scratchpad."""
 
 
 class NicStatistics(TypedDict):
-    """What a network interface has counted. Each frame that has come is in memory, on its way
-    there, or in one of those that were dropped.
+    """Counts of a network interface. Each received frame is in memory, on its way there, or counted
+    as dropped.
     """
 
     dropped_bad_descriptor: int
@@ -1248,31 +1245,30 @@ class NicStatistics(TypedDict):
     dropped_buffer_full: int
     """Frames for which there was no room in the input buffer."""
     dropped_no_descriptor: int
-    """Frames for whose queue the program had given no descriptor."""
+    """Frames for whose queue there was no descriptor."""
     dropped_too_long: int
     """Frames that are longer than the interface takes."""
     express_bytes: int
     """Bytes of packets that have crossed PCI Express, in both directions together."""
     frames_delivered: int
-    """Frames that are complete in memory and that the program has been told of."""
+    """Frames that are complete in memory and announced to the program."""
     frames_received: int
-    """Frames that have come from the network."""
+    """Frames received from the network."""
     frames_sent: int
     """Frames sent to the network."""
     iommu: NotRequired[IommuStatistics]
-    """What the IOMMU has done, if there is one."""
+    """Counts of the IOMMU, if there is one."""
     link_bytes: int
     """Bytes that have passed the port, in both directions together."""
     not_sent: int
-    """Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many,
-    or not what goes over this network.
+    """Frames that cannot be sent: without memory, empty, too long, or not in this network's format.
     """
     processors: NotRequired[ProcessorsStatistics]
-    """What its cores have done, if it is programmable."""
+    """Counts of its cores, if it is programmable."""
 
 
 class CqeNicStatistics(TypedDict):
-    """What the interface has counted."""
+    """Counts of the interface."""
 
     block_reads: int
     """Reads of blocks of send queues."""
@@ -1283,11 +1279,11 @@ class CqeNicStatistics(TypedDict):
     completions: int
     """Completions written."""
     compressed_completions: int
-    """Completions that a title stands for, among those."""
+    """Completions that were compressed, as part of these."""
     doorbells: int
     """Doorbells of send queues."""
     dropped_overrun: int
-    """Frames that were dropped because their completion found no room."""
+    """Frames that were dropped because there was no room for their completion."""
     frames: NicStatistics
     """Frames, of both ports together."""
     record_reads: int
@@ -1300,58 +1296,57 @@ class RackServerResult(TypedDict):
     address: str
     """The server's IPv4 address."""
     check: NotRequired[str]
-    """What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    """The output of the program's `check_after_run()`, which has found no error; absent if the
     program has no such function.
     """
     cores: list[CoreResult]
     """The cores."""
     critical_region: NotRequired[CriticalRegionStatistics]
-    """What has been identified on all cores."""
+    """The critical regions identified on all cores."""
     cycles: int
     """Cycles of the server's clock."""
     data_plane: NotRequired[DataPlaneResult]
-    """What was measured of the data plane, if it has one."""
+    """The measurements of its data plane, if it has one."""
     energy_nj: EnergyResult
-    """What the cores, and what they share, have cost since the first client began, in nanojoules;
-    for each response, too, if no other server serves.
+    """The energy of the cores, and of the parts that they share, since the first client began, in
+    nanojoules; also per response if no other server serves.
     """
     exit_status: int | None
     """The exit status of the program; `None` if it still runs."""
     fabric: FabricStatistics
-    """What the fabric has counted."""
+    """Counts of the fabric."""
     hyperplane: NotRequired[HyperPlaneStatistics]
-    """What HyperPlane has counted."""
+    """Counts of HyperPlane."""
     instructions: int
     """Instructions of all cores of the server."""
     interface: RpcValetInterface | NanoPuInterface | NicStatistics | CqeNicStatistics
-    """What the network interface has counted."""
+    """Counts of the network interface."""
     name: str
     """The name of the server."""
     output: str
-    """What the program has written."""
+    """The program's output."""
     power_w: Energy
     """The mean power in the time of `energy_nj`, in watts."""
     program_counters: NotRequired[dict[str, int]]
-    """What a program without a data plane has counted, by the names that it gave, if clients have
-    operations for it.
+    """The counters of a program without a data plane, by name, if clients have operations for it.
     """
     received: LinkCounts
-    """What the link has carried to the server."""
+    """Traffic of the link to the server."""
     sent: LinkCounts
-    """What the link has carried from the server."""
+    """Traffic of the link from the server."""
     user_interrupts: NotRequired[UserInterruptStatistics]
-    """What has happened to the interrupts of all harts."""
+    """Counts of the interrupts of all harts."""
 
 
 class PortCounts(TypedDict):
-    """What has become of the packets for one port of a switch."""
+    """The packets of one port of a switch."""
 
     dropped: int
     """Packets that were dropped."""
     forwarded: int
-    """Packets that were sent, those that had been trimmed included."""
+    """Packets that were sent, including trimmed ones."""
     max_queued_bytes: int
-    """The most bytes that have waited at one time."""
+    """The maximum number of waiting bytes."""
     trimmed: int
     """Packets whose payload was cut off here."""
 
@@ -1362,11 +1357,11 @@ class SwitchResult(TypedDict):
     ports: list[PortCounts]
     """By port, in the order of the servers and then of the clients."""
     unroutable: int
-    """Packets to addresses that nobody has; they were dropped."""
+    """Packets to unknown addresses, which were dropped."""
 
 
 class RackResult(TypedDict):
-    """What came out of a run of a rack."""
+    """The result of a run of a rack."""
 
     by_kind: dict[str, KindMeasurement]
     """Throughput and latencies of the requests of each kind, by its name, of all clients together.
@@ -1374,25 +1369,23 @@ class RackResult(TypedDict):
     clients: list[RackClientResult]
     """The clients."""
     host_mips: NotRequired[float]
-    """Millions of simulated instructions in a second of processor time, without those that a
-    checkpoint has brought. Absent without instructions to execute.
+    """Millions of simulated instructions per second of processor time, without those before a
+    checkpoint. Absent without instructions to execute.
     """
     host_seconds: float
-    """Processor time of the thread that has made the run, in seconds: what else the host does is
-    not in it.
-    """
+    """Processor time of the run's thread, in seconds; other work of the host is not included."""
     host_skipped_cycles: NotRequired[list[int]]
     """For each core, of a rack server by server: cycles that were not simulated one by one because
-    the core provably only spun. How many depends on how far cores run ahead of each other. Absent
-    without cores that have times.
+    the core provably only spun. The number depends on how far cores run ahead of each other. Absent
+    in functional runs.
     """
     host_wall_seconds: float
-    """Seconds on the wall clock."""
+    """Wall-clock time, in seconds."""
     instructions: int
     """Instructions of all servers."""
     measurement: Measurement | None
-    """What all clients have measured together: each of their measured requests counts once, and
-    their throughputs add up. `None` if there was no response.
+    """The measurements of all clients together: each measured request counts once, and throughputs
+    add up. `None` if there was no response.
     """
     servers: list[RackServerResult]
     """The servers."""
@@ -1401,16 +1394,16 @@ class RackResult(TypedDict):
     switch: NotRequired[SwitchResult]
     """The switch; absent if there is none."""
     traces: NotRequired[list[TraceReport]]
-    """What has become of the traces that were asked for."""
+    """The traces that were requested."""
     version: str
     """Version of the simulator."""
 
 
 class ExecuteResult(TypedDict):
-    """What came out of a program."""
+    """The result of a program."""
 
     check: NotRequired[str]
-    """What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    """The output of the program's `check_after_run()`, which has found no error; absent if the
     program has no such function, or has failed.
     """
     cores: list[CoreResult]
@@ -1418,26 +1411,24 @@ class ExecuteResult(TypedDict):
     cycles: int
     """Cycles of the server's clock."""
     energy_nj: EnergyResult
-    """What the cores shown, and what all cores share, have cost, in nanojoules."""
+    """The energy of the cores shown, and of the parts that all cores share, in nanojoules."""
     exit_status: int
     """The guest's exit status; after a signal 128 and its number."""
     fabric: FabricStatistics
-    """What the fabric counted."""
+    """Counts of the fabric."""
     host_mips: NotRequired[float]
-    """Millions of simulated instructions in a second of processor time, without those that a
-    checkpoint has brought. Absent without instructions to execute.
+    """Millions of simulated instructions per second of processor time, without those before a
+    checkpoint. Absent without instructions to execute.
     """
     host_seconds: float
-    """Processor time of the thread that has made the run, in seconds: what else the host does is
-    not in it.
-    """
+    """Processor time of the run's thread, in seconds; other work of the host is not included."""
     host_skipped_cycles: NotRequired[list[int]]
     """For each core, of a rack server by server: cycles that were not simulated one by one because
-    the core provably only spun. How many depends on how far cores run ahead of each other. Absent
-    without cores that have times.
+    the core provably only spun. The number depends on how far cores run ahead of each other. Absent
+    in functional runs.
     """
     host_wall_seconds: float
-    """Seconds on the wall clock."""
+    """Wall-clock time, in seconds."""
     instructions: int
     """Instructions of all cores."""
     power_w: Energy
@@ -1447,7 +1438,7 @@ class ExecuteResult(TypedDict):
     simulated_seconds: float
     """Simulated time."""
     traces: NotRequired[list[TraceReport]]
-    """What has become of the traces that were asked for."""
+    """The traces that were requested."""
     version: str
     """Version of the simulator."""
 
@@ -1460,27 +1451,25 @@ class HartResult(TypedDict):
 
 
 class FunctionalResult(TypedDict):
-    """What came out of a program for which no time was simulated."""
+    """The result of a program that ran without timing."""
 
     cores: list[HartResult]
     """The harts."""
     exit_status: int
     """The guest's exit status; after a signal 128 and its number."""
     host_mips: NotRequired[float]
-    """Millions of simulated instructions in a second of processor time, without those that a
-    checkpoint has brought. Absent without instructions to execute.
+    """Millions of simulated instructions per second of processor time, without those before a
+    checkpoint. Absent without instructions to execute.
     """
     host_seconds: float
-    """Processor time of the thread that has made the run, in seconds: what else the host does is
-    not in it.
-    """
+    """Processor time of the run's thread, in seconds; other work of the host is not included."""
     host_skipped_cycles: NotRequired[list[int]]
     """For each core, of a rack server by server: cycles that were not simulated one by one because
-    the core provably only spun. How many depends on how far cores run ahead of each other. Absent
-    without cores that have times.
+    the core provably only spun. The number depends on how far cores run ahead of each other. Absent
+    in functional runs.
     """
     host_wall_seconds: float
-    """Seconds on the wall clock."""
+    """Wall-clock time, in seconds."""
     instructions: int
     """Instructions of all harts."""
     signal: str | None
@@ -1490,7 +1479,7 @@ class FunctionalResult(TypedDict):
 
 
 class QueueingDrifts(TypedDict):
-    """What may change with time."""
+    """Quantities that may change with time."""
 
     latency: Drift
     """Latency, in the order in which requests arrive."""
@@ -1518,30 +1507,28 @@ class QueueingLatencies(TypedDict):
 
 
 class QueueingResult(TypedDict):
-    """What came out of a queueing system; times are in mean service times."""
+    """The result of a queueing system; times are in mean service times."""
 
     drift: QueueingDrifts
-    """How the latency has changed with time."""
+    """The change of latency with time."""
     histogram: str
     """All latencies in 1024ths of a mean service time, as an HdrHistogram (V2, compressed, base64).
     """
     host_mips: NotRequired[float]
-    """Millions of simulated instructions in a second of processor time, without those that a
-    checkpoint has brought. Absent without instructions to execute.
+    """Millions of simulated instructions per second of processor time, without those before a
+    checkpoint. Absent without instructions to execute.
     """
     host_seconds: float
-    """Processor time of the thread that has made the run, in seconds: what else the host does is
-    not in it.
-    """
+    """Processor time of the run's thread, in seconds; other work of the host is not included."""
     host_skipped_cycles: NotRequired[list[int]]
     """For each core, of a rack server by server: cycles that were not simulated one by one because
-    the core provably only spun. How many depends on how far cores run ahead of each other. Absent
-    without cores that have times.
+    the core provably only spun. The number depends on how far cores run ahead of each other. Absent
+    in functional runs.
     """
     host_wall_seconds: float
-    """Seconds on the wall clock."""
+    """Wall-clock time, in seconds."""
     keeps_up: bool
-    """Whether the units serve what they are offered: nothing is said in `overload`."""
+    """Whether the units serve the offered load, that is, `overload` is empty."""
     latency_service_times: QueueingLatencies
     """From a request's arrival to the end of its service."""
     mean_drawn_service_time: float
@@ -1551,10 +1538,10 @@ class QueueingResult(TypedDict):
     mean_wait_service_times: float
     """Mean time from arrival to the beginning of service, in mean service times."""
     overload: list[str]
-    """Why the units do not serve what they are offered, a sentence each."""
+    """The reasons why the units do not serve the offered load, a sentence each."""
     steady: bool
     """Whether the latency does not grow."""
     throughput: float
-    """Requests served in a time, as a part of what all units can serve in it."""
+    """The rate of served requests, as a fraction of the capacity of all units."""
     version: str
     """Version of the simulator."""

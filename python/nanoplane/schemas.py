@@ -1,4 +1,4 @@
-"""What the schemas of descriptions say: their keys, and which values these take.
+"""The schemas of descriptions: keys and their values.
 
 The schemas are the simulator's, without references, with what only Python resolves.
 """
@@ -53,7 +53,7 @@ def user_schema() -> dict[str, Any]:
     """
     schema = _expanded(simulator.schema("server"))
     schema["properties"]["traffic"]["properties"]["load"] = {
-        "description": "The offered load: all that the server can take, or a part of the peak "
+        "description": 'The offered load: "saturate", or a fraction of the peak '
         "that is measured first.",
         "default": None,
         "anyOf": [

@@ -1,4 +1,4 @@
-"""The simulator as Python sees it: the compiled module's functions, with JSON taken apart."""
+"""The simulator as Python sees it: the compiled module's functions, with parsed JSON."""
 
 import functools
 import importlib
@@ -147,9 +147,9 @@ def rack(
 
 
 def check(description: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return what is wrong with a resolved description, as far as that is known without a run.
+    """Return the error of a resolved description, as far as it is known without a run.
 
-    That is the key of the wrong parameter and a sentence, or None if a run can be made of it.
+    It is the key of the wrong parameter and a sentence, or None if the description can run.
     """
     try:
         wrong: tuple[str, str] | None = _module().check(json.dumps(description))

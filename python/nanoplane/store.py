@@ -1,9 +1,8 @@
 """The store: one row for each result, under a key made of everything that determines it.
 
 SQLite in one file, because any number of processes may write to it at once and each row is there
-or not. A row holds the resolved description, the versions of simulator and guest, what was
-measured, latencies as an HdrHistogram among it, and a checksum of all that: a row that is damaged
-is as good as none.
+or not. A row holds the resolved description, the versions of simulator and guest, the result with
+latencies as an HdrHistogram, and a checksum of all these: a damaged row counts as absent.
 """
 
 import contextlib
@@ -34,9 +33,9 @@ create table if not exists results (
 COLUMNS = ("key", "description", "guest", "simulator", "result")
 """The columns that make up a row, and whose checksum is in the next one."""
 _PATIENCE_SECONDS = 60.0
-"""How long is waited while other processes write."""
+"""The maximum wait while other processes write."""
 _ROOM_BYTES = 1 << 20
-"""What is asked of the disk before a run: more than any result takes."""
+"""The space that a run requires on the disk: more than any result takes."""
 
 
 def hexdigest(data: bytes) -> str:

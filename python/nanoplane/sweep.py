@@ -1,8 +1,8 @@
 """Sweeps: many runs on all host cores, or on a cluster.
 
-Runs share nothing, and the simulator does not hold Python's interpreter lock, so threads are all
-that is needed on one host. A cluster is a Dask scheduler's address (`dask-jobqueue` starts one on
-Slurm and its kin). Each result is in the store before the next one is looked at.
+Runs share nothing, and the simulator does not hold Python's interpreter lock, so threads suffice on
+one host. A cluster is a Dask scheduler's address (`dask-jobqueue` starts one on Slurm and its kin).
+Each result is in the store before the next one is looked at.
 
 Runs that have their warm start in common begin from a checkpoint of its end, which is made once and
 removed with the sweep. Results are the same without.
@@ -34,17 +34,17 @@ _CHECKPOINTS = "checkpoints-"
 """What the names of directories with checkpoints of warm starts begin with."""
 
 SATURATION = 1.35
-"""What a saturated run offers, as a multiple of what it takes. Less may leave a queue empty now and
-then; with more, the device that finds queues full takes their doorbells away from the data plane
-again and again, which costs a monitoring set 4 % of its peak at seven times."""
+"""The offered load of a saturated run, as a multiple of its throughput. With less, a queue may be
+empty now and then. With more, the device that finds queues full repeatedly takes their doorbells
+from the data plane, which costs a monitoring set 4 % of its peak at seven times."""
 _SATURATED = (1.2, 1.5)
-"""The multiples that are accepted."""
+"""The accepted range of the multiple."""
 _TRIALS = 9
 """From 20 million requests a second on, each with twice as many: the schema's largest rate is twice
 that of the last one."""
 _SATURATION_TRIES = 4
 _TRIAL_PART = 10
-"""A first trial measures this part of the requests, and leaves out as many before."""
+"""A first trial measures this fraction of the requests, after a warm-up of as many."""
 _LEAST_REQUESTS = 100
 """That can be measured."""
 _CHECKPOINT_REQUESTS = 1000
@@ -53,7 +53,7 @@ _CHECKPOINT_REQUESTS = 1000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """A description, and where its rate comes from if it is a part of a measured peak."""
+    """A description, and the source of its rate if that is a fraction of a measured peak."""
 
     description: Description
     peak: Description | None = None
@@ -135,7 +135,7 @@ def _rate_key(description: Description) -> str:
 @dataclasses.dataclass(slots=True)
 class _Job:
     name: str
-    """What the user knows the run by: the description's file, or a point of a figure."""
+    """The name of the run for the user: the description's file, or a point of a figure."""
     resolved: Resolved
     elf: bytes
     files: Mapping[str, bytes]
@@ -449,8 +449,8 @@ class _Sweep:
         """Find the rate that saturates a run: 1.2 to 1.5 times what is served at this rate.
 
         A short trial, which begins with the schema's rate, says what the run itself is offered. The
-        run is repeated if it serves something else than the trial did. Where what is served follows
-        what is offered, because a program or a policy leaves some queues alone, the run has the
+        run is repeated if it serves something else than the trial did. If the throughput follows
+        the offered load, because a program or a policy does not serve some queues, the run gets the
         rate of the trial.
         """
         key = "traffic.saturation_rate_mrps"

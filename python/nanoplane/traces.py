@@ -1,4 +1,4 @@
-"""What is written down of a run for viewers: timelines, pipelines, profiles."""
+"""Traces of a run for viewers: timelines, pipelines, profiles."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ def nanoseconds(text: str) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Traces:
-    """What the command line asks for; all of it may be nothing."""
+    """The trace options of the command line, all of them optional."""
 
     files: tuple[Path, ...] = ()
     """A timeline for Perfetto (.pftrace), the pipeline of one core for Konata (.kanata)."""
@@ -35,10 +35,10 @@ class Traces:
     core: int = 0
     """The core whose pipeline is shown."""
     profile: Path | None = None
-    """Where the cycles went, as folded stacks."""
+    """The profile of cycles, as folded stacks."""
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for."""
+        """Whether any option is set."""
         return bool(self.files) or self.profile is not None
 
     def options(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Wording: what sentences about wrong input have in common."""
+"""Wording: common parts of sentences about wrong input."""
 
 import decimal
 import difflib

@@ -36,9 +36,7 @@ def test_built_in_programs_are_found() -> None:
 
 
 def test_built_in_programs_say_what_they_are() -> None:
-    assert compiler.about("echo") == (
-        "The smallest data plane: gives each packet to the tenant as it came."
-    )
+    assert compiler.about("echo") == ("The smallest data plane: delivers each packet unchanged.")
     for name in compiler.programs() + compiler.rack_programs():
         about = compiler.about(name)
         assert about[0].isupper()

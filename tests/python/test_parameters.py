@@ -43,11 +43,11 @@ def test_a_table_has_a_line_for_each_parameter() -> None:
         "bandwidth_gb_per_s: a number from 0.001 to 1000000, gigabytes a second, default 19.2. "
         "Gigabytes (1e9 bytes) a second that each controller reads and writes together.",
         "cache: a table. A cache in front of each controller.",
-        "controllers: a whole number from 1 to 256, default 4. How many, spread evenly over the "
-        "tiles at the mesh's edge; lines are interleaved over them.",
+        "controllers: a whole number from 1 to 256, default 4. The number of controllers, spread "
+        "evenly over the tiles at the mesh's edge; lines are interleaved over them.",
         "dram: a table. The DRAM behind each controller, command by command.",
         "latency_ns: a number from 0 to 1000000000, nanoseconds, default 50.0. Nanoseconds from "
-        "when the controller serves a read to the departure of its answer.",
+        "the start of a read's service by the controller to the departure of its answer.",
     ]
     assert "spin: It polls the doorbell" in nanoplane("explain", "data_plane.notify")
     # Of alternatives and of a list's entries, too.

@@ -207,7 +207,7 @@ def test_a_field_is_explained() -> None:
     for key in ("result.cores.3.stack.l2", "result.by_kind.read.latency_ns.p99"):
         assert nanoplane("explain", key).splitlines()[0] == key
     lines = nanoplane("explain", "result.switch.ports.0.max_queued_bytes").splitlines()
-    assert lines[2].startswith("The most bytes")
+    assert lines[2].startswith("The maximum number of waiting bytes")
     assert lines[4:] == ["type     int", "unit     bytes"]
     assert "result.latency is not known" in nanoplane("explain", "result.latency", status=2)
 

@@ -45,7 +45,7 @@ pub struct Counts {
     pub wrong_values: u64,
     /// Entries of the context instruction cache that have made room for others.
     pub evictions: u64,
-    /// Packets of which the interface has told what user routines returned.
+    /// Packets for which the interface sent the results of user routines.
     pub packets_told: u64,
     /// How often a hart has begun with such a packet.
     pub packets_begun: u64,

@@ -35,20 +35,20 @@ pub struct CriticalRegionSpec {
     #[schemars(range(min = 1, max = 1_000_000_000_u64))]
     pub epoch_misses: u64,
     /// The execution of regions on a programmable network interface, `server.dma_nic.processors`,
-    /// with the firmware `critical-regions`. Without this, regions are found and not sent.
+    /// with the firmware `critical-regions`. Without it, regions are identified but not sent.
     pub offload: Option<OffloadSpec>,
 }
 
-/// What a programmable network interface does with regions (Section 4.3).
+/// The execution of regions on a programmable network interface (Section 4.3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OffloadSpec {
-    /// Instructions that the interface executes of a region for a packet, at most: a region that
-    /// loops without end costs so many. The paper has no limit; chosen.
+    /// The maximum number of instructions of a region that the interface executes for a packet: the
+    /// cost of a region with an endless loop. The paper has no limit; chosen.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub budget: u64,
-    /// Packets of which each core keeps what user routines have returned, until a hart loads them.
-    /// The paper does not say how a core knows; chosen.
+    /// Packets for which each core keeps the values that user routines have returned, until a hart
+    /// loads them. The paper does not say how a core knows; chosen.
     #[schemars(range(min = 1, max = 65536))]
     pub packets: usize,
 }

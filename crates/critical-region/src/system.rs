@@ -31,7 +31,7 @@ fn is_path(firmware: &str) -> bool {
     firmware.contains('/') || [".c", ".elf"].iter().any(|end| firmware.ends_with(end))
 }
 
-/// What has been identified on all cores.
+/// The critical regions identified on all cores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "CriticalRegionStatistics")]
 pub struct Statistics {
@@ -39,11 +39,11 @@ pub struct Statistics {
     pub epochs: u64,
     /// Loads that missed the second-level cache.
     pub misses: u64,
-    /// Loads that missed the second-level cache and were in the last region of their core, as part
-    /// of those that missed since the first region; `None` if there were none.
+    /// The fraction of loads missing the second-level cache since the first region that were in the
+    /// last region of their core; `None` if there were none.
     pub coverage: Option<f64>,
-    /// Likewise, of the loads that were ready at the end of the last epoch: the coverage if the
-    /// values of all registers were known.
+    /// The same fraction for the loads that were ready at the end of the last epoch: the coverage
+    /// if the values of all registers were known.
     pub ready_coverage: Option<f64>,
     /// The mean number of ready instructions at the end of an epoch.
     pub ready_instructions: Option<f64>,
@@ -51,10 +51,10 @@ pub struct Statistics {
     pub regions: u64,
     /// The mean number of instructions of distinct regions.
     pub instructions_per_region: Option<f64>,
-    /// Instructions of each distinct region, that which was executed most often first.
+    /// Instructions of each distinct region, the most executed region first.
     pub region_instructions: Vec<u64>,
-    /// How often harts executed the first instruction of each distinct region while it was the last
-    /// of their core; in the same order.
+    /// The number of executions of each distinct region's first instruction while the region was
+    /// the last of its core; in the same order.
     pub region_executions: Vec<u64>,
     /// Arithmetic, as part of the instructions of distinct regions.
     pub alu: Option<f64>,
@@ -64,32 +64,33 @@ pub struct Statistics {
     pub dependent_loads: Option<f64>,
     /// Control flow and copies of registers, as part of the instructions.
     pub other: Option<f64>,
-    /// Registers with which regions begin, of all distinct regions: arguments.
+    /// Registers that are roots of all distinct regions: arguments.
     pub argument_registers: u64,
-    /// Likewise: addresses of the stack and of frames.
+    /// Registers that are roots of all distinct regions: addresses of the stack and of frames.
     pub stack_registers: u64,
-    /// Likewise: addresses of global and of thread-local data.
+    /// Registers that are roots of all distinct regions: addresses of global and of thread-local
+    /// data.
     pub data_registers: u64,
-    /// Likewise: results of the instructions that begin chains.
+    /// Registers that are roots of all distinct regions: results of the instructions that begin
+    /// chains.
     pub result_registers: u64,
-    /// Which of these registers user routines compute for each packet (READY-DYN).
+    /// The number of these registers that user routines compute for each packet (READY-DYN).
     pub computed_registers: u64,
-    /// Predicted values of the last region's registers that were right, each time that a hart
-    /// executed the region's instruction that reads the register as a root, or makes it as a
-    /// result.
+    /// Correct predicted values of the last region's registers, checked at each execution of the
+    /// region's instruction that reads the register as a root, or produces it as a result.
     pub right_values: u64,
-    /// Predicted values that were wrong then.
+    /// Wrong predicted values, checked at the same times.
     pub wrong_values: u64,
-    /// Entries of the context instruction cache that made room for others.
+    /// Entries of the context instruction cache that were replaced.
     pub evictions: u64,
     /// Bytes of the structures beside each core.
     pub storage_bytes: u64,
-    /// What has gone to the network interface and come from it, if regions are executed there.
+    /// Traffic to and from the network interface, if regions are executed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offload: Option<OffloadStatistics>,
 }
 
-/// Regions on their way to the network interface, and packets of which it has told.
+/// Regions sent to the network interface, and packets that it announced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct OffloadStatistics {
     /// Regions that were sent.
@@ -99,15 +100,15 @@ pub struct OffloadStatistics {
     /// Instructions of these regions.
     pub instructions_sent: u64,
     /// Instructions of these regions that are left out of the code, because nothing provides their
-    /// operands, or because they close a loop without an end.
+    /// operands, or because they close a loop without an exit.
     pub instructions_failed: u64,
     /// Regions that were not sent, because their code is too large.
     pub regions_too_large: u64,
     /// Regions that were not sent, because they use all registers.
     pub regions_without_register: u64,
-    /// Packets of which the interface has told what user routines returned.
+    /// Packets for which the interface sent the results of user routines.
     pub packets_told: u64,
-    /// How often a hart has begun to load such a packet.
+    /// The number of times that a hart began to load such a packet.
     pub packets_begun: u64,
 }
 

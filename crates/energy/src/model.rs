@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 /// Energy in nanojoules, or power in watts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Split {
-    /// For what happened, and for clocks.
+    /// The dynamic part: events and clocks.
     pub dynamic: f64,
-    /// Leakage, and what is drawn whether anything happens or not.
+    /// The static part: leakage, and power that does not depend on activity.
     #[serde(rename = "static")]
     pub leakage: f64,
 }
@@ -76,7 +76,7 @@ components! {
     CoreComponents {
         /// Branch prediction, instruction buffer, decoder.
         front_end,
-        /// Renaming, reorder buffer, scheduler. Nothing in an in-order core.
+        /// Renaming, reorder buffer, scheduler. Zero in an in-order core.
         window,
         /// Registers and the bypass network.
         registers,
@@ -84,21 +84,21 @@ components! {
         integer_units,
         /// Floating-point units.
         float_units,
-        /// The queues of loads and stores.
+        /// The load and store queues.
         load_store_queue,
         /// The first-level instruction cache.
         l1_instruction,
         /// The first-level data cache.
         l1_data,
-        /// The second-level cache; nothing, if there is none.
+        /// The second-level cache; zero without one.
         l2,
-        /// TLBs, and what page walks read of the data cache, if there is address translation.
+        /// TLBs, and the reads of the data cache by page walks, if there is address translation.
         #[serde(skip_serializing_if = "Split::is_nothing")]
         translation,
         /// Tables of prefetchers, and their look-ups in the caches, if there are any.
         #[serde(skip_serializing_if = "Split::is_nothing")]
         prefetchers,
-        /// Pipeline registers and their clock, and what is left.
+        /// Pipeline registers and their clock, and the remainder.
         pipeline,
     }
 }
@@ -114,8 +114,8 @@ components! {
         mesh,
         /// Memory controllers and their pins.
         memory_controllers,
-        /// Accesses to the memory chips, without their background power; nothing, if the commands
-        /// of DRAM are modelled.
+        /// Accesses to the memory chips, without their background power; zero if the commands of
+        /// DRAM are modelled.
         dram,
         /// Activates and precharges, if the commands of DRAM are modelled.
         #[serde(skip_serializing_if = "Split::is_nothing")]
@@ -129,10 +129,10 @@ components! {
         /// Refreshes: one in each tREFI for each rank, whatever else happens.
         #[serde(skip_serializing_if = "Split::is_nothing")]
         dram_refresh,
-        /// Standby of the memory chips, and what they draw more while a row is open.
+        /// Standby of the memory chips, and their additional power while a row is open.
         #[serde(skip_serializing_if = "Split::is_nothing")]
         dram_background,
-        /// The link between two sockets; nothing, if there is one.
+        /// The link between two sockets; zero with one socket.
         socket_link,
     }
 }
@@ -140,21 +140,21 @@ components! {
 /// A core's part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CoreEnergy {
-    /// All of it.
+    /// The sum of all parts.
     pub total: f64,
     /// The parts of it.
     #[serde(flatten)]
     pub components: CoreComponents,
 }
 
-/// What the work of a server has cost, in nanojoules; or its mean power, in watts.
+/// The energy of a server's work, in nanojoules; or its mean power, in watts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Energy {
-    /// All of it.
+    /// The sum of all parts.
     pub total: f64,
-    /// For what happened, and for clocks.
+    /// The dynamic part: events and clocks.
     pub dynamic: f64,
-    /// Leakage, and what is drawn whether anything happens or not.
+    /// The static part: leakage, and power that does not depend on activity.
     #[serde(rename = "static")]
     pub leakage: f64,
     /// The cores that the result shows.

@@ -50,15 +50,15 @@ macro_rules! maximum {
 costs! {
     /// A core and its first-level caches.
     CoreEnergySpec {
-        /// What a unit that does nothing draws while the core's clock runs, as a part of what it
-        /// draws when it is fully used: conditional clocking in the style "cc3" of Wattch
-        /// (Brooks, Tiwari, Martonosi, ISCA 2000). In C1 no clock runs.
+        /// The power of an idle unit while the core's clock runs, as a fraction of its power when
+        /// fully used: conditional clocking in the style "cc3" of Wattch (Brooks, Tiwari,
+        /// Martonosi, ISCA 2000). In C1 no clock runs.
         idle_share = 0.1 up to 1.0,
         /// A read of the instruction cache: 32 bytes, once in each cycle that dispatches.
         instruction_fetch_pj = 50.7,
-        /// A line that comes into the instruction cache: as two reads.
+        /// A line filled into the instruction cache: as two reads.
         instruction_line_pj = 101.4,
-        /// An instruction's way through the instruction buffer and its decoder.
+        /// An instruction through the instruction buffer and its decoder.
         decode_pj = 42.5,
         /// A look-up and an update of the branch predictor and the table of targets.
         branch_pj = 36.7,
@@ -79,16 +79,17 @@ costs! {
         integer_pj = 54.4,
         /// An integer multiplication.
         multiply_pj = 108.9,
-        /// An integer division: 20 cycles of an integer unit (McPAT wants operations that take
-        /// several cycles counted as often).
+        /// An integer division: 20 cycles of an integer unit (in McPAT, an operation of several
+        /// cycles counts once for each cycle).
         divide_pj = 1088.0,
-        /// A floating-point operation that is no multiplication, division or square root.
+        /// A floating-point operation other than multiplication, division and square root.
         float_add_pj = 163.3,
         /// A floating-point multiplication, alone or fused with an addition.
         float_multiply_pj = 163.3,
         /// A floating-point division or square root: 12 cycles of an integer unit.
         float_divide_pj = 652.8,
-        /// A load or store in the queues of loads and stores: written, and the other one searched.
+        /// A load or store in the load and store queues: written to one, and searched for in the
+        /// other.
         load_store_queue_pj = 143.9,
         /// A load's read of the data cache, 8 bytes; also the look-up for another cache's request.
         load_pj = 31.8,
@@ -110,11 +111,11 @@ costs! {
         integer_units_static_mw = 299.5,
         /// Leakage of the floating-point units.
         float_units_static_mw = 267.6,
-        /// Leakage of the queues of loads and stores.
+        /// Leakage of the load and store queues.
         load_store_queue_static_mw = 18.5,
         /// Leakage of the data cache.
         l1_data_static_mw = 57.8,
-        /// Leakage of the pipeline registers, and of all that McPAT calls "undifferentiated".
+        /// Leakage of the pipeline registers, and of the part that McPAT calls "undifferentiated".
         pipeline_static_mw = 770.7,
     }
 }
@@ -146,7 +147,7 @@ costs! {
 costs! {
     /// The directory: 16,384 entries of 8 bytes, 16 ways, beside each bank.
     DirectoryEnergySpec {
-        /// A look-up and what is written of it.
+        /// A look-up and its update.
         access_pj = 40.6,
         /// Leakage of each bank's directory.
         static_mw_per_bank = 71.5,
@@ -176,7 +177,7 @@ costs! {
         /// Leakage of each controller.
         static_mw_per_controller = 61.4,
         /// A line in the memory chips: eight words at 1.3 nJ (Horowitz, ISSCC 2014, gives 1.3 to
-        /// 2.6 nJ; eight words in a row share what the first one costs more). With
+        /// 2.6 nJ; eight consecutive words share the additional cost of the first). With
         /// `server.fabric.memory.dram`, `server.energy.dram` replaces it.
         dram_line_pj = 10400.0,
     }
@@ -195,17 +196,17 @@ costs! {
         write_pj = 2477.0,
         /// A refresh of the rank: IDD5B less IDD2N for tRFC.
         refresh_pj = 722_900.0,
-        /// A rank all of the time: IDD2N, and IPP.
+        /// The constant power of a rank: IDD2N, and IPP.
         standby_mw_per_rank = 396.0,
-        /// More while the rank has a row open: IDD3N less IDD2N.
+        /// The additional power while the rank has a row open: IDD3N less IDD2N.
         row_open_mw_per_rank = 105.6,
     }
 }
 
 costs! {
     /// TLBs, if there is address translation. McPAT's data cache at the sizes of Skylake's TLBs,
-    /// which are the default of `server.core.translation`: an entry has 16 bytes, a tag and what
-    /// the page table has. A page that is put in costs a look-up.
+    /// which are the default of `server.core.translation`: an entry has 16 bytes, a tag and the
+    /// page-table entry. A fill costs as much as a look-up.
     TlbEnergySpec {
         /// A look-up in the first-level TLB of loads and stores, with its parts for all page sizes.
         l1_data_pj = 5.69,
@@ -213,10 +214,10 @@ costs! {
         l1_instruction_pj = 6.82,
         /// A look-up in the second-level TLB.
         l2_pj = 25.4,
-        /// A look-up in the caches of the upper levels of page tables, all levels at once; an entry
-        /// that is put in costs as much. 44 entries, the default of
-        /// `server.core.translation.structure_caches`, between the 32 of the prefetcher `streamer`
-        /// and the 100 of the first-level TLB, by a power of the size.
+        /// A look-up in the caches of the upper levels of page tables, all levels at once; a fill
+        /// costs as much. 44 entries, the default of `server.core.translation.structure_caches`,
+        /// between the 32 of the prefetcher `streamer` and the 100 of the first-level TLB, by a
+        /// power of the size.
         structure_caches_pj = 3.78,
         /// Leakage of the first-level TLB of loads and stores.
         l1_data_static_mw = 19.3,
@@ -253,25 +254,25 @@ costs! {
         /// the link and the transaction layer, 3.75 nJ a cycle of 350 MHz for eight lanes of 0.5
         /// GB/s each way at 65 nm and 1.1 V; times 32/65 and (0.9/1.1)^2.
         byte_pj = 54.1,
-        /// What the transmitters and receivers of both ends draw for each GB/s that the link can
-        /// carry each way, whether anything crosses it or not: two of 10 mW for each Gb/s at 90 nm
-        /// and 1.2 V ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006), times the root of
-        /// 32/90 and (0.9/1.2)^2.
+        /// The power of the transmitters and receivers of both ends for each GB/s that the link can
+        /// carry each way, with and without traffic: two of 10 mW for each Gb/s at 90 nm and 1.2 V
+        /// ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006), times the root of 32/90 and
+        /// (0.9/1.2)^2.
         static_mw_per_gb_per_s = 53.7,
     }
 }
 
-/// What the events of a server cost, and what its components leak.
+/// The energy of a server's events, and the leakage of its components.
 ///
-/// Defaults: where a number names no other source, what McPAT 1.3 (Li et al., MICRO 2009) computes
+/// Defaults: where no other source is given, McPAT 1.3 (Li et al., MICRO 2009) computed the number
 /// for the server of HyperPlane's Table I at 32 nm, 0.9 V, 3 GHz and 360 K; `docs/energy.md` has
 /// McPAT's input.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnergySpec {
-    /// Whether the numbers are those of the caches, queues, widths and units of HyperPlane's Table
-    /// I, from which those of other sizes follow as McPAT has it. `false`: they are those of what
-    /// is described, as they stand.
+    /// Whether the numbers hold for the sizes of HyperPlane's Table I, and are scaled to other
+    /// sizes of caches, queues, widths and units as McPAT scales them. `false`: they are those of
+    /// what is described, as they stand.
     pub follow_sizes: bool,
     /// A core and its first-level caches.
     pub core: CoreEnergySpec,

@@ -1,4 +1,4 @@
-//! When something that carries one message at a time is taken, however far ahead.
+//! The reservations of a resource that carries one message at a time, arbitrarily far ahead.
 
 use crate::Time;
 
@@ -12,9 +12,9 @@ struct Taken {
 
 /// When a link is taken.
 ///
-/// It knows every gap. A link of a server with one socket does with less, for what is reserved
-/// there is near; what comes from another socket is reserved hundreds of cycles ahead, and must not
-/// keep a message waiting that passes before it.
+/// It knows every gap. A link of a server with one socket needs less, since its reservations are
+/// near. Messages from another socket are reserved hundreds of cycles ahead, and must not delay a
+/// message that passes before them.
 #[derive(Clone, Debug, Default, state::State)]
 pub(crate) struct Calendar {
     /// In the order of time, none touching the next.
@@ -22,8 +22,8 @@ pub(crate) struct Calendar {
 }
 
 impl Calendar {
-    /// Reserves `length` in a row, from `earliest` or as soon as possible after it. Nothing will be
-    /// reserved before `now` any more.
+    /// Reserves `length` in a row, from `earliest` or as soon as possible after it. There are no
+    /// further reservations before `now`.
     pub(crate) fn reserve(&mut self, now: Time, earliest: Time, length: Time) -> Time {
         self.settle(now);
         let mut place = self.taken.partition_point(|taken| taken.end <= earliest);
@@ -49,7 +49,7 @@ impl Calendar {
         start
     }
 
-    /// Forgets what is over at `now`.
+    /// Removes reservations that have ended at `now`.
     pub(crate) fn settle(&mut self, now: Time) {
         let passed = self.taken.partition_point(|taken| taken.end <= now);
         self.taken.drain(..passed);

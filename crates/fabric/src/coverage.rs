@@ -1,5 +1,4 @@
-//! The tables of states and events as the tests know them, and which of their cells have been come
-//! to.
+//! The tables of states and events for the tests, and the coverage of their cells.
 //!
 //! A message that meets a state for which the table has no cell fails the test that sent it.
 
@@ -7,7 +6,7 @@ use crate::{CacheId, LineAddress};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-/// A table of states (columns) and events (rows): the cells that can be come to.
+/// A table of states (columns) and events (rows): the reachable cells.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     cells: &'static [(&'static str, &'static [&'static str])],
@@ -127,7 +126,7 @@ thread_local! {
     static REACHED: RefCell<BTreeSet<Place>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Prints what this thread comes to from now on, or no longer.
+/// Starts or stops printing the cells that this thread reaches.
 pub(crate) fn trace(on: bool) {
     TRACED.set(on);
 }
@@ -166,7 +165,7 @@ pub(crate) fn note(
     }
 }
 
-/// Prints the tables with what this thread has come to, and returns the cells that it has not.
+/// Prints the tables with the cells that this thread has reached, and returns the others.
 pub(crate) fn report(tables: &[&Table]) -> Vec<String> {
     let mut missing = Vec::new();
     for table in tables {

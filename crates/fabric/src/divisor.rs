@@ -1,4 +1,4 @@
-//! Division by a number that stays the same.
+//! Division by an invariant number.
 
 /// A divisor. The division is a multiplication with the reciprocal, rounded up, in fixed point
 /// (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", 1994).

@@ -3,24 +3,24 @@
 //!
 //! Explicit-state model checking, after Dill, Drexler, Hu and Yang, "Protocol Verification as a
 //! Hardware Design Aid", ICCD 1992 (Murphi): a breadth-first search, so that a violation comes with
-//! its shortest trace. It knows states by a hash of 64 bits; among ten million states that any two
-//! have the same is a matter of one in 300 000.
+//! its shortest trace. It identifies states by a hash of 64 bits; among ten million states, the
+//! probability of a collision is one in 300 000.
 //!
 //! # The model
 //!
-//! - Time is left out. Messages from the home to one cache arrive in order, and so do those from
-//!   one cache to the home; Transfers, answers of memory and read-outs come whenever they like.
+//! - Time is not modelled. Messages from the home to one cache arrive in order, and so do those
+//!   from one cache to the home; Transfers, answers of memory and read-outs arrive at any time.
 //! - A cache may at any time ask for a line in order to read or to write it, write a line that it
-//!   owns, and replace a line. A write that was asked for is performed when the line comes. It may
-//!   keep others waiting for a line that it has got (as a core does between LR and SC).
+//!   owns, and replace a line. A requested write is performed when the line arrives. A cache may
+//!   hold a line that it has received (as a core does between LR and SC).
 //! - An agent may read a line at the home, or write a line or a part of it there, for the
 //!   last-level cache or for memory.
 //! - A home may be asked to prefetch a line at any time.
 //! - A non-inclusive last-level cache may lose a line at any time.
 //! - A cache asks for nothing while [`Configuration::buffered`] of its Puts are not acknowledged.
 //!   Without a bound there would be no end of states: Transfers can overtake PutAcks forever.
-//! - The register of random replacement is not part of a state: of those with which a state can be
-//!   come to, the search goes on with the first.
+//! - The register of random replacement is not part of a state: if a state is reached with several
+//!   register values, the search continues with the first.
 //! - Two lines have the same home, and recall each other. Lines with different homes only replace
 //!   each other in caches, which one line that is replaced at any time covers.
 //!
@@ -33,7 +33,7 @@
 //!   what was the last write when it was sent.
 //! - No deadlock and no livelock: in whatever order messages are delivered, if caches ask for
 //!   nothing more, it ends, and then nothing waits for anything.
-//! - Every cell and every place marked with `reached!` is come to.
+//! - Every cell and every point marked with `reached!` is reached.
 //!
 //! Of a line's data only this is kept, in each of two bytes: whether it is the last write. A part
 //! of a line is the first byte.
@@ -86,7 +86,7 @@ impl Configuration {
     }
 }
 
-/// What can happen.
+/// Possible events.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Load(usize, LineAddress),
@@ -282,7 +282,7 @@ impl World {
         }
     }
 
-    /// All copies of `line` but that in memory, wherever they are, are older than a write.
+    /// Marks all copies of `line` except that in memory as older than a write.
     fn overwrite(&mut self, line: LineAddress) {
         let mut change = |other: LineAddress, data: &mut LineData| {
             if other == line {
@@ -357,7 +357,7 @@ impl World {
         }
     }
 
-    /// Calls the bank, with its memory, and does what it wants done.
+    /// Calls the bank, with its memory, and carries out its actions.
     fn bank(
         &mut self,
         ram: &mut Ram,
@@ -460,7 +460,7 @@ impl World {
         self.release_evicted(cache, evicted);
     }
 
-    /// Who has evicted a line lets nobody wait for it.
+    /// A cache that has evicted a line releases its hold.
     fn release_evicted(&mut self, cache: usize, evicted: Option<LineAddress>) {
         if let Some((line, message)) = self.held[cache]
             && Some(line) == evicted
@@ -584,7 +584,7 @@ impl World {
         assert!(!put, "a Put waits for a way");
     }
 
-    /// Nothing is under way.
+    /// Whether nothing is in flight.
     fn is_quiet(&self) -> bool {
         let nothing = self.to_home.iter().all(VecDeque::is_empty)
             && self.to_cache.iter().all(VecDeque::is_empty)
@@ -601,11 +601,11 @@ impl World {
     }
 }
 
-/// What a search has found, state by state in the order of their discovery.
+/// The states found by a search, in the order of their discovery.
 struct Search {
     configuration: Configuration,
     known: HashMap<u64, u32>,
-    /// From where, and how, a state was found first.
+    /// The predecessor and the event by which a state was found first.
     origin: Vec<(u32, Action)>,
     /// The states that deliveries lead to; those of state `k` begin at `delivery_start[k]`.
     deliveries: Vec<u32>,
@@ -689,8 +689,8 @@ impl Search {
         println!("{world:#?}");
     }
 
-    /// A state from which deliveries can go on forever, if there is one: takes away states whose
-    /// deliveries all end, until none is left.
+    /// A state from which deliveries can continue forever, if there is one: removes states whose
+    /// deliveries all end, until none can be removed.
     fn endless(&self) -> Option<u32> {
         let states = self.origin.len();
         let ends = |state: usize| self.delivery_start[state]..self.delivery_start[state + 1];
@@ -737,7 +737,7 @@ impl World {
     }
 }
 
-/// Two caches that do all that caches can, with one line.
+/// Two caches with all their operations, on one line.
 const PAIR: Configuration = Configuration {
     caches: 2,
     lines: 1,
@@ -786,7 +786,7 @@ const VICTIMS: Configuration = Configuration {
     ..RECALLS
 };
 
-/// Writes at home meet everything that two caches do with one line.
+/// Writes at home with all operations of two caches on one line.
 const WRITES: Configuration = Configuration {
     buffered: 1,
     hold: false,
@@ -831,7 +831,7 @@ const fn non_inclusive(configuration: Configuration) -> Configuration {
     }
 }
 
-/// With a last-level cache that loses lines whenever it likes.
+/// With a last-level cache that may lose lines at any time.
 const NON_INCLUSIVE: [Configuration; 6] = [
     non_inclusive(Configuration {
         buffered: 1,

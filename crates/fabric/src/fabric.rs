@@ -1,12 +1,12 @@
-//! The fabric: puts the parts together, and processes their events in the order of time.
+//! The fabric: connects the parts, and processes their events in the order of time.
 //!
 //! # The order of events
 //!
 //! Events of one time are ordered by who sent them and by a count of the sender's. For what cores
 //! leave in their outboxes that is the core and the core's count; everything else comes out of
-//! the processing of an earlier event and is counted as it does. So the order depends on nothing
-//! but what is simulated, not on when an outbox was handed over nor on how far
-//! [`Fabric::run_until`] went each time.
+//! the processing of an earlier event and is counted as it does. The order therefore depends only
+//! on the simulated events, not on the time at which an outbox was handed over, nor on how far each
+//! [`Fabric::run_until`] went.
 //!
 //! # Latencies
 //!
@@ -21,8 +21,8 @@
 //!   way(data), for the last acknowledgement;
 //! - line in memory: way(request) + bank + way(read) + memory latency + way(data) + bank +
 //!   way(data);
-//! - DMA: like the above, with way(acknowledgement) last for a write. Copies that it takes away
-//!   cost what they cost a cache that writes.
+//! - DMA: like the above, with way(acknowledgement) last for a write. Copies that it invalidates
+//!   cost as much as for a cache that writes.
 
 mod event;
 mod passage;
@@ -75,7 +75,7 @@ pub struct Fabric {
     #[state(fixed)]
     pub(crate) cores: usize,
     pub(crate) queue: Queue<Event>,
-    /// How much each core has sent; then the server, then the fabric itself.
+    /// The number of messages of each core; then those of the server, then of the fabric itself.
     #[state(exact, slice)]
     pub(crate) core_counts: Vec<u64>,
     #[state(exact)]
@@ -115,16 +115,16 @@ pub struct Fabric {
     pub(crate) agent_outbox: Outbox,
     #[state(fixed)]
     pub(crate) lines: Vec<LineAddress>,
-    /// Cores, as bits, whose inboxes have got something.
+    /// Cores, as bits, with new messages in their inboxes.
     #[state(exact)]
     pub(crate) delivered_to: u64,
-    /// The earliest of what they have got in this run.
+    /// The earliest of these messages in this run.
     #[state(fixed)]
     pub(crate) first_delivery: Time,
-    /// How often an agent has been called, or its private cache has had something to do.
+    /// The number of calls of agents and of events of their private caches.
     #[state(exact)]
     pub(crate) calls: u64,
-    /// What agents have written at home, and the lines as they were then.
+    /// Writes of agents at home, and the resulting lines.
     #[cfg(test)]
     #[state(fixed)]
     pub(crate) written_at_home: Vec<(AgentId, LineAddress, crate::LineData)>,
@@ -239,26 +239,25 @@ impl Fabric {
         out.messages.clear();
     }
 
-    /// When the next event is; [`Time::NEVER`] if there is none.
+    /// The time of the next event; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_event(&self) -> Time {
         self.queue.next_at()
     }
 
-    /// The least time between an event of the fabric, such as the departure of a core's message,
-    /// and a delivery that it causes: cores may run so far ahead of the fabric.
+    /// The minimum time between an event of the fabric, such as the departure of a core's message,
+    /// and a delivery that it causes: the distance that cores may run ahead of the fabric.
     pub fn minimum_delivery_latency(&self) -> Time {
         self.minimum_delivery_latency
     }
 
-    /// Processes all events before `until`, in order; puts what they bring to core `k` into
-    /// `inboxes[k]`.
+    /// Processes all events before `until`, in order; puts messages to core `k` into `inboxes[k]`.
     pub fn run_until(&mut self, until: Time, inboxes: &mut [Inbox]) {
         self.run_until_answered(until, Time::NEVER, inboxes);
     }
 
-    /// The same, but only as far as no core can have answered what it brings: a core answers no
-    /// sooner than `reaction` after a delivery.
+    /// The same, but stops before the first event that a core could have answered: a core answers
+    /// no sooner than `reaction` after a delivery.
     pub fn run_until_answered(&mut self, until: Time, reaction: Time, inboxes: &mut [Inbox]) {
         let mut until = until;
         self.first_delivery = Time::NEVER;
@@ -332,7 +331,7 @@ impl Fabric {
                     *stage = Stage::Admitted;
                     let order = INTERNAL | self.internal_count;
                     self.internal_count += 1;
-                    // What arrives does so at the beginning of a cycle.
+                    // Messages arrive at the beginning of a cycle.
                     self.queue
                         .put_back(place, self.clock.cycle_of(start), order);
                     return;
@@ -485,7 +484,7 @@ impl Fabric {
         self.carry_out_memory(controller);
     }
 
-    /// Lets what a memory controller has decided happen.
+    /// Carries out the decisions of a memory controller.
     fn carry_out_memory(&mut self, controller: u32) {
         let mut decisions = std::mem::take(&mut self.memory.decisions);
         for (at, line, ticket) in decisions.answers.drain(..) {
@@ -502,7 +501,7 @@ impl Fabric {
         self.memory.decisions = decisions;
     }
 
-    /// Does what a bank wants done.
+    /// Carries out a bank's actions.
     fn act(&mut self, now: Time, bank: u32, mut actions: Vec<HomeAction>, inboxes: &mut [Inbox]) {
         let departure = now + self.bank_latency;
         let tile = bank as usize;

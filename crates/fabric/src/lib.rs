@@ -1,15 +1,16 @@
 //! The coherent fabric: private caches, banked last-level cache with its directory, mesh and
 //! memory controllers, and the agents that take part in coherence beside the cores.
 //!
-//! Data is where the hardware has it. A line's bytes live in the private cache that owns it, or
-//! else at its home. A protocol that is wrong therefore gives wrong data, and tests see it.
+//! Data is where the hardware has it: a line's bytes are in the private cache that owns it, or else
+//! at its home. An error in the protocol therefore gives wrong data, which tests detect.
 //!
-//! The fabric is driven by events in the order of their times. Cores are not in it: a core runs
-//! on its own for a *window* that is shorter than the shortest way through the fabric, talks to
-//! its own private caches at once, and leaves messages for the fabric in its [`Outbox`]; what the
-//! fabric has for the core arrives in the core's [`Inbox`] with the time at which it takes effect.
+//! The fabric is driven by events in the order of their times. Cores are not part of it: a core
+//! runs alone for a *window* that is shorter than the shortest path through the fabric, accesses
+//! its own private caches directly, and leaves messages for the fabric in its [`Outbox`]; messages
+//! to the core arrive in the core's [`Inbox`] with the time at which they take effect.
 
-/// Notes that a test has come to a place, so that tests can tell which races they have reached.
+/// Records that a test has reached a point, so that tests can report the races that they have
+/// covered.
 macro_rules! reached {
     ($what:literal) => {
         #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The tags of the lines that a bank of a non-inclusive last-level cache has.
+//! The tags of a bank of a non-inclusive last-level cache.
 
 use crate::replacement::Policy;
 use crate::{LineAddress, LookUp, Replacement, Slot};
@@ -84,8 +84,8 @@ impl LineArray {
         self.ways
     }
 
-    /// Uses `line`, after having put it into one of `ways` if it was not here. Returns the line
-    /// that had to make room, and whether that was newer than memory.
+    /// Uses `line`, after filling it into one of `ways` if it was absent. Returns the evicted line,
+    /// and whether it was newer than memory.
     pub(crate) fn install(
         &mut self,
         index: u64,

@@ -1,20 +1,20 @@
-//! Which addresses belong to what, as cores see it.
+//! The address map as cores see it.
 
 use crate::ram::overlap;
 use crate::{AddressRange, AgentId, Fabric};
 
-/// What an address belongs to.
+/// The owner of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
     /// Memory: loads and stores go through the private caches.
     Ram,
     /// Addresses of an agent: loads and stores are requests to it.
     Device(AgentId),
-    /// Nobody's: an access fault.
+    /// Unmapped: an access fault.
     Nothing,
 }
 
-/// Which addresses belong to what.
+/// The address map.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryMap {
     pub(crate) ranges: Vec<Mapped>,
@@ -43,8 +43,8 @@ impl MemoryMap {
             .find(|mapped| mapped.range.contains(address))
     }
 
-    /// The range of memory that holds `address`, for those who look often. `user`: only if user
-    /// mode may write there.
+    /// The range of memory that holds `address`, for frequent look-ups. `user`: only if user mode
+    /// may write there.
     pub fn memory_around(&self, address: u64, user: bool) -> Option<AddressRange> {
         self.find(address)
             .filter(|mapped| mapped.region == Region::Ram && !(user && mapped.protected))

@@ -1,18 +1,17 @@
 //! The mesh: XY routing, and links that carry one message at a time.
 //!
-//! A message's way is reserved link by link when its departure is known. What leaves a bank, a
-//! cache's read port or an agent is known a few cycles before it departs, so a link remembers which
-//! of the coming cycles are taken, and a message takes the first gap that is long enough for it.
-//! Routers work in step with the clock: a message that is ready inside a cycle enters at the next.
-//! Wormhole routers with one path between two tiles keep messages in order (Dally and Towles,
-//! Principles and Practices of Interconnection Networks, ch. 13), and the protocol needs that; a
-//! short message that finds a gap before an older long one waits for it at the end.
+//! A message's path is reserved link by link when its departure is known. The departure from a
+//! bank, a cache's read port or an agent is known a few cycles in advance, so a link records which
+//! future cycles are reserved, and a message takes the first gap that is long enough. Routers work
+//! in step with the clock: a message that is ready inside a cycle enters at the next. Wormhole
+//! routers with one path between two tiles keep messages in order (Dally and Towles, Principles and
+//! Practices of Interconnection Networks, ch. 13), and the protocol needs that; a short message
+//! that finds a gap before an older long one waits for it at the end.
 //!
 //! Two sockets have a mesh each, and a link between them. A message from one to the other goes over
-//! its mesh to the tile where the link begins, is put together there, crosses the link, and goes on
-//! over the other mesh when all of it has come, as the link checks it before it lets it go. What it
-//! takes of the other mesh is reserved far ahead, so the links of such a server have a
-//! [`Calendar`] each.
+//! its mesh to the tile where the link begins, is assembled there, crosses the link, and continues
+//! over the other mesh when all of it has arrived, as the link checks it first. Its links on the
+//! other mesh are reserved far ahead, so the links of such a server have a [`Calendar`] each.
 
 use crate::calendar::Calendar;
 use crate::divisor::Divisor;
@@ -25,7 +24,7 @@ pub(crate) const WORD_BYTES: u64 = 16;
 /// Bytes of a message with a line.
 pub(crate) const LINE_MESSAGE_BYTES: u64 = 72;
 
-/// Which messages between two tiles keep their order among each other.
+/// The classes of messages between two tiles that keep their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// From private caches to homes.
@@ -47,18 +46,18 @@ struct Link {
     base: u64,
     /// The cycles of the window that are taken.
     taken: u64,
-    /// Behind the window all cycles before this one are taken.
+    /// Beyond the window all cycles before this one are reserved.
     #[state(cycle)]
     taken_until: u64,
 }
 
 impl Link {
-    /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. Nothing
-    /// will be reserved before `now` any more. `cycles` has as many bits set as there are flits,
-    /// the lowest ones.
+    /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. There are
+    /// no further reservations before `now`. `cycles` has as many bits set as there are flits, the
+    /// lowest ones.
     #[inline(always)]
     fn reserve(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
-        // As a rule nothing is in the way, and the window reaches so far that it need not be moved.
+        // Usually the cycles are free, and the window is long enough that it need not be moved.
         let offset = earliest - self.base;
         if offset + flits <= WINDOW {
             if self.taken & cycles << offset == 0 {
@@ -75,7 +74,7 @@ impl Link {
         self.reserve_behind(now, earliest, flits, cycles)
     }
 
-    /// Where in the window so many cycles in a row are free.
+    /// The first position in the window with enough consecutive free cycles.
     #[inline(always)]
     fn gaps(&self, flits: u64) -> u64 {
         let mut free = !self.taken;
@@ -140,7 +139,7 @@ impl Link {
     }
 }
 
-/// What joins two sockets.
+/// The link between two sockets.
 #[derive(Clone, Debug, state::State)]
 struct SocketLink {
     /// Tiles of a socket: those of the second are numbered behind those of the first.
@@ -153,10 +152,10 @@ struct SocketLink {
     latency: Time,
     #[state(fixed)]
     bandwidth_gb_per_s: f64,
-    /// When each direction is taken: that which begins at the first socket, and the other.
+    /// The reservations of each direction: from the first socket, and to it.
     #[state(slice)]
     directions: [Calendar; 2],
-    /// When each of the links on the meshes is taken.
+    /// The reservations of each link on the meshes.
     #[state(slice)]
     calendars: Vec<Calendar>,
     #[state(count)]
@@ -197,7 +196,7 @@ impl SocketLink {
     }
 }
 
-/// What the link between two sockets has carried.
+/// The traffic of the link between two sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Crossings {
     pub(crate) messages: u64,
@@ -353,7 +352,7 @@ impl Mesh {
             .map_or(0, |link| link.ports[socket])
     }
 
-    /// What the link between the sockets has carried.
+    /// The traffic of the link between the sockets.
     pub(crate) fn crossings(&self) -> Crossings {
         let link = self.socket_link.as_ref();
         link.map_or_else(Crossings::default, |link| Crossings {
@@ -363,7 +362,7 @@ impl Mesh {
         })
     }
 
-    /// The fastest way from anywhere to anywhere, which is within a socket.
+    /// The shortest latency between any two tiles, which is within a socket.
     pub(crate) fn shortest(&self) -> Time {
         self.clock.time(if self.tiles_of_socket() > 1 {
             self.local.min(self.hop)
@@ -372,7 +371,7 @@ impl Mesh {
         })
     }
 
-    /// How long messages have waited for links.
+    /// The time that messages waited for links.
     pub(crate) fn queueing(&self) -> Time {
         self.clock.time(self.queueing_cycles)
     }

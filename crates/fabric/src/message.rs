@@ -1,4 +1,4 @@
-//! What travels between cores, private caches, homes and agents.
+//! Messages between cores, private caches, homes and agents.
 
 use crate::{LineAddress, LineData, Time};
 
@@ -23,7 +23,7 @@ impl CacheId {
     }
 }
 
-/// Where a line was found that a cache had asked for.
+/// The location where a requested line was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum Source {
     /// In the core's own second-level cache.
@@ -41,9 +41,9 @@ pub enum Source {
 pub enum Grant {
     /// Others may hold it too; reading only.
     Shared,
-    /// Nobody else holds it; it may be written without asking.
+    /// No other cache holds it; it may be written without a request.
     Exclusive,
-    /// Nobody else holds it, and it was asked for in order to be written.
+    /// No other cache holds it, and it was requested for writing.
     Modified,
 }
 
@@ -81,21 +81,21 @@ pub enum ToCache {
     Invalidate,
     /// Become a sharer, send the line to `requester`, tell the home.
     ForwardGetS {
-        /// Who asked; `None` when the home itself wants the line.
+        /// The requester; `None` if it is the home itself.
         requester: Option<CacheId>,
-        /// The home has no copy and wants one, even of a line that was not written.
+        /// The home has no copy and needs one, even of a clean line.
         with_data: bool,
     },
     /// Give the line up, send it to `requester`, tell the home.
     ForwardGetM {
-        /// Who asked; `None` when the home itself wants the line back.
+        /// The requester; `None` if it is the home itself.
         requester: Option<CacheId>,
     },
     /// A `PutM` or `PutE` has been seen.
     PutAck,
 }
 
-/// How a request of a core travels to an agent, and the answer back.
+/// The path of a core's request to an agent, and of the answer back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transit {
     /// Over the mesh, to the agent's tile.
@@ -130,7 +130,7 @@ impl state::Plain for Transit {
     }
 }
 
-/// What a core asks of an agent.
+/// A core's request to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum RequestKind {
     /// A load from the agent's addresses. The reply is the value.
@@ -222,7 +222,7 @@ impl Outbox {
     }
 }
 
-/// Something that the fabric brings to a core.
+/// A message from the fabric to a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Delivery {
     /// When it takes effect.
@@ -270,7 +270,7 @@ pub enum DeliveryKind {
         /// Whether the core will write it, and not only read it.
         is_to_write: bool,
     },
-    /// An agent tells the core's extension something. They agree on what it means.
+    /// A notice of an agent to the core's extension. The two agree on its meaning.
     Notice {
         /// That of which of the core's hardware threads.
         thread: u8,
@@ -298,8 +298,8 @@ impl DeliveryKind {
 #[state(fields)]
 pub struct Inbox {
     awaited: DeliveryQueue,
-    /// The ends of evictions, for which nobody waits, by themselves: they are half of all, and
-    /// short enough to overtake lines on their way.
+    /// The ends of evictions, which nothing waits for, in a separate queue: they are half of all
+    /// deliveries, and short enough to overtake lines in flight.
     acknowledgements: DeliveryQueue,
     #[state(exact)]
     next_sequence: u64,

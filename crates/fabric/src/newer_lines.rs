@@ -1,10 +1,10 @@
-//! What memory would hold if all caches wrote back.
+//! The contents of memory if all caches wrote back.
 
 use crate::{Fabric, LineAddress, LineData, PrivateCache};
 use std::collections::BTreeMap;
 
-/// Lines that are newer in private caches, or on their way from these to their homes, than in the
-/// memory image. It is right for lines that nobody has accessed for longer than a message takes.
+/// Lines that are newer in private caches, or in flight from these to their homes, than in the
+/// memory image. It is correct for lines without accesses for longer than a message takes.
 #[derive(Clone, Debug, Default)]
 pub struct NewerLines(BTreeMap<LineAddress, LineData>);
 

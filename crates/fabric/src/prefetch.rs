@@ -1,6 +1,6 @@
 //! Host prefetches: a cache line is requested before the simulator needs it.
 
-/// Lets the host get `value` from its memory while it goes on. Nothing else happens.
+/// Lets the host fetch `value` from its memory while it continues, without any other effect.
 #[inline(always)]
 pub(crate) fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]

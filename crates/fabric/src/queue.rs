@@ -216,7 +216,7 @@ impl<E: Copy> Queue<E> {
         events
     }
 
-    /// When the next event is; [`Time::NEVER`] if there is none.
+    /// The time of the next event; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_at(&self) -> Time {
         time_of(self.next)

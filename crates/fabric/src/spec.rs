@@ -12,7 +12,7 @@ use spec::{SpecError, Under, require};
 /// More private caches than a directory entry has bits for cannot be on one fabric.
 pub(crate) const MAXIMUM_CACHES: usize = 64;
 
-/// Far beyond what is built, and still something that the host has memory for.
+/// Far beyond any real hardware, and still within the host's memory.
 const MAXIMUM_TILES: usize = 256;
 const MAXIMUM_PRIVATE_BYTES: u64 = 16 << 20;
 const MAXIMUM_SHARED_BYTES: u64 = 1 << 30;
@@ -51,13 +51,13 @@ pub struct CacheSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
-    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    /// `lru`, `tree-plru`, `srrip` or `random`: the policy that selects the line of a set to evict.
     pub replacement: Replacement,
     /// Cycles from the address to the data on a hit, tags included. A miss leaves the cache that
     /// long after the access began.
     #[schemars(range(min = 1, max = 1000))]
     pub hit_latency_cycles: u64,
-    /// Miss status holding registers: lines that can be asked for at one time.
+    /// Miss status holding registers: the maximum number of outstanding misses.
     #[schemars(range(min = 1, max = 1024))]
     pub mshrs: u32,
 }
@@ -89,8 +89,8 @@ impl CacheSpec {
 /// A private second-level cache, for instructions and data, that includes the first-level caches of
 /// its core.
 ///
-/// Defaults: Skylake-SP: 1 MB with 16 ways, 14 cycles from load to use, of which 4 are the first
-/// level's (Intel's optimisation manual), 16 lines at one time.
+/// Defaults: Skylake-SP: 1 MB with 16 ways, 14 cycles from load to use, including 4 of the first
+/// level (Intel's optimisation manual), 16 outstanding misses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecondLevelSpec {
@@ -101,18 +101,18 @@ pub struct SecondLevelSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
-    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    /// `lru`, `tree-plru`, `srrip` or `random`: the policy that selects the line of a set to evict.
     pub replacement: Replacement,
     /// Cycles from the end of a first-level cache's look-up to the line in that cache; it can be
     /// used in the next cycle. A miss leaves for the line's home at the same time, and so does an
     /// answer to another cache.
     #[schemars(range(min = 1, max = 1000))]
     pub hit_latency_cycles: u64,
-    /// Miss status holding registers: lines that can be asked for at one time.
+    /// Miss status holding registers: the maximum number of outstanding misses.
     #[schemars(range(min = 1, max = 1024))]
     pub mshrs: u32,
-    /// `none`, `next-line`, `streamer`, `adjacent-line` or `streamer-and-adjacent-line`: which
-    /// lines are fetched before a first-level cache asks for them.
+    /// `none`, `next-line`, `streamer`, `adjacent-line` or `streamer-and-adjacent-line`: the lines
+    /// that are fetched before a first-level cache requests them.
     pub prefetcher: PrefetcherKind,
     /// The table of the prefetcher `streamer`.
     pub streamer: StreamerSpec,
@@ -172,7 +172,7 @@ pub struct DirectorySpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
-    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    /// `lru`, `tree-plru`, `srrip` or `random`: the policy that selects the line of a set to evict.
     pub replacement: Replacement,
 }
 
@@ -204,25 +204,24 @@ pub struct LastLevelSpec {
     /// Ways of each set.
     #[schemars(range(min = 1, max = 64))]
     pub ways: u32,
-    /// `lru`, `tree-plru`, `srrip` or `random`: which line of a set makes room for another.
+    /// `lru`, `tree-plru`, `srrip` or `random`: the policy that selects the line of a set to evict.
     pub replacement: Replacement,
-    /// Cycles from when the bank accepts a message to the answer's departure. The bank is
+    /// Cycles from a message's acceptance by the bank to the answer's departure. The bank is
     /// pipelined: it accepts a message every cycle.
     #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub latency_cycles: u64,
-    /// `inclusive`: it has every line that private caches hold; or `non-inclusive`.
+    /// `inclusive`, so that it has every line that private caches hold, or `non-inclusive`.
     pub inclusion: Inclusion,
     /// The directory beside a non-inclusive cache; an inclusive one has none of its own.
     pub directory: Option<DirectorySpec>,
-    /// `none` or `next-line`: which lines the cache fetches from memory before they are requested.
-    /// The home of a line that had to come from memory, or whose prefetch was of use, asks the home
-    /// of the next line in the 4 KB page to fetch it. No private cache has to give up a line for
-    /// that.
+    /// `none` or `next-line`: the lines that the cache fetches from memory before they are
+    /// requested. The home of a line that had to come from memory, or whose prefetch was of use,
+    /// asks the home of the next line in the 4 KB page to fetch it. No private cache has to give up
+    /// a line for that.
     pub prefetcher: SequentialPrefetcherKind,
-    /// Ways of each set that devices fill when they read or write lines at their home (DMA). A
-    /// write to a line that is in the cache updates it in its way. Cores fill all ways. Intel's
-    /// Data Direct I/O has 2 of Skylake-SP's 11 ways (Farshin et al., "Reexamining Direct Cache
-    /// Access", ATC 2020). Absent: all ways.
+    /// Ways of each set in which DMA allocates lines. A write to a line that is in the cache
+    /// updates it in its way. Cores fill all ways. Intel's Data Direct I/O has 2 of Skylake-SP's 11
+    /// ways (Farshin et al., "Reexamining Direct Cache Access", ATC 2020). Absent: all ways.
     #[schemars(range(min = 1, max = 64))]
     pub io_ways: Option<u32>,
 }
@@ -314,19 +313,20 @@ impl Default for MeshSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MemorySpec {
-    /// How many, spread evenly over the tiles at the mesh's edge; lines are interleaved over them.
+    /// The number of controllers, spread evenly over the tiles at the mesh's edge; lines are
+    /// interleaved over them.
     #[schemars(range(min = 1, max = MAXIMUM_TILES))]
     pub controllers: usize,
-    /// Nanoseconds from when the controller serves a read to the departure of its answer. `dram`
-    /// replaces it.
+    /// Nanoseconds from the start of a read's service by the controller to the departure of its
+    /// answer. `dram` replaces it.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub latency_ns: f64,
     /// Gigabytes (1e9 bytes) a second that each controller reads and writes together. `dram`
     /// replaces it.
     #[schemars(range(min = 0.001, max = 1e6))]
     pub bandwidth_gb_per_s: f64,
-    /// The DRAM behind each controller, command by command. Without it a line's address makes no
-    /// difference.
+    /// The DRAM behind each controller, command by command. Without it the latency of a line does
+    /// not depend on its address.
     pub dram: Option<DramSpec>,
     /// A cache in front of each controller. Absent: none.
     pub cache: Option<MemoryCacheSpec>,
@@ -348,8 +348,8 @@ impl Default for MemorySpec {
 ///
 /// Defaults: two UPI links of Skylake-SP and Cascade Lake: 10.4 GT/s of 2 bytes each. A read of
 /// the other socket's memory takes some 60 ns more there (140.4 instead of 80.8 ns by Intel's
-/// Memory Latency Checker), in which two messages cross; what the meshes and the transmission
-/// take of the half is left out.
+/// Memory Latency Checker), in which two messages cross; the latency is half of that, without the
+/// time on the meshes and in transmission.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SocketLinkSpec {
@@ -389,13 +389,13 @@ pub struct FabricSpec {
     /// and is the home of its own memory.
     #[schemars(range(min = 1, max = MAXIMUM_SOCKETS))]
     pub sockets: usize,
-    /// What joins two sockets.
+    /// The link between two sockets.
     pub socket_link: SocketLinkSpec,
     /// Clock of the fabric in gigahertz; all cycles of the fabric are of this clock.
     #[schemars(range(min = 0.001, max = 1000.0))]
     pub clock_ghz: f64,
-    /// Cycles to get a line that has been found in a private cache ready for another cache, or an
-    /// answer of an agent, before it goes on the mesh.
+    /// Cycles from the look-up that finds a line in a private cache until the line leaves for
+    /// another cache, and the same for an answer of an agent.
     #[schemars(range(min = 1, max = MAXIMUM_CYCLES))]
     pub forward_latency_cycles: u64,
     /// The last-level cache.

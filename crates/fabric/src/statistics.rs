@@ -5,23 +5,23 @@ use crate::{DramStatistics, Fabric, MemoryCacheStatistics, PrefetchStatistics};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What has happened on the fabric so far.
+/// Counts of the fabric's events so far.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
 )]
 pub struct FabricStatistics {
-    /// Requests for lines that were in the last-level cache, or that a private cache owned or
-    /// another request was being served for.
+    /// Requests for lines that were in the last-level cache, that a private cache owned, or that
+    /// were already being served for another request.
     #[state(count)]
     pub last_level_hits: u64,
     /// Requests for lines that had to come from memory.
     #[state(count)]
     pub last_level_misses: u64,
-    /// Lines that left the last-level cache to make room.
+    /// Lines evicted from the last-level cache.
     #[state(count)]
     pub last_level_evictions: u64,
-    /// Lines that had to leave private caches to make room in the directory, which is in the tags
-    /// of an inclusive last-level cache.
+    /// Lines recalled from private caches to make room in the directory, which is in the tags of an
+    /// inclusive last-level cache.
     #[state(count)]
     pub recalls: u64,
     /// GetS and GetM from private caches.
@@ -33,7 +33,7 @@ pub struct FabricStatistics {
     /// Invalidates sent.
     #[state(count)]
     pub invalidations: u64,
-    /// Lines that owners gave up to make room.
+    /// Lines that owners evicted.
     #[state(count)]
     pub puts: u64,
     /// Lines read at home by agents.
@@ -51,20 +51,19 @@ pub struct FabricStatistics {
     /// Requests of cores to agents.
     #[state(count)]
     pub agent_requests: u64,
-    /// Requests of cores to addresses of nobody.
+    /// Requests of cores to unmapped addresses.
     #[state(count)]
     pub refused_requests: u64,
     /// Interrupt lines changed.
     #[state(count)]
     pub interrupts: u64,
-    /// Messages and requests that the banks of the last-level cache have looked up in the
-    /// directory.
+    /// Directory look-ups of the banks of the last-level cache, for messages and requests.
     #[state(count)]
     pub bank_accesses: u64,
     /// Lines that the banks read out, to send or to write them to memory.
     #[state(count)]
     pub bank_line_reads: u64,
-    /// Lines, or parts of lines, that the banks were brought and took up.
+    /// Lines, or parts of lines, written to the banks.
     #[state(count)]
     pub bank_line_writes: u64,
     /// Lines read from memory.
@@ -98,21 +97,21 @@ pub struct FabricStatistics {
     #[state(count)]
     pub bank_queueing_fs: u64,
     /// Time that reads and writes waited for a memory channel, in femtoseconds; with
-    /// `server.fabric.memory.dram`, that reads waited for their read command.
+    /// `server.fabric.memory.dram`, the time that reads waited for their read command.
     #[state(count)]
     pub memory_queueing_fs: u64,
-    /// What the prefetcher of the last-level cache has done, with
+    /// Counts of the prefetcher of the last-level cache, with
     /// `server.fabric.last_level.prefetcher`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_level_prefetches: Option<PrefetchStatistics>,
     /// The commands of all channels, with `server.fabric.memory.dram`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dram: Option<DramStatistics>,
-    /// What the caches in front of memory have done, with `server.fabric.memory.cache`.
+    /// Counts of the caches in front of memory, with `server.fabric.memory.cache`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_cache: Option<MemoryCacheStatistics>,
-    /// Answers and interrupts over wires of their own that were asked for sooner than the shortest
-    /// latency of a delivery, and came then.
+    /// Answers and interrupts over dedicated wires that were requested sooner than the shortest
+    /// latency of a delivery, and were delayed to it.
     #[state(count)]
     pub lengthened_deliveries: u64,
     /// Events processed.

@@ -1,6 +1,6 @@
 //! HyperPlane as an agent on the fabric: the monitoring set at the homes of the doorbells, the
-//! ready set, and the harts that wait (§III-B, Fig. 4). Of two sockets each has its own; how they
-//! work together is in [`sockets`](crate::sockets).
+//! ready set, and the waiting harts (§III-B, Fig. 4). Each of two sockets has its own;
+//! [`sockets`](crate::sockets) describes how they cooperate.
 
 use crate::sockets::{Message, Sockets, Waiting};
 use crate::spec::Latencies;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use spec::SpecError;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What HyperPlane has counted.
+/// Counts of HyperPlane.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
 )]
@@ -26,7 +26,7 @@ pub struct Statistics {
     /// `QWAIT`s answered with a QID.
     #[state(count)]
     pub wake_ups: u64,
-    /// QIDs returned whose queue `QWAIT.VERIFY` found empty.
+    /// Returned QIDs whose queue `QWAIT.VERIFY` found empty.
     #[state(count)]
     pub spurious_wake_ups: u64,
     /// Non-blocking `QWAIT`s that found no queue ready.
@@ -35,7 +35,7 @@ pub struct Statistics {
     /// Queues activated because ownership of their armed doorbell was granted.
     #[state(count)]
     pub activations_by_grant: u64,
-    /// Queues activated because they were not empty when they were to be armed.
+    /// Queues activated because they were not empty when they would have been armed.
     #[state(count)]
     pub activations_by_reconsider: u64,
     /// Doorbells armed.
@@ -47,7 +47,7 @@ pub struct Statistics {
     /// `QWAIT`s that found no queue ready and halted their hart.
     #[state(count)]
     pub halts: u64,
-    /// Time that harts were halted for want of a ready queue, summed over harts.
+    /// Time that harts were halted because no queue was ready, summed over harts.
     #[state(count)]
     pub halted_fs: u64,
     /// Look-ups in the monitoring set: for grants of ownership in the doorbells' range, and to
@@ -57,17 +57,17 @@ pub struct Statistics {
     /// Harts woken out of C1.
     #[state(count)]
     pub power_ups: u64,
-    /// Of the `QWAIT`s answered with a QID, those that have got a queue of the other socket's ready
-    /// set.
+    /// `QWAIT`s answered with a queue of the other socket's ready set, as part of `wake_ups`.
     #[state(count)]
     pub steals: u64,
-    /// Queues that were offered to the other socket, where no hart waited any more.
+    /// Queues that were offered to the other socket and returned, because no hart waited there any
+    /// more.
     #[state(count)]
     pub offers_returned: u64,
-    /// How long the ready sets' arbiters have been selecting, summed over ready sets.
+    /// Time that the ready sets' arbiters spent selecting, summed over ready sets.
     #[state(count)]
     pub selecting_fs: u64,
-    /// How long selections have waited for those before them.
+    /// Time that selections waited for earlier ones.
     #[state(count)]
     pub selections_waited_fs: u64,
     /// Queues monitored.
@@ -77,8 +77,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Selections that the ready sets were asked for: once for each `QWAIT`, once more for one that
-    /// waited, and once for each offer in vain.
+    /// Selections requested from the ready sets: one for each `QWAIT`, another for a `QWAIT` that
+    /// waited, and one for each returned offer.
     pub fn selections(&self) -> u64 {
         self.wake_ups + self.not_ready + self.halts + self.offers_returned
     }
@@ -98,7 +98,8 @@ struct Halted {
 struct Arming {
     reply_to: ReplyTo,
     doorbell: u64,
-    /// The queue that becomes ready if there is work; `None` for `QWAIT-VERIFY`, which only tells.
+    /// The queue that becomes ready if there is work; `None` for `QWAIT-VERIFY`, which only
+    /// reports.
     qid: Option<Qid>,
 }
 
@@ -106,7 +107,7 @@ struct Arming {
 enum Answer {
     /// With a value, after a delay.
     Now { value: u64, delay: Time },
-    /// When something else has happened.
+    /// After a later event.
     Later,
 }
 
@@ -119,7 +120,7 @@ enum Answer {
 pub struct HyperPlane {
     #[state(fixed)]
     latencies: Latencies,
-    /// What the fabric shows to the monitoring set; ranges of `QWAIT.INIT` must lie inside.
+    /// The range whose grants the monitoring set snoops; ranges of `QWAIT.INIT` must lie inside.
     #[state(fixed)]
     snooped: AddressRange,
     /// The range of the last `QWAIT.INIT`; empty before the first.
@@ -129,28 +130,29 @@ pub struct HyperPlane {
     monitoring_sets: Vec<MonitoringSet>,
     /// All of them: see [`ReadySet`].
     ready_set: ReadySet,
-    /// Who waits in `QWAIT`, the longest first.
+    /// The harts that wait in `QWAIT`, the longest waiting first.
     halted: VecDeque<Halted>,
     #[state(fixed)]
     sockets: Sockets,
-    /// From when on the arbiter of each ready set has nothing to do.
+    /// The time from which the arbiter of each ready set is idle.
     #[state(slice)]
     arbiter_free_at: Vec<Time>,
-    /// For each partition of the ready sets, who waits for its queues at the other one.
+    /// For each partition of the ready sets, the number of harts at the other one that wait for its
+    /// queues.
     #[state(slice)]
     waiting_elsewhere: Vec<Waiting>,
     /// The number of the last offer of each queue that has not been removed since; 0 for none.
     #[state(slice)]
     offers: Vec<u64>,
     next_offer: u64,
-    /// What is on its way from one socket to the other, by the token of its arrival.
+    /// Messages in flight from one socket to the other, by the token of their arrival.
     under_way: BTreeMap<u64, Message>,
     /// Instructions whose doorbell is being read, by the token of the access.
     arming: BTreeMap<u64, Arming>,
     next_token: u64,
     #[state(fixed)]
     power_optimised: bool,
-    /// How long each core has been in C1, by its number, up to when it was last woken.
+    /// The time that each core has spent in C1, by its number, up to its last wake-up.
     powered_down_fs: Vec<u64>,
     statistics: Statistics,
 }
@@ -218,7 +220,7 @@ impl HyperPlane {
         })
     }
 
-    /// What has been counted up to `now`; harts that still wait are counted up to then.
+    /// The counts up to `now`, including the time of harts that still wait.
     pub fn statistics(&self, now: Time) -> Statistics {
         let waiting = self
             .halted
@@ -242,7 +244,7 @@ impl HyperPlane {
         sets.map(MonitoringSet::armed).sum()
     }
 
-    /// How long `core` has been in C1 up to `now`.
+    /// The time that `core` has spent in C1 up to `now`.
     pub fn powered_down(&self, core: CoreId, now: Time) -> Time {
         let before = self.powered_down_fs.get(usize::from(core.0));
         let waits = self
@@ -253,7 +255,7 @@ impl HyperPlane {
         Time::from_fs(before.copied().unwrap_or(0)) + since
     }
 
-    /// `core`, which has waited for `time`, is woken.
+    /// Wakes `core`, which has waited for `time`.
     fn power_up(&mut self, core: CoreId, time: Time) {
         self.statistics.power_ups += 1;
         let core = usize::from(core.0);
@@ -350,7 +352,7 @@ impl HyperPlane {
                 if self.offers[qid.0 as usize] == number {
                     self.activate(context, qid);
                 }
-                // The hart that is counted again may be given another.
+                // The hart that is counted again may get another queue.
                 self.give_out(context, partition);
             }
         }
@@ -383,7 +385,7 @@ impl HyperPlane {
         }
     }
 
-    /// Carries out a request where it belongs, and answers it if that can be done now.
+    /// Carries out a request at its ready set, and answers it if that is possible now.
     fn carry_out(&mut self, context: &mut AgentContext<'_>, request: Request) {
         let set = self.set_of_request(&request);
         let reply_to = request.reply_to;
@@ -396,7 +398,7 @@ impl HyperPlane {
         }
     }
 
-    /// Carries out a request. `None`: it cannot be done, which is an access fault.
+    /// Carries out a request. `None` if it is impossible, which is an access fault.
     fn perform(&mut self, context: &mut AgentContext<'_>, request: Request) -> Option<Answer> {
         let RequestKind::Custom { code, arguments } = request.kind else {
             return None;
@@ -470,7 +472,7 @@ impl HyperPlane {
     }
 
     /// `QWAIT`: the selection is made at once, the answer takes the instruction's latency. Harts
-    /// that have halted before do not come short: while they wait nothing can be selected.
+    /// that have halted before are not overtaken: while they wait, no queue can be selected.
     fn qwait(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -511,8 +513,8 @@ impl HyperPlane {
         }
     }
 
-    /// A selection that the arbiter of a ready set is asked for: how long it takes, with those
-    /// before it. Nothing where nothing has to be selected.
+    /// A selection requested from the arbiter of a ready set: the time until its end, including
+    /// earlier selections; zero if there is nothing to select.
     fn selection(&mut self, now: Time, set: usize) -> Time {
         if self.ready_set.policy() == Policy::ActivationOrder {
             return Time::ZERO;
@@ -525,8 +527,8 @@ impl HyperPlane {
         end - now
     }
 
-    /// Tells the other ready set, that of `partition`, something that it knows after a selection,
-    /// which takes `delay`.
+    /// Sends the other ready set, that of `partition`, a message that follows a selection, which
+    /// takes `delay`.
     fn tell_other(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -538,14 +540,14 @@ impl HyperPlane {
         self.send(context, (1 - to, to), delay, message);
     }
 
-    /// The place in the list of the hart that has waited longest in a partition.
+    /// The position in the list of the hart that has waited longest in a partition.
     fn longest_waiting(&self, partition: usize) -> Option<usize> {
         let mut halted = self.halted.iter();
         halted.position(|halted| halted.partition == partition)
     }
 
-    /// Something may have become selectable in a partition: gives it to the harts that wait there,
-    /// and then to those of the other socket.
+    /// Called when a queue may have become selectable in a partition: gives queues to the harts
+    /// that wait there, and then to those of the other socket.
     fn give_out(&mut self, context: &mut AgentContext<'_>, partition: usize) {
         while let Some(place) = self.longest_waiting(partition) {
             let Some(qid) = self.ready_set.select(partition) else {
@@ -606,8 +608,8 @@ impl HyperPlane {
         }
     }
 
-    /// Activates a queue when the look-up in the monitoring set of `socket` is over, and its ready
-    /// set knows of it.
+    /// Activates a queue when the look-up in the monitoring set of `socket` has ended and the ready
+    /// set has been notified.
     fn activate_after_lookup(&self, context: &mut AgentContext<'_>, socket: usize, qid: Qid) {
         let (delay, token) = (self.latencies.lookup, u64::from(qid.0));
         let set = self.sockets.set_of_socket(socket);
@@ -644,7 +646,7 @@ impl HyperPlane {
         self.doorbells.contains(address) && address.is_multiple_of(8) && context.in_memory(address)
     }
 
-    /// `QWAIT-INIT`. Harts that wait go on waiting.
+    /// `QWAIT-INIT`. Waiting harts continue to wait.
     fn init(&mut self, start: u64, length_and_policy: u64) -> Result<(), ErrorCode> {
         // Lengths are whole lines, so that the low bits are free for the policy.
         let code = length_and_policy % LINE_BYTES as u64;
@@ -694,7 +696,8 @@ impl HyperPlane {
         Ok(qid)
     }
 
-    /// `QWAIT-REMOVE`. Nothing of the queue stays for the next one with its QID.
+    /// `QWAIT-REMOVE`. Clears all state of the queue, so that the next queue with its QID starts
+    /// afresh.
     fn remove(&mut self, qid: u64) -> Result<(), ErrorCode> {
         let qid = self.qid(qid).ok_or(ErrorCode::QidOutOfRange)?;
         self.statistics.look_ups += 1;
@@ -723,7 +726,7 @@ impl Agent for HyperPlane {
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
         let set = self.set_of_request(&request);
         let socket = self.sockets.of_core(request.reply_to.core);
-        // What goes to a doorbell's home has crossed the link on its way.
+        // A request to a doorbell's home has already crossed the link.
         if request.reply_to.tile.is_none() && set != socket {
             let message = Message::Request { request };
             self.send(context, (socket, set), Time::ZERO, message);
@@ -736,8 +739,8 @@ impl Agent for HyperPlane {
         self.monitored() > 0
     }
 
-    /// A write transaction to a doorbell, or a read that is granted the line exclusively, whose
-    /// cache could write it unseen.
+    /// A write transaction to a doorbell, or a read that gets the line exclusively, so that its
+    /// cache could write the line without a further transaction.
     fn ownership_granted(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
         self.statistics.look_ups += 1;
         let socket = context.socket_of(line.base());
@@ -747,9 +750,8 @@ impl Agent for HyperPlane {
         }
     }
 
-    /// A doorbell to be armed has been read at its home. Nobody owns the line at this moment, and
-    /// who wants to write it is seen later; so what happens here is atomic with respect to new
-    /// work items.
+    /// A doorbell to be armed has been read at its home. No cache owns the line at this time, and
+    /// any later writer is snooped, so this step is atomic with respect to new work items.
     fn access_done(
         &mut self,
         context: &mut AgentContext<'_>,

@@ -1,4 +1,4 @@
-//! How often `QWAIT-ADD` meets a conflict, by how full the monitoring set gets (§IV-A).
+//! The rate of conflicts of `QWAIT-ADD`, by the occupancy of the monitoring set (§IV-A).
 
 use crate::monitoring_set::mix;
 use crate::{HyperPlaneSpec, InsertError, Qid};
@@ -6,7 +6,7 @@ use fabric::LineAddress;
 use spec::SpecError;
 use std::collections::BTreeSet;
 
-/// Which lines a driver gives to doorbells.
+/// The lines that a driver allocates to doorbells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DoorbellLines {
     /// At random, out of 16 GiB.
@@ -30,8 +30,8 @@ impl DoorbellLines {
     }
 }
 
-/// How many of `doorbells` `QWAIT-ADD`s, each for another line, meet a conflict in an empty
-/// monitoring set of `banks` banks. A doorbell in conflict is given up.
+/// The number of conflicts of `doorbells` `QWAIT-ADD`s, each for another line, in an initially
+/// empty monitoring set of `banks` banks. A doorbell in conflict is given up.
 pub fn conflicts(
     spec: &HyperPlaneSpec,
     banks: usize,

@@ -1,4 +1,4 @@
-//! The instructions: `QWAIT` and its kin, in the custom-0 opcode space.
+//! The instructions: `QWAIT` and the related ones, in the custom-0 opcode space.
 
 use crate::Operation;
 use fabric::{AgentId, LineAddress, Time, Transit};
@@ -31,14 +31,14 @@ const READY_SET: Transit = Transit::Fixed(Time::ZERO);
 ///
 /// Errors are those of [`ErrorCode`](crate::ErrorCode). 6 to 10 are the control plane's and illegal
 /// in user mode. Fields not shown must be zero. A doorbell that is not a multiple of 8 is illegal
-/// in 2 and 3. What the hardware cannot do (a QID out of range in 3 to 5, 9 and 10, a weight of
-/// zero, a partition that is not below [`PARTITIONS`](crate::PARTITIONS), an empty doorbell outside
-/// the range in 2 and 3) is an access fault.
+/// in 2 and 3. An impossible request (a QID out of range in 3 to 5, 9 and 10, a weight of zero, a
+/// partition that is not below [`PARTITIONS`](crate::PARTITIONS), an empty doorbell outside the
+/// range in 2 and 3) is an access fault.
 ///
-/// `VERIFY` and `RECONSIDER` look at the doorbell through the core's own cache first. Only if it
-/// is empty there do they go to the line's home, where the hardware looks again and arms in one
-/// step, so that no item comes in between. A `RECONSIDER` that finds work is done when the ready
-/// set has acknowledged it.
+/// `VERIFY` and `RECONSIDER` first read the doorbell through the core's own cache. Only if its
+/// count is zero there do they go to the line's home, where the hardware reads it again and arms it
+/// in one step, so that no item can arrive in between. A `RECONSIDER` that finds work is done when
+/// the ready set has acknowledged it.
 ///
 /// All but `QWAIT` and `QWAIT.NB` are barriers. These two read no memory that others write: they
 /// take a queue, and `VERIFY` follows. They also start only when they are certain to commit,
@@ -80,7 +80,7 @@ impl QwaitExtension {
     }
 }
 
-/// Which operation an instruction is, if it is one of ours and its unused fields are zero.
+/// The operation of an instruction, if it is one of these and its unused fields are zero.
 fn decode(bits: u32) -> Option<Operation> {
     let funct7 = bits >> 25;
     if bits & 0x7f != OPCODE || bits >> 12 & 7 != 0 {
@@ -172,7 +172,7 @@ impl Extension for QwaitExtension {
     fn resume(&mut self, invocation: &Invocation, value: u64) -> Action {
         let operation = decode(invocation.instruction.bits);
         match operation {
-            // The first resumption brings the doorbell's counter.
+            // The first resumption delivers the doorbell's counter.
             Some(operation @ (Operation::Verify | Operation::Reconsider))
                 if invocation.step == 1 =>
             {

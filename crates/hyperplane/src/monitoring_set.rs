@@ -1,8 +1,8 @@
-//! The monitoring set: which doorbell lines are watched, and for which queues (§III-B, §IV-A).
+//! The monitoring set: the watched doorbell lines and their queues (§III-B, §IV-A).
 //!
-//! A banked, ZCache-like Cuckoo hash table, of two ways in the paper. A look-up reads one place of
-//! each way; an insertion walks the table and moves entries between their places until one is
-//! empty. How full it gets is measured in [`conflicts`](crate::conflicts()).
+//! A banked, ZCache-like Cuckoo hash table, of two ways in the paper. A look-up reads one entry of
+//! each way; an insertion walks the table and moves entries between their possible positions until
+//! it finds a free one. [`conflicts`](crate::conflicts()) measures the achievable occupancy.
 
 use fabric::LineAddress;
 use std::fmt;
@@ -19,7 +19,7 @@ pub const MAX_WAYS: usize = 8;
 /// One place of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State)]
 struct Entry {
-    /// The whole line address; hardware would leave out what the place and the bank imply.
+    /// The whole line address; hardware would omit the bits that the position and the bank imply.
     tag: LineAddress,
     /// The queue whose doorbell is in the line.
     qid: Qid,
@@ -36,7 +36,7 @@ const EMPTY: Entry = Entry {
     valid: false,
 };
 
-/// Why a line was not inserted.
+/// The reason why a line was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertError {
     /// The table walk found no empty place (§IV-A): the driver must choose another line.
@@ -74,10 +74,10 @@ pub struct MonitoringSet {
     ways: usize,
     #[state(fixed)]
     rows: usize,
-    /// How many places an insertion looks at, at most.
+    /// The maximum number of positions that an insertion visits.
     #[state(fixed)]
     walk_places: usize,
-    /// Which bits of a key make each bit of its row, way by way.
+    /// The bits of a key that determine each bit of its row, way by way.
     #[state(fixed)]
     hashes: Vec<u64>,
     /// The doorbell line of each QID, for `QWAIT-REMOVE`; hardware would search for it.
@@ -106,7 +106,7 @@ impl MonitoringSet {
         }
     }
 
-    /// The same table, whose walks look at `places` places at most (the ZCache's replacement
+    /// The same table with walks of at most `places` positions (the ZCache's replacement
     /// candidates).
     pub fn with_walks_of(self, places: usize) -> MonitoringSet {
         MonitoringSet {
@@ -133,11 +133,11 @@ impl MonitoringSet {
 
     /// Adds a disarmed entry, by a table walk.
     ///
-    /// The walk goes breadth first from the line's places, each time to the other places of the
-    /// entry that it finds, until a place is empty; then each entry on the way there moves on by
-    /// one. It visits no place twice, so it ends after at most all places of one bank. If it may
-    /// look at all of them it is exact: a conflict means that no arrangement of the bank's entries
-    /// leaves a place for the line. A walk that fails moves nothing.
+    /// The walk is a breadth-first search. It starts from the line's possible positions and
+    /// continues to the other positions of each entry that it finds, until a position is free; then
+    /// each entry on the path moves by one. It visits no position twice, so it ends after at most
+    /// all positions of one bank. Without a limit it is exact: a conflict means that no arrangement
+    /// of the bank's entries has room for the line. A failed walk moves nothing.
     pub fn insert(&mut self, line: LineAddress, qid: Qid) -> Result<(), InsertError> {
         match self.line_of.get(qid.0 as usize) {
             None => return Err(InsertError::QidOutOfRange),

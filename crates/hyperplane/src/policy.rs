@@ -1,10 +1,10 @@
-//! The service policies of the ready set (§IV-B): where the priority goes after a selection.
+//! The service policies of the ready set (§IV-B): the priority after a selection.
 
 use crate::Qid;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// In which order ready queues are served.
+/// The order in which ready queues are served.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
@@ -39,18 +39,19 @@ impl Policy {
 pub(crate) struct Priority {
     /// The QID with the highest priority: the paper's one-hot vector, encoded.
     pub current: Qid,
-    /// How many more times the current queue is served; 0: its weight is not loaded yet.
+    /// The remaining number of times that the current queue is served; 0: its weight is not loaded
+    /// yet.
     counter: u32,
 }
 
 impl Priority {
     /// Moves the priority after `selected` was selected out of `queues` queues.
     ///
-    /// The ready bits are all that the hardware sees. A current queue that is not ready "runs out
-    /// of work items": another one is selected, and what was left of the weight is lost. A queue
-    /// that a core has just taken is not ready until its `QWAIT_RECONSIDER`. So with one core the
-    /// weight goes on, as the core reconsiders before its next `QWAIT`; but a second core whose
-    /// `QWAIT` comes in between passes the priority on.
+    /// The hardware sees only the ready bits. A current queue that is not ready "runs out of work
+    /// items": another one is selected, and the rest of the weight is lost. A queue that a core has
+    /// just taken is not ready until its `QWAIT_RECONSIDER`. With one core the weight therefore
+    /// continues, as the core reconsiders before its next `QWAIT`; but the `QWAIT` of a second core
+    /// in between passes the priority on.
     pub fn after_selection(
         &mut self,
         policy: Policy,

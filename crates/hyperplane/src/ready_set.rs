@@ -1,10 +1,10 @@
-//! The ready set: which queues have work, and which of them is served next (§III-B, §IV-B).
+//! The ready set: the queues that have work, and the selection of the next one (§III-B, §IV-B).
 
 use crate::Qid;
 use crate::policy::{Policy, Priority};
 use std::collections::VecDeque;
 
-/// How many partitions the ready set can have: as many as a server can have cores.
+/// The maximum number of partitions of a ready set: the maximum number of cores of a server.
 pub const PARTITIONS: usize = 32;
 
 /// The ready set, with a bit each for every QID.
@@ -28,7 +28,7 @@ pub struct ReadySet {
     partitions: Vec<Partition>,
 }
 
-/// What an arbiter sees, and where it is.
+/// The inputs of an arbiter, and its current priority.
 #[derive(Clone, Debug, PartialEq, Eq, state::State)]
 struct Partition {
     /// The mask bits: a one lets the queue's ready bit through to the arbiter. Only queues of this
@@ -46,7 +46,7 @@ impl ReadySet {
         ReadySet::several(queues, policy, 1)
     }
 
-    /// So many ready sets for QIDs below `queues`, all of which are in the first.
+    /// Several ready sets for QIDs below `queues`; all queues are initially in the first.
     pub(crate) fn several(queues: usize, policy: Policy, sets: usize) -> ReadySet {
         let words = queues.div_ceil(64);
         let partition = |mask| Partition {
@@ -136,7 +136,7 @@ impl ReadySet {
         }
     }
 
-    /// Makes `qid` as it was at first: not ready, enabled, of weight 1, in partition 0.
+    /// Resets `qid` to its initial state: not ready, enabled, of weight 1, in partition 0.
     pub fn reset(&mut self, qid: Qid) {
         self.deactivate(qid);
         self.set_partition(qid, 0);
@@ -261,8 +261,8 @@ mod tests {
             prop_assert_eq!(arbitrate(&ready, &mask, current), ripple(&ready, &mask, current, queues));
         }
 
-        /// Whoever else comes and goes, a queue that stays ready waits for no more than one turn
-        /// of every other queue.
+        /// Whatever other queues do, a queue that stays ready waits for at most one turn of every
+        /// other queue.
         #[test]
         fn round_robin_serves_a_ready_queue_once_a_round(
             queues in 1..200_u32,

@@ -7,8 +7,8 @@
 //!
 //! # Stealing
 //!
-//! A hart that halts is told to the other ready set, too. Harts of a partition and a socket are
-//! alike, so that each ready set only counts how many of the other's harts wait:
+//! The other ready set is notified of each hart that halts. Harts of a partition and a socket are
+//! interchangeable, so each ready set only counts the waiting harts of the other:
 //!
 //! | message | sent when | at the other end |
 //! | --- | --- | --- |
@@ -17,9 +17,9 @@
 //! | Offer (queue) | a queue is ready, none of its own harts waits, and by its count one of the other's does; the ready bit is cleared, and one less waits | goes to the hart that has waited longest; back as a Return if none waits any more |
 //! | Return (queue) | no hart waits any more | the queue is ready again, and one more waits: the Offer and the Cancel that it has met were of the same hart |
 //!
-//! *Nothing is lost, and nothing is given out twice.* A queue that is not armed is in one place:
-//! its ready bit, an Offer, a Return, or a hart's hands; each step above moves it from one to the
-//! next. Only its holder arms it.
+//! *No queue is lost or given out twice.* A queue that is not armed is in one place: its ready bit,
+//! an Offer, a Return, or a hart's hands; each step above moves it from one to the next. Only its
+//! holder arms it.
 //!
 //! *No hart waits beside a ready queue.* Let W be the harts of a socket that wait, and V what the
 //! other one counts. At all times, and in whatever order messages arrive,
@@ -36,7 +36,7 @@
 use crate::{PARTITIONS, Qid};
 use fabric::{AgentContext, Fabric, ReplyTo, Request, Time};
 
-/// What is under way between the sockets.
+/// Messages in flight between the sockets.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) enum Message {
     /// A core's request, to a ready set of the other socket.
@@ -65,7 +65,7 @@ pub(crate) enum Message {
     },
 }
 
-/// How many harts of the other socket wait for queues of a partition.
+/// The number of harts of the other socket that wait for queues of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Waiting {
     /// Asks.
@@ -84,7 +84,7 @@ impl Waiting {
         self.served += 1;
     }
 
-    /// An offer has found nobody.
+    /// An offer has found no waiting hart.
     pub(crate) fn take_back(&mut self) {
         self.served -= 1;
     }
@@ -94,10 +94,10 @@ impl Waiting {
     }
 }
 
-/// The sockets, and what they have.
+/// The sockets and their ready sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sockets {
-    /// How many there are.
+    /// The number of them.
     pub(crate) count: usize,
     /// How many ready sets; number `k` is on socket `k`.
     pub(crate) ready_sets: usize,

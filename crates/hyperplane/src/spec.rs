@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, require};
 
-/// Far beyond what is built, and still something that the host has memory for.
+/// Far beyond any real hardware, and still within the host's memory.
 const MAXIMUM_ENTRIES: usize = 1 << 20;
 const MAXIMUM_CYCLES: u64 = 1_000_000;
 
@@ -43,12 +43,12 @@ pub struct HyperPlaneSpec {
     /// two sockets each has a monitoring set of so many.
     #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
     pub entries: usize,
-    /// Ways of the monitoring set: places that a look-up reads, and where a doorbell can be (2 in
-    /// Fig. 5 and §IV-C; the ZCache, after which it is built, has 4).
+    /// Ways of the monitoring set: the entries that a look-up reads, in any of which a doorbell can
+    /// be (2 in Fig. 5 and §IV-C; the ZCache, after which it is built, has 4).
     #[schemars(range(min = 2, max = MAX_WAYS))]
     pub ways: usize,
-    /// Places that a walk for `QWAIT.ADD` looks at before it gives up, at most; without, all of its
-    /// bank. The paper gives no limit; the ZCache's is 52.
+    /// The maximum number of entries that a walk for `QWAIT.ADD` visits before it gives up; by
+    /// default all of its bank. The paper gives no limit; the ZCache's is 52.
     #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
     pub walk_places: Option<usize>,
     /// Cycles of a look-up in the monitoring set: from the grant of a doorbell's ownership to its
@@ -75,12 +75,12 @@ pub struct HyperPlaneSpec {
     /// Latencies for Processor Idle States", 2015.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub wake_up_latency_ns: f64,
-    /// How many ready sets two sockets have: `per-socket`, or `one` on the first socket. One socket
-    /// has one.
+    /// The ready sets of two sockets: `per-socket`, or `one` on the first socket. One socket has
+    /// one.
     pub ready_sets: ReadySets,
     /// Whether a core gets queues of the other socket's ready set: `none`, or `when-idle`.
     pub stealing: Stealing,
-    /// What its events cost, and what it leaks.
+    /// The energy of its events, and its leakage.
     pub energy: HyperPlaneEnergySpec,
 }
 
@@ -124,7 +124,7 @@ fn brent_kung_levels(entries: usize) -> f64 {
 }
 
 impl HyperPlaneSpec {
-    /// Whether it can be built on such a fabric.
+    /// Checks whether it can be built on this fabric.
     pub fn check(&self, fabric: &FabricSpec) -> Result<(), SpecError> {
         self.monitoring_set(fabric.tiles_of_socket())?;
         let (sets, _) = self.ready_sets(fabric.sockets)?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use spec::{SpecError, Under, require};
 use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Setting, Site, System};
 
-/// What HyperPlane is to a server.
+/// The description of HyperPlane to a server.
 pub const KIND: Kind = Kind {
     mechanisms: &[
         Mechanism {
@@ -46,8 +46,8 @@ pub const KIND: Kind = Kind {
 energy::costs! {
     /// The energy of HyperPlane's hardware. §IV-C gives 4.1 % of a core's power for the monitoring
     /// set and 2.1 % for the ready set, and their areas. A core is 13.9 W here (McPAT's peak); the
-    /// areas leak as the core's does, 141 mW a mm²; the rest is taken to be for as many operations
-    /// as there can be.
+    /// areas leak as the core's does, 141 mW a mm²; the rest is attributed to the maximum rate of
+    /// operations.
     HyperPlaneEnergySpec {
         /// A look-up in the monitoring set: (570 - 30) mW at one a cycle.
         look_up_pj = 180.0,

@@ -1,4 +1,4 @@
-//! A context of a core: a thread's queues, and what the scheduler knows of it.
+//! A context of a core: a thread's queues, and its state for the scheduler.
 
 use crate::mailbox::Words;
 use pipeline::Word;
@@ -22,7 +22,7 @@ pub(crate) struct Context {
     pub number: u16,
     /// 0 is the highest.
     pub priority: u8,
-    /// It has a message, or has not said that it is idle since.
+    /// It has a message, or has not declared itself idle since.
     pub is_active: bool,
     /// It has read of its oldest message.
     pub has_begun: bool,

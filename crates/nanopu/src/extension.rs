@@ -36,7 +36,7 @@ pub(crate) mod csr {
     }
 }
 
-/// What the core raises when it cannot do what a program wants: `mcause`.
+/// The exceptions of impossible requests: `mcause`.
 pub mod cause {
     /// `netRX` was read, and the context's receive queue is empty.
     pub const NOTHING_RECEIVED: u8 = 24;
@@ -82,7 +82,7 @@ fn trap(cause: u8, value: u64) -> Trap {
     }
 }
 
-/// What nanoPU adds to a core.
+/// nanoPU's part of a core.
 #[derive(Clone, state::State)]
 pub struct NetworkRegisters {
     #[state(fixed)]
@@ -104,7 +104,7 @@ pub struct NetworkRegisters {
     /// `lcurcontext` and `lcurpriority`, as written.
     current: u16,
     priority: u8,
-    /// Until when the wires that bring messages are in use.
+    /// The time until which the wires for incoming messages are in use.
     #[state(cycle)]
     wires_until: u64,
     // Empty whenever the core rests.

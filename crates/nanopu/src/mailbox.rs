@@ -1,4 +1,4 @@
-//! What is on the wires between the network interface and the cores.
+//! Messages on the wires between the network interface and the cores.
 
 use state::Walker;
 use std::cell::RefCell;
@@ -14,7 +14,7 @@ pub(crate) struct Words {
 }
 
 /// Messages between one core and the interface, both ways in the order in which they were sent.
-/// When they arrive is told by what the fabric carries; here is what they say.
+/// The fabric's messages determine when they arrive; this has their contents.
 #[derive(Debug, Default, state::State)]
 struct CoreWires {
     to_core: VecDeque<Words>,

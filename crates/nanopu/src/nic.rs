@@ -1,4 +1,4 @@
-//! The network interface: what happens to packets and messages between a link and the cores.
+//! The network interface: the path of packets and messages between a link and the cores.
 
 use crate::extension::{code, notice};
 use crate::mailbox::{SharedMailbox, Words};
@@ -24,7 +24,7 @@ mod purpose {
     pub const BITS: u32 = 3;
 }
 
-/// What the interface has counted.
+/// Counts of the interface.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
 )]
@@ -48,14 +48,14 @@ pub struct Statistics {
     /// Messages that the transport could not deliver.
     #[state(count)]
     pub messages_given_up: u64,
-    /// The most messages of one context that have waited for a core.
+    /// The maximum number of messages of one context that waited for a core.
     pub longest_queue: u64,
     /// Bytes of packets that have crossed the link, in both directions together.
     #[state(count)]
     pub link_bytes: u64,
 }
 
-/// How long packets and messages take.
+/// The latencies of packets and messages.
 #[derive(Clone, Copy, Debug)]
 struct Latencies {
     mac: Time,
@@ -182,7 +182,7 @@ impl Nic {
         self.rate
     }
 
-    /// Why messages could not be delivered, a sentence each.
+    /// The reasons why messages could not be delivered, a sentence each.
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
@@ -296,7 +296,7 @@ impl Nic {
         context.notify(core as u16, header, self.latencies.to_core);
     }
 
-    /// The transport may have something to say, to take, or to send.
+    /// The transport may have failures to report, messages to accept, or packets to send.
     fn after_transport(&mut self, context: &mut AgentContext<'_>) {
         while let Some(first) = self.refused.pop_front() {
             if !self.offer(context, &first) {

@@ -11,10 +11,10 @@
 //! interrupt stays until the kernel writes the running thread, even if its reason disappears: the
 //! kernel has begun, and the time until that write is charged to no thread.
 //!
-//! A thread without a message that runs for `lidle_cycles` is taken for idle, whether it has said
-//! so or not. If no thread is active then, the bound contexts are offered in turn: the kernel is
-//! interrupted to run the next one. So a thread that never had a message gets to its first
-//! instruction, and one that only polls does not keep others off.
+//! A thread that runs without a message for `lidle_cycles` counts as idle, even if it has not
+//! declared itself idle. If no thread is active then, the bound contexts are offered in turn: the
+//! kernel is interrupted to run the next one. A thread that never had a message therefore reaches
+//! its first instruction, and a thread that only polls does not exclude others.
 //!
 //! # The bound
 //!
@@ -53,7 +53,7 @@ pub(crate) struct Scheduler {
     pub contexts: Vec<Context>,
     /// The running thread's place in `contexts`; none while the kernel runs.
     running: Option<usize>,
-    /// Up to when the running thread has been charged for its message.
+    /// The cycle up to which the running thread has been charged for its message.
     #[state(cycle)]
     since: u64,
     /// Most cycles for a message at priority 0: `lmsgcycles`.
@@ -126,7 +126,7 @@ impl Scheduler {
         self.wants_swap
     }
 
-    /// Something has changed on which a scheduler of kind `hardware` decides.
+    /// The input of a scheduler of kind `hardware` has changed.
     fn decide(&mut self) {
         if self.kind == SchedulerKind::Hardware {
             self.wants_swap |= self.target() != self.running;
@@ -259,7 +259,7 @@ impl Scheduler {
         self.overrun_at().min(self.tick_at).min(self.idle_at())
     }
 
-    /// That cycle has come.
+    /// The timer expires.
     pub fn event(&mut self, now: u64) {
         if self.overrun_at() <= now {
             self.stop_clock(now);

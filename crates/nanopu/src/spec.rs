@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use system::PortEnergySpec;
 
-/// Who decides when a core changes to another thread.
+/// The scheduler that decides when a core changes to another thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulerKind {
@@ -19,7 +19,7 @@ pub enum SchedulerKind {
     Timer,
 }
 
-/// Which core gets a message.
+/// The policy that selects the core for a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreSelection {
@@ -46,13 +46,13 @@ pub struct NanoPuSpec {
     /// Bytes of the largest message, a multiple of 8 (2 KB, Section 3.2).
     #[schemars(range(min = 8, max = 65528), extend("multipleOf" = 8))]
     pub max_message_bytes: u32,
-    /// Messages of a context that a core has or is being sent: the n of JBSQ(n), and the room of
-    /// its receive queue (2, Section 3.3).
+    /// The maximum number of messages of a context at a core or on the way to it: the n of JBSQ(n),
+    /// and the capacity of its receive queue (2, Section 3.3).
     #[schemars(range(min = 1, max = 64))]
     pub messages_per_core: u32,
-    /// Which core gets a message.
+    /// The policy that selects the core for a message.
     pub core_selection: CoreSelection,
-    /// Who decides when a core changes to another thread.
+    /// The scheduler that decides when a core changes to another thread.
     pub scheduler: SchedulerKind,
     /// Nanoseconds between two decisions of a scheduler of kind `timer` (5 µs, Section 5.2.2).
     #[schemars(range(min = 1.0, max = 1e6))]
@@ -74,14 +74,13 @@ pub struct NanoPuSpec {
     /// Cycles from there to the choice of a core, by a queue of notices.
     #[schemars(range(max = 10000))]
     pub core_selection_cycles: u64,
-    /// Cycles from the choice of a core to the first word's being there for `lmsgsrdy`: the read of
-    /// the context's queue, and the write of the core's, 2. Here they cannot be below the fabric's
+    /// Cycles from the choice of a core until `lmsgsrdy` shows the first word: the read of the
+    /// context's queue, and the write of the core's, 2. Here they cannot be below the fabric's
     /// shortest way to a core, which is 3.
     #[schemars(range(max = 10000))]
     pub to_core_cycles: u64,
-    /// Cycles from the last word that a core writes, or from what it tells the interface, to there:
-    /// from the result, which is known one stage before it is written back, and the core's transmit
-    /// queue.
+    /// Cycles from the last word that a core writes, or from its command, to the interface: from
+    /// the result, which is known one stage before the write-back, and the core's transmit queue.
     #[schemars(range(min = 1, max = 10000))]
     pub from_core_cycles: u64,
     /// Cycles from the last word of a message at the interface to its first packet: the queue of
@@ -93,7 +92,7 @@ pub struct NanoPuSpec {
     pub egress_cycles: u64,
     /// The transport.
     pub transport: TransportSpec,
-    /// What the port of the interface costs.
+    /// The energy of the interface's port.
     pub energy: PortEnergySpec,
 }
 

@@ -14,7 +14,7 @@ use system::{
     Attached, Hardware, Host, Interface, Kind, PortEnergySpec, Refusal, Site, System, Wire,
 };
 
-/// What nanoPU is to a server.
+/// The description of nanoPU to a server.
 pub const KIND: Kind = Kind {
     interface: Some(Interface {
         name: "nanopu",
@@ -72,14 +72,14 @@ struct Part {
     energy: PortEnergySpec,
 }
 
-/// What nanoPU's network interface has counted.
+/// Counts of nanoPU's network interface.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "NanoPuInterface")]
 struct InterfaceStatistics<'a> {
     /// What it has counted.
     #[serde(flatten)]
     statistics: Statistics,
-    /// Why messages could not be delivered, a sentence each.
+    /// The reasons why messages could not be delivered, a sentence each.
     failures: &'a [String],
 }
 

@@ -275,15 +275,15 @@ pub enum TransportAction {
     GiveUp(u64, String),
 }
 
-/// What a transport has counted.
+/// Counts of a transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 #[state(all(count))]
 pub struct TransportStatistics {
     /// Messages that are being sent now.
     pub sending: u64,
-    /// Messages that are being put together now.
+    /// Messages in reassembly now.
     pub receiving: u64,
-    /// Messages that have been delivered and wait to be taken.
+    /// Delivered messages that wait to be taken.
     pub waiting: u64,
     /// Messages whose receivers have acknowledged all of them.
     pub sent: u64,
@@ -297,15 +297,15 @@ pub struct TransportStatistics {
     pub repeated_packets: u64,
     /// Packets sent that are not data.
     pub control_packets: u64,
-    /// Packets of data that came although they had come before.
+    /// Duplicate packets of data.
     pub duplicates: u64,
-    /// Packets that came without their payload.
+    /// Packets that arrived without their payload.
     pub trimmed: u64,
     /// Packets of new messages that were dropped because no buffer was free.
     pub no_buffer: u64,
-    /// Packets that were dropped because they cannot be, or are for somebody else.
+    /// Packets that were dropped because they are malformed, or are for another host.
     pub malformed: u64,
-    /// Times in which nothing was heard of a message for so long that something was done about it.
+    /// Timeouts: periods without a packet of a message that caused a reaction.
     pub timeouts: u64,
 }
 

@@ -1,5 +1,5 @@
-//! PCI Express between a device and the chip: packets of the transaction layer, which take their
-//! time on the way, and a root port that carries them out.
+//! PCI Express between a device and the chip: packets of the transaction layer, with their
+//! transmission times and latency, and a root port that carries them out.
 //!
 //! - A *posted write* of a core is done for the core when the root port has it. It arrives at the
 //!   device later, in order.
@@ -13,8 +13,8 @@
 //! - An *interrupt* of the device is a posted write without relaxed ordering: the root port sends
 //!   it on when all writes are done that the device has begun before it, doorbells included.
 //!
-//! With an IOMMU, what the device reads and writes waits at the root port until its page is known.
-//! What the rules above allow to pass it does so.
+//! With an IOMMU, reads and writes of the device wait at the root port until their page is known.
+//! Others pass them as the rules above allow.
 
 use crate::frames::{Piece, is_memory, lines, pieces};
 use crate::iommu::Iommu;
@@ -286,7 +286,7 @@ impl Express {
         self.interrupts_to = Some(to);
     }
 
-    /// Whether anybody takes them.
+    /// Whether there is an agent for them.
     pub fn takes_interrupts(&self) -> bool {
         self.interrupts_to.is_some()
     }

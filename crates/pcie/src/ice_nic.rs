@@ -193,7 +193,7 @@ impl IceNic {
         self.port.rate()
     }
 
-    /// What the program has done first that cannot be: a sentence.
+    /// The program's first error: a sentence.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }

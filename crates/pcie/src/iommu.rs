@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 /// Four levels, as those of Intel's VT-d.
 const MODE: Mode = Mode::Sv48;
 
-/// What an IOMMU has counted.
+/// Counts of an IOMMU.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
 )]
@@ -29,13 +29,14 @@ const MODE: Mode = Mode::Sv48;
 pub struct IommuStatistics {
     /// Requests whose page was in the IOTLB.
     pub iotlb_hits: u64,
-    /// Requests whose page was not. Those that have joined a page walk under way are among them.
+    /// Requests whose page was not in the IOTLB, including those that joined a page walk in
+    /// progress.
     pub iotlb_misses: u64,
     /// Page walks that have ended.
     pub page_walks: u64,
     /// Page-table entries that page walks have read.
     pub page_walk_loads: u64,
-    /// Time of page walks, of each from the time that it had a walker, in femtoseconds.
+    /// Time of page walks, each from the time at which it got a walker, in femtoseconds.
     pub page_walk_fs: u64,
 }
 

@@ -12,14 +12,14 @@ use std::collections::VecDeque;
 /// The rate until the port is connected: that of nanoPU's links.
 const UNCONNECTED_GBIT_PER_S: f64 = 200.0;
 
-/// What a network interface has counted. Each frame that has come is in memory, on its way there,
-/// or in one of those that were dropped.
+/// Counts of a network interface. Each received frame is in memory, on its way there, or counted as
+/// dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct NicStatistics {
-    /// Frames that have come from the network.
+    /// Frames received from the network.
     #[state(count)]
     pub frames_received: u64,
-    /// Frames that are complete in memory and that the program has been told of.
+    /// Frames that are complete in memory and announced to the program.
     #[state(count)]
     pub frames_delivered: u64,
     /// Frames for which there was no room in the input buffer.
@@ -28,7 +28,7 @@ pub struct NicStatistics {
     /// Frames that are longer than the interface takes.
     #[state(count)]
     pub dropped_too_long: u64,
-    /// Frames for whose queue the program had given no descriptor.
+    /// Frames for whose queue there was no descriptor.
     #[state(count)]
     pub dropped_no_descriptor: u64,
     /// Frames whose descriptor could not be used.
@@ -37,8 +37,8 @@ pub struct NicStatistics {
     /// Frames sent to the network.
     #[state(count)]
     pub frames_sent: u64,
-    /// Frames that the program wanted to be sent and that cannot be: no memory, no bytes, too many,
-    /// or not what goes over this network.
+    /// Frames that cannot be sent: without memory, empty, too long, or not in this network's
+    /// format.
     #[state(count)]
     pub not_sent: u64,
     /// Bytes that have passed the port, in both directions together.
@@ -47,10 +47,10 @@ pub struct NicStatistics {
     /// Bytes of packets that have crossed PCI Express, in both directions together.
     #[state(count)]
     pub express_bytes: u64,
-    /// What the IOMMU has done, if there is one.
+    /// Counts of the IOMMU, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iommu: Option<IommuStatistics>,
-    /// What its cores have done, if it is programmable.
+    /// Counts of its cores, if it is programmable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processors: Option<ProcessorsStatistics>,
 }

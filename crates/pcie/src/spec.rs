@@ -24,10 +24,10 @@ pub struct IceNicSpec {
     /// Entries of each of the four queues: requests and completions, to send and to receive.
     #[schemars(range(min = 1, max = 255))]
     pub queue_entries: u32,
-    /// Reads of lines that are under way at one time, and as many writes: `nMemXacts`.
+    /// Outstanding reads of lines, and as many outstanding writes: `nMemXacts`.
     #[schemars(range(min = 1, max = 64))]
     pub transactions: u32,
-    /// Bytes of the buffer for frames that have come: 8192 words of 8.
+    /// Bytes of the buffer for received frames: 8192 words of 8.
     #[schemars(range(min = 1520, max = 1 << 24))]
     pub input_buffer_bytes: u32,
     /// Bytes of the buffer for frames that are being read and sent: twice `ETH_MAX_BYTES`.
@@ -36,15 +36,15 @@ pub struct IceNicSpec {
     /// Bytes of the longest frame: `ETH_MAX_BYTES`.
     #[schemars(range(min = 64, max = 16384))]
     pub max_frame_bytes: u32,
-    /// Each line of a frame that has come, when it is in the last-level cache, is hinted to core 0,
-    /// which fetches it into its data cache: nanoPU's traditional interface if it "placed arriving
-    /// messages directly in the L1 cache" (Section 5.2.1).
+    /// Whether each line of a received frame, when it is in the last-level cache, is hinted to core
+    /// 0, which fetches it into its data cache: nanoPU's traditional interface if it "placed
+    /// arriving messages directly in the L1 cache" (Section 5.2.1).
     pub first_level: bool,
     /// Nanoseconds in the MAC and serial I/O in each direction. The prototype has none; nanoPU adds
     /// 52 ns for both directions together (Section 5.2.1: 69 ns instead of 17).
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_latency_ns: f64,
-    /// What its port costs.
+    /// The energy of its port.
     pub energy: PortEnergySpec,
 }
 
@@ -84,47 +84,47 @@ pub struct ExpressSpec {
     /// 57.88.
     #[schemars(range(min = 0.1, max = 10000.0))]
     pub rate_gbit_per_s: f64,
-    /// Nanoseconds from when a packet has been sent until it is at the other end, with all stages
-    /// of both ends' controllers. The median read of 64 bytes that are in the last-level cache
-    /// takes 547 ns on their Xeon E5 (Section 6.2): two ways, 15 ns of transmission, and the access
-    /// on the chip, some 30 ns.
+    /// Nanoseconds from the end of a packet's transmission to its arrival at the other end,
+    /// including all stages of both controllers. The median read of 64 bytes that are in the
+    /// last-level cache takes 547 ns on their Xeon E5 (Section 6.2): two ways, 15 ns of
+    /// transmission, and the access on the chip, some 30 ns.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub latency_ns: f64,
-    /// Bytes that a packet carries at most, of writes and of what is read: the usual maximum.
+    /// The maximum payload of a packet, of writes and of read completions: the usual maximum.
     #[schemars(range(min = 64, max = 4096))]
     pub payload_bytes: u32,
-    /// Reads under way at one time: the tags of a device without extended ones.
+    /// Outstanding reads: the tags of a device without extended ones.
     #[schemars(range(min = 1, max = 256))]
     pub reads: u32,
-    /// Bytes of posted writes that the root port takes before the first of them has been written:
-    /// its credits. 0: as many as come.
+    /// Bytes of posted writes that the root port accepts before the first of them has been written:
+    /// its credits. 0: no limit.
     #[schemars(range(max = 1 << 24))]
     pub posted_bytes: u32,
     /// The IOMMU at the root port. Absent: the device's addresses are physical ones.
     pub iommu: Option<IommuSpec>,
-    /// What it costs.
+    /// The energy of events, and the leakage.
     pub energy: ExpressEnergySpec,
 }
 
 /// An IOMMU, which translates the addresses of a device; `{}` has pages of 4 KB.
 ///
-/// Defaults: 64 entries, as Neugebauer et al. conclude from the working set of 256 KB from which on
-/// their Xeons miss ("Understanding PCIe performance for end host networking", SIGCOMM 2018,
-/// Section 6.5). Intel publishes neither that nor how many page walks there are at one time: 2 are
-/// chosen, as a core of Skylake has. Tables have four levels, as those of VT-d.
+/// Defaults: 64 entries, as Neugebauer et al. conclude from the working set of 256 KB at which
+/// their Xeons begin to miss ("Understanding PCIe performance for end host networking", SIGCOMM
+/// 2018, Section 6.5). Intel publishes neither this number nor that of concurrent page walks: 2 are
+/// chosen, as in a Skylake core. Tables have four levels, as those of VT-d.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct IommuSpec {
     /// The pages in which memory is mapped: 4096, 2097152 or 1073741824 bytes.
     #[schemars(range(min = 4096, max = 1 << 30))]
     pub page_bytes: u64,
-    /// Pages of any size that the IOTLB remembers, of which the least recently used makes room.
+    /// Entries of the IOTLB, each for a page of any size, with LRU replacement.
     #[schemars(range(min = 1, max = 4096))]
     pub iotlb_entries: u32,
-    /// Page walks at the same time, at most.
+    /// The maximum number of concurrent page walks.
     #[schemars(range(min = 1, max = 64))]
     pub page_walkers: u32,
-    /// What it costs.
+    /// The energy of events, and the leakage.
     pub energy: IommuEnergySpec,
 }
 
@@ -163,7 +163,7 @@ energy::costs! {
         /// transaction layer, 3.75 nJ a cycle of 350 MHz for eight lanes of 0.5 GB/s each way at
         /// 65 nm and 1.1 V; times 32/65 and (0.9/1.1)^2, twice.
         byte_pj = 54.1,
-        /// What the transmitters and receivers of both ends draw for each GB/s each way: two of
+        /// The power of the transmitters and receivers of both ends for each GB/s each way: two of
         /// 10 mW for each Gb/s at 90 nm and 1.2 V ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS",
         /// ISSCC 2006), times the root of 32/90 and (0.9/1.2)^2.
         static_mw_per_gb_per_s = 53.7,
@@ -209,11 +209,11 @@ pub struct DmaNicSpec {
     /// Pairs of a receive and a send queue.
     #[schemars(range(min = 1, max = 1024))]
     pub queues: u32,
-    /// Descriptors of each queue that it has read ahead at most, and frames of each that it is
-    /// about to send: as many as a read of four lines brings.
+    /// The maximum number of descriptors of each queue that it reads ahead, and of frames of each
+    /// that it is about to send: as many as a read of four lines returns.
     #[schemars(range(min = 1, max = 1024))]
     pub descriptors_ahead: u32,
-    /// Bytes of the buffer for frames that have come: the 512 KB of Intel's 82599.
+    /// Bytes of the buffer for received frames: the 512 KB of Intel's 82599.
     #[schemars(range(min = 1520, max = 1 << 24))]
     pub input_buffer_bytes: u32,
     /// Bytes of the buffer for frames that are being read and sent: the 160 KB of Intel's 82599.
@@ -222,19 +222,19 @@ pub struct DmaNicSpec {
     /// Bytes of the longest frame.
     #[schemars(range(min = 64, max = 16384))]
     pub max_frame_bytes: u32,
-    /// What it writes goes into the last-level cache (Intel's DDIO).
+    /// Whether its writes go into the last-level cache (Intel's DDIO).
     pub ddio: bool,
-    /// Nanoseconds in the MAC and serial I/O in each direction: half of what nanoPU adds for both
+    /// Nanoseconds in the MAC and serial I/O in each direction: half of nanoPU's number for both
     /// (Section 5.2.1: 69 ns instead of 17), measured on a switch for 100 Gb/s.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_latency_ns: f64,
-    /// The way to the chip.
+    /// The link to the chip.
     pub express: ExpressSpec,
     /// Cores that run firmware between the port and the receive rings: a programmable interface;
     /// `{}` has those of CARGO. Absent: there are none, and receive-side scaling chooses the ring.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processors: Option<ProcessorsSpec>,
-    /// What its port costs.
+    /// The energy of its port.
     pub energy: PortEnergySpec,
 }
 
@@ -271,7 +271,8 @@ impl DmaNicSpec {
 /// ConnectX-5.
 ///
 /// Defaults: Mellanox's product brief of ConnectX-5 Ex and EN cards (100 Gb/s, two ports, PCI
-/// Express of the third generation with 16 lanes) where it says so; what is not published is said.
+/// Express of the third generation with 16 lanes) where it gives a number; unpublished numbers are
+/// marked as such.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CqeNicSpec {
@@ -282,16 +283,15 @@ pub struct CqeNicSpec {
     /// of the text of spin-polling data planes).
     #[schemars(range(min = 1, max = 1024))]
     pub queues: u32,
-    /// Buffers of each receive queue that it has read ahead at most. Not published: four reads of
-    /// 256 bytes, so that the queue can take a packet every 10 ns while the next ones are read,
-    /// which takes 0.6 us.
+    /// The maximum number of buffers of each receive queue that it reads ahead. Not published: four
+    /// reads of 256 bytes, so that the queue can take a packet every 10 ns while the next ones are
+    /// read, which takes 0.6 us.
     #[schemars(range(min = 1, max = 1024))]
     pub buffers_ahead: u32,
-    /// The same in blocks of 64 bytes of each send queue.
+    /// The maximum number of blocks of 64 bytes of each send queue that it reads ahead.
     #[schemars(range(min = 16, max = 1024))]
     pub blocks_ahead: u32,
-    /// Bytes of each port's buffer for frames that have come: what `mlnx_qos` shows of a
-    /// ConnectX-5.
+    /// Bytes of each port's buffer for received frames: the output of `mlnx_qos` for a ConnectX-5.
     #[schemars(range(min = 1520, max = 1 << 24))]
     pub input_buffer_bytes: u32,
     /// Bytes of each port's buffer for frames that are being read and sent. Not published: as much
@@ -301,11 +301,12 @@ pub struct CqeNicSpec {
     /// Bytes of the longest frame: without jumbo frames.
     #[schemars(range(min = 64, max = 16384))]
     pub max_frame_bytes: u32,
-    /// Millions of frames a second that it receives at both ports together: "100 million packets
-    /// per second is the limit of the NIC hardware capability for RX" (Section 6 of the text).
+    /// The maximum rate of received frames at both ports together, in millions a second: "100
+    /// million packets per second is the limit of the NIC hardware capability for RX" (Section 6 of
+    /// the text).
     #[schemars(range(min = 0.1, max = 10000.0))]
     pub receive_mpps: f64,
-    /// The same to send: the product brief's rate of messages.
+    /// The maximum rate of sent frames: the product brief's rate of messages.
     #[schemars(range(min = 0.1, max = 10000.0))]
     pub send_mpps: f64,
     /// Nanoseconds for which a completion waits for others, if the program has completions
@@ -313,18 +314,18 @@ pub struct CqeNicSpec {
     /// long as a packet takes to the chip.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub compression_timeout_ns: f64,
-    /// A program can have it count the completions of a receive queue in memory (register
-    /// `COUNTER`), which a monitoring set then watches. The root port has a cache for that.
+    /// Whether it can count the completions of a receive queue in memory (register `COUNTER`),
+    /// where a monitoring set watches the count. The root port has a cache for that.
     pub counters: bool,
-    /// What it writes goes into the last-level cache (Intel's DDIO).
+    /// Whether its writes go into the last-level cache (Intel's DDIO).
     pub ddio: bool,
     /// Nanoseconds in the MAC and serial I/O in each direction: as of `dma_nic`.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_latency_ns: f64,
-    /// The way to the chip: 16 lanes with 115.76 Gb/s, 256 reads, and credits for 92 lines, where
-    /// nothing else is given.
+    /// The link to the chip: by default 16 lanes with 115.76 Gb/s, 256 reads, and credits for 92
+    /// lines.
     pub express: ExpressSpec,
-    /// What each of its ports costs.
+    /// The energy of each of its ports.
     pub energy: PortEnergySpec,
 }
 

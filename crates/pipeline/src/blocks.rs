@@ -1,4 +1,4 @@
-//! Instructions decoded once, with all that does not change worked out.
+//! Instructions decoded once, with all invariant properties precomputed.
 
 use crate::ports::{Calendar, Need, Unit};
 use crate::serializing::FenceEffect;
@@ -11,11 +11,10 @@ use riscv::{
 use state::{Purpose, State, Walker};
 
 const TABLE_ENTRIES: usize = 4096;
-/// When this many instructions are held, all are forgotten and decoded again as they are met.
+/// When this many instructions are held, all are dropped and decoded again on demand.
 const CAPACITY: usize = 1 << 18;
 
-/// The way that an instruction takes through dispatch. Those that do not enter the window come
-/// last.
+/// The path of an instruction through dispatch. Those that do not enter the window come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
     /// Integer operands in, a result out.
@@ -36,7 +35,7 @@ pub enum Route {
     End,
 }
 
-/// The way that an instruction takes through [`crate::quick`].
+/// The path of an instruction through [`crate::quick`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quick {
     Integer,
@@ -48,8 +47,8 @@ pub enum Quick {
     Branch,
     Jump,
     JumpRegister,
-    /// What goes the way of integers, but needs a unit that is not [frequent](Need::is_frequent),
-    /// or that takes a core in order longer than a cycle.
+    /// Instructions on the integer path that need a unit that is not [frequent](Need::is_frequent),
+    /// or that take an in-order core longer than a cycle.
     Rare,
     /// The end of a block.
     End,
@@ -61,10 +60,10 @@ pub enum Quick {
 #[derive(Clone, Copy, Debug)]
 pub struct Decoded {
     pub instruction: Instruction,
-    /// Computes the value of what goes the way of integers or branches.
+    /// Computes the value of instructions on the integer and branch paths.
     pub evaluate: Evaluator,
     pub need: Need,
-    /// What its slot in the window begins with.
+    /// The initial tags of its slot in the window.
     pub tags: Tags,
     pub quick: Quick,
     pub route: Route,
@@ -118,7 +117,7 @@ impl Decoded {
             | Class::FenceI
             | Class::LoadReserved
             | Class::Custom => (Route::Serializing, Unit::Integer),
-            // What a fence without effect orders is in order anyway; it passes like an `addi`.
+            // The order that an ineffective fence requires holds anyway; it passes like an `addi`.
             Class::Fence if FenceEffect::is_none(&instruction, memory_model) => {
                 (Route::Integer, Unit::Integer)
             }
@@ -141,7 +140,7 @@ impl Decoded {
         let need = calendar.need(unit);
         let float = instruction.is_float();
         let port = port.takes(&instruction) || port.gives(&instruction);
-        // Such a core counts on it that nothing waits for plain integers: see `crate::quick`.
+        // Such a core relies on plain integers never being waited for: see `crate::quick`.
         let is_slow = unit == Unit::Integer && need.latency != 1 && calendar.is_single();
         let quick = match route {
             _ if float || port => Quick::No,
@@ -188,7 +187,7 @@ impl Decoded {
         }
     }
 
-    /// What a load makes of the lowest bytes of `value`, as many as it reads.
+    /// The result of a load from the lowest bytes of `value`, as many as it reads.
     #[inline(always)]
     pub fn extended(&self, value: u64) -> u64 {
         let unused = 64 - 8 * u32::from(self.bytes);
@@ -232,7 +231,7 @@ const NO_BLOCK: Block = Block {
     start: 0,
 };
 
-/// Where instructions of no block are: there is only an end.
+/// The index without a block: only an end.
 pub const NOWHERE: u32 = 0;
 
 /// A hart's decoded blocks, found by their first address.
@@ -244,24 +243,24 @@ pub struct Blocks {
     /// Block after block, with an end before the first and behind each.
     #[state(fixed)]
     instructions: Vec<Decoded>,
-    /// How often all have been forgotten.
+    /// The number of times that all have been dropped.
     #[state(fixed)]
     cleared: u64,
-    /// Which registers are more than registers.
+    /// The registers that are ends of the extension's queues.
     #[state(fixed)]
     port: PortRegisters,
-    /// Which fences make something wait.
+    /// The fences that make instructions wait.
     #[state(fixed)]
     memory_model: MemoryModel,
 }
 
 impl Blocks {
-    /// What has been decoded may be older than what is in memory, so it is part of the state. Of
-    /// an instruction its encoding and its address tell all; `None` is an end.
+    /// Decoded instructions may be older than memory, so they are part of the state. The encoding
+    /// and the address of an instruction determine the rest; `None` is an end.
     pub(crate) fn walk(&mut self, calendar: &Calendar, walker: &mut dyn Walker) {
         self.walk_fields(walker);
         if walker.purpose() != Purpose::Exact {
-            // In one run there is only ever more of them, until all are forgotten.
+            // In a run their number only grows, until all are dropped.
             walker.number(&mut self.cleared);
             walker.number(&mut (self.instructions.len() as u64));
             return;
@@ -312,7 +311,7 @@ impl Blocks {
         ((pc >> 1) ^ (pc >> 13)) as usize % TABLE_ENTRIES
     }
 
-    /// Where the block is that begins at `pc`, if it has been decoded.
+    /// The block that begins at `pc`, if it has been decoded.
     #[inline]
     pub fn find(&self, pc: u64) -> Option<u32> {
         let block = self.table[Self::place(pc)];
@@ -335,7 +334,7 @@ impl Blocks {
         block.physical = physical.unwrap_or(u64::MAX);
     }
 
-    /// Lends all instructions that are held to someone who changes other things meanwhile.
+    /// Lends all held instructions to a caller that changes other state meanwhile.
     #[inline(always)]
     pub fn lend(&mut self) -> Vec<Decoded> {
         std::mem::take(&mut self.instructions)
@@ -347,7 +346,7 @@ impl Blocks {
         self.instructions = instructions;
     }
 
-    /// How many instructions are held. It falls only when all are forgotten.
+    /// The number of held instructions. It falls only when all are dropped.
     pub fn length(&self) -> usize {
         self.instructions.len()
     }
@@ -359,7 +358,7 @@ impl Blocks {
     }
 
     /// Decodes the block at `pc` out of its line and, when its first instruction continues
-    /// there, the `next` line; says where it is. `None`: the next line is needed and missing.
+    /// there, the `next` line; returns its index. `None`: the next line is needed and missing.
     pub fn decode(
         &mut self,
         pc: u64,
@@ -408,12 +407,12 @@ impl Blocks {
         Some(start)
     }
 
-    /// Which registers are more than registers.
+    /// The registers that are ends of the extension's queues.
     pub fn port(&self) -> PortRegisters {
         self.port
     }
 
-    /// From now on these registers are more than registers: what has been decoded is forgotten.
+    /// Makes these registers ends of the extension's queues, and drops all decoded instructions.
     pub fn set_port(&mut self, port: PortRegisters) {
         self.port = port;
         self.clear();

@@ -4,13 +4,13 @@
 //! is executed at once: its issue, completion and commit cycles are arithmetic on the cycles of
 //! its operands, of the ports and of the reorder buffer. One that needs a value that is not known
 //! yet, because a load has missed, is *deferred*: it waits in its slot of the window until the
-//! value arrives, while younger ones go on; a branch among them is followed as predicted, and
-//! undone if the prediction proves wrong.
+//! value arrives, while younger ones continue; a branch among them is followed as predicted, and
+//! squashed if the prediction was wrong.
 //!
-//! The *dispatch cycle* is the core's clock. What happens at a given cycle (a message from the
-//! fabric, a store that is performed) is done before anything is dispatched in that cycle, and in
-//! the order of the cycles. So what a core does depends on the times of its messages alone, never
-//! on how far it was allowed to run in one go.
+//! The *dispatch cycle* is the core's clock. Events of a cycle (a message from the fabric, a store
+//! that performs) are handled before anything is dispatched in that cycle, and in the order of the
+//! cycles. A core's behaviour therefore depends only on the times of its messages, never on how far
+//! it was allowed to run at once.
 
 mod delivery;
 mod squash;
@@ -42,8 +42,8 @@ pub(crate) const REGISTERS: usize = 256;
 /// Never, in cycles.
 pub const NEVER: u64 = u64::MAX;
 
-/// How many cycles a line that `LR` has reserved is kept from others, so that the `SC` that
-/// follows can succeed (the specification asks for eventual success of short sequences).
+/// The cycles for which a core keeps a line reserved by `LR`, so that the following `SC` can
+/// succeed (the specification requires eventual success of short sequences).
 pub(crate) const RESERVATION_HOLD_CYCLES: u64 = 64;
 
 /// A load that has missed and waits for its line.
@@ -57,7 +57,7 @@ pub(crate) struct MissingLoad {
     pub issue: u64,
 }
 
-/// What a waiting load waits for.
+/// The condition that a waiting load waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum WaitsFor {
     /// A store's address and data.
@@ -66,7 +66,7 @@ pub(crate) enum WaitsFor {
     StorePerformed(u64),
 }
 
-/// A load that cannot look for its value yet.
+/// A load that cannot access its value yet.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct WaitingLoad {
     pub until: WaitsFor,
@@ -75,7 +75,7 @@ pub(crate) struct WaitingLoad {
     pub issue: u64,
 }
 
-/// A store to a device that has been sent and after which the core has gone on.
+/// A posted store to a device.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct PostedStore {
     pub token: u64,
@@ -85,7 +85,7 @@ pub(crate) struct PostedStore {
     pub bits: u32,
 }
 
-/// Why a guest has crashed.
+/// The cause of a guest's crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum Why {
     /// A trap that no handler of the guest takes.
@@ -116,7 +116,7 @@ pub struct Crash {
 pub(crate) const WAIT_TABLE_ENTRIES: usize = 1024;
 
 state::declare! {
-    /// What the harts of a core share.
+    /// The state that the harts of a core share.
     pub(crate) struct Shared {
         pub spec: CoreSpec => fixed = spec.clone(),
         pub id: CoreId => fixed = id,
@@ -126,15 +126,15 @@ state::declare! {
         /// The dispatch cycle may not reach this before events have been handled; nor
         /// `store_event`.
         pub stop: u64 => exact cycle = 0,
-        /// The fabric may answer a message so many cycles after its departure.
+        /// The minimum number of cycles from a message's departure to the fabric's answer.
         pub feedback: u64 => exact = 0,
         pub policy: ThreadPolicy => exact = ThreadPolicy::default(),
-        /// Of several harts: a cycle, and how much of its width is left.
+        /// With several harts: a cycle, and the rest of its width.
         pub shared_cycle: u64 => exact cycle = NEVER,
         pub shared_left: u8 => exact = 0,
         /// The width that a hart has in the first cycle that it dispatches in.
         pub cycle_width: u8 => fixed = spec.width,
-        /// A store may mean something to another hart of the core.
+        /// A store may concern another hart of the core.
         pub others_watch: bool => fixed = false,
 
         pub blocks: Blocks => fixed = Blocks::new(&calendar, spec.memory_model),
@@ -145,8 +145,8 @@ state::declare! {
         pub unissued: u32 = 0,
         pub scheduler_cycle: u64 => cycle = 0,
         pub predictor: Predictor = Predictor::new(&spec.predictor),
-        /// The `pc` of loads that once ran ahead of a store that they depended on, as bits (the
-        /// wait table of the Alpha 21264). Two sets of tables are never needed.
+        /// The `pc` of loads that once passed a store that they depended on, as bits (the wait
+        /// table of the Alpha 21264). Two sets of tables are never needed.
         pub wait_table: Box<[bool; WAIT_TABLE_ENTRIES]> = Box::new([false; WAIT_TABLE_ENTRIES]),
 
         pub instruction_cache: PrivateCache => exact =
@@ -167,15 +167,14 @@ state::declare! {
                 SecondLevel::with_prefetcher(l2, CacheId::data(id), clock, &memory_map)
             })
             .map(Box::new),
-        /// When the second level has a line for the first.
+        /// The time at which the second level has a line for the first.
         pub second_level_event: u64 => cycle = NEVER,
-        /// Lines to be fetched that have been hinted at, when there are miss registers, oldest
-        /// first.
+        /// Hinted lines to fetch when there are miss registers, oldest first.
         pub stashes: VecDeque<(LineAddress, bool)> = VecDeque::new(),
         /// Messages that were released while a fill was being used, and are delivered when it has
         /// been finished; empty otherwise.
         pub postponed: Vec<(LineAddress, ToCache)> => fixed = Vec::new(),
-        /// Missing loads whose line has just come; empty otherwise.
+        /// Missing loads whose line has just arrived; empty otherwise.
         pub arrived: Vec<MissingLoad> => fixed = Vec::new(),
 
         pub next_token: u64 => exact = 0,
@@ -196,7 +195,7 @@ state::declare! {
     );
 }
 
-/// A core with one hart or several, written for one of them: that is in `hart`, and the others
+/// A core with one hart or several. The code is written for one hart, the one in `hart`; the others
 /// wait. See [`crate::threads`].
 pub struct Core<X: Extension, K: CoreKind> {
     pub(crate) shared: Shared,
@@ -208,7 +207,7 @@ pub struct Core<X: Extension, K: CoreKind> {
 
 impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        // What is not written down of a hart belongs to it, and not to its place.
+        // The unsaved state of a hart belongs to the hart, not to its place.
         let mut thread = self.hart.thread;
         thread.walk(walker);
         self.switch_to(thread);
@@ -216,7 +215,7 @@ impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
         self.shared.walk(walker);
         self.for_each_hart(|core| {
             core.hart.walk(walker);
-            // Probes are not written down: they are there or not as the caller wants.
+            // Probes are not saved: the caller decides whether there are any.
             core.look_for_observers();
         });
         let Shared {
@@ -293,8 +292,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Lets the hart go on from where it is elsewhere, before the core starts: with its CSRs, `x0`
-    /// to `x31` and `f0` to `f31`.
+    /// Starts the hart from the state of another simulator, before the core starts: with its CSRs,
+    /// `x0` to `x31` and `f0` to `f31`.
     pub fn begin(&mut self, hart: &Hart, pc: u64, registers: &[u64; 64]) {
         self.hart.privileged = hart.clone();
         self.hart.pc = pc;
@@ -314,8 +313,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.spin.allow(on && !probed);
     }
 
-    /// When the core next does something that others might notice, with the messages in `inbox`: a
-    /// cycle, or [`NEVER`] if only another message can wake it.
+    /// The cycle of the core's next externally visible action, with the messages in `inbox`, or
+    /// [`NEVER`] if only another message can wake it.
     pub fn next_cycle(&self, inbox: &Inbox) -> u64 {
         let (own, delivery) = if self.shared.crash.is_some() {
             (NEVER, inbox.next_at())
@@ -336,7 +335,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         own.min(self.shared.clock.cycle_at_or_after(delivery))
     }
 
-    /// When something happens that is not dispatch.
+    /// The cycle of the next event other than dispatch.
     pub(crate) fn own_event(&self) -> u64 {
         self.hart.store_event.min(self.other_event())
     }
@@ -350,9 +349,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .min(others.min().unwrap_or(NEVER))
     }
 
-    /// Does everything that happens before cycle `limit`, with the messages in `inbox`; whatever
-    /// is for the fabric goes to `outbox`. If the core sends something, it stops `feedback`
-    /// cycles after the first departure, for the fabric might answer then.
+    /// Runs the core up to cycle `limit`, with the messages in `inbox`; messages to the fabric go
+    /// to `outbox`. If the core sends a message, it stops `feedback` cycles after the first
+    /// departure, when the fabric could answer.
     pub fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
         if self.is_multithreaded() {
             return self.run_threads(limit, feedback, inbox, outbox);
@@ -444,7 +443,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         });
     }
 
-    /// When a message leaves that is caused at `now` and for which a cache is looked into.
+    /// The departure of a message that is caused at `now` and follows a cache look-up.
     #[inline]
     pub(crate) fn departure(&self, now: u64, hit_latency_cycles: u64) -> Time {
         self.shared.clock.time(now + hit_latency_cycles)
@@ -492,7 +491,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Fetch goes on at `pc`; its first instruction is dispatched at `cycle`.
+    /// Fetch continues at `pc`; its first instruction is dispatched at `cycle`.
     pub(crate) fn redirect(&mut self, pc: u64, cycle: u64) {
         self.hart.pc = pc;
         self.hart.cursor = NOWHERE;
@@ -510,7 +509,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         hart.stall = stall;
     }
 
-    /// Dispatch cannot go on in its cycle, because of `stall`.
+    /// Dispatch cannot continue in its cycle, because of `stall`.
     #[inline]
     pub(crate) fn held_up(&mut self, stall: Stall) {
         if self.hart.stall != stall {
@@ -519,7 +518,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Everything since then was in vain, because of `stall`.
+    /// All work since then is wasted, because of `stall`.
     pub(crate) fn blame_all_since(&mut self, (stack, charged): (CycleStack, u64), stall: Stall) {
         self.hart.statistics.stack = stack;
         self.hart.charged = charged;

@@ -1,5 +1,5 @@
-//! Where a hart has left its program for a handler of its extension, and come back, as long as that
-//! can be undone: a branch that is older may prove to be predicted wrongly.
+//! The points at which a hart has left its program for a handler of its extension, or returned, as
+//! long as they can be undone: an older branch may turn out to be mispredicted.
 
 use crate::core::Core;
 use crate::extension::{Before, Extension};
@@ -24,7 +24,8 @@ pub(crate) enum DepartureKind {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// The hart has left for a handler, or returned from one: what is dispatched next is there.
+    /// The hart has left for a handler, or returned from one: the next dispatched instruction is
+    /// there.
     pub(crate) fn note_departure(&mut self, kind: DepartureKind, before: Before) {
         let hart = &mut *self.hart;
         let settled = hart.window.settled();
@@ -39,8 +40,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         hart.departures.push_back(Departure { next, kind, before });
     }
 
-    /// What is at or behind `position` is undone, or what follows the branch there: so are the
-    /// deliveries and returns there, and a delivery under way.
+    /// Instructions from `position` on, or after the branch there, are squashed: undoes the
+    /// deliveries and returns among them, and a delivery in progress.
     pub(crate) fn undo_departures(&mut self, position: u64, now: u64) {
         // That is the youngest of all.
         self.abandon_delivery(now);

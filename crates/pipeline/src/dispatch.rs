@@ -16,7 +16,7 @@ use fabric::Outbox;
 pub(crate) use loads_and_stores::LoadAddress;
 use riscv::{Instruction, Operation, SINK, evaluate, evaluate_integer, illegal_rounding};
 
-/// Why dispatch cannot go on in this call.
+/// The reason why dispatch cannot continue in this call.
 enum Stop {
     /// The dispatch cycle has reached the next event.
     Time,
@@ -29,13 +29,12 @@ enum Stop {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Dispatches until the dispatch cycle reaches `self.shared.stop`, or something has to be
-    /// waited for.
+    /// Dispatches until the dispatch cycle reaches `self.shared.stop`, or dispatch has to wait.
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
             self.dispatch_quickly(outbox);
             if K::IN_ORDER && self.hart.observes && self.waits_for_walk() {
-                // A data access that waits for its page holds up all behind it.
+                // A data access that waits for its page stalls all younger instructions.
                 self.held_up(Stall::Miss);
                 self.hart.blocked = true;
                 return;
@@ -75,8 +74,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.stop.min(self.hart.store_event)
     }
 
-    /// The dispatch cycle has reached `next_stop`. If what comes first is that a store is
-    /// performed, does that and returns true, unless others must know of it.
+    /// The dispatch cycle has reached `next_stop`. If the next event is a store to perform,
+    /// performs it and returns true, unless others must be notified.
     #[inline(always)]
     fn store_is_next(&mut self, outbox: &mut Outbox) -> bool {
         let now = self.hart.store_event;
@@ -166,7 +165,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.finish_output(outbox)
     }
 
-    /// Ends what the last instruction at the port has begun. Nothing else is dispatched before.
+    /// Completes the last instruction at the port. Nothing else is dispatched before.
     fn finish_output(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
         let Some(at_port) = self.hart.at_port else {
             return Ok(());
@@ -177,7 +176,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let done = self.leave_port(at_port);
         self.send_from_extension(outbox);
         if let Err(trap) = done {
-            // It is undone by doing nothing: what it has written is no register.
+            // Squashing it needs no action, because it has not written a register.
             self.redirect(at_port.pc, self.hart.dispatch_cycle);
             self.hart.statistics.instructions -= 1;
             self.begin_serial(Serializing::exception(trap));
@@ -310,10 +309,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.step(&i);
     }
 
-    /// What product `i` needs, whose first operand is `a`: an iterative multiplier sees that
-    /// nothing is left of it one cycle after that is so, and never in its last one (`eOut` in
-    /// Rocket's `Multiplier.scala`). Upper halves take all cycles, products of 32 bits at most half
-    /// of them.
+    /// What product `i` needs, whose first operand is `a`: an iterative multiplier detects that no
+    /// bits are left one cycle late, and never in its last cycle (`eOut` in Rocket's
+    /// `Multiplier.scala`). Upper halves take all cycles, products of 32 bits at most half of them.
     #[inline(never)]
     fn multiplication(&self, i: &Instruction, need: Need, a: u64) -> Need {
         let bits_per_cycle = u32::from(self.shared.calendar.multiplier_bits_per_cycle);
@@ -365,7 +363,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Ok(())
     }
 
-    /// What the oldest instruction that is not done waits for.
+    /// The cause that the oldest incomplete instruction waits for.
     fn oldest_stall(&self) -> Stall {
         if self.hart.window.all_known() {
             return Stall::OtherHart;
@@ -395,7 +393,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Books the issue of an instruction that is being dispatched and whose operands are ready
+    /// Reserves the issue of an instruction that is being dispatched and whose operands are ready
     /// at `ready`.
     #[inline(always)]
     pub(crate) fn issue(&mut self, unit: Unit, need: Need, ready: u64) -> u64 {

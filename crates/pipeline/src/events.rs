@@ -60,7 +60,7 @@ events! {
     "FORWARDED_LOADS" => |counts| Some(counts.hart.forwarded_loads),
     /// Loads that were undone for the order of memory accesses.
     "MEMORY_ORDER_SQUASHES" => |counts| Some(counts.hart.memory_order_squashes),
-    /// Instructions that were executed on a wrong path or had to be done again.
+    /// Instructions that were executed on a wrong path or had to be repeated.
     "SQUASHED_INSTRUCTIONS" => |counts| Some(counts.hart.squashed_instructions),
     /// Lines that the prefetcher of the first-level data cache fetched, for all harts of the core.
     "L1_PREFETCHES" => |counts| Some(counts.l1_prefetches?.issued),

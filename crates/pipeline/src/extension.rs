@@ -1,10 +1,10 @@
 //! The port for extensions: new instructions and CSRs of a core, interrupts, and registers that are
-//! more than registers.
+//! ends of queues.
 
 use fabric::{AgentId, CoreId, Time, Transit, Update};
 use riscv::{Instruction, Names, Privilege, Register, Trap};
 
-/// What a core does next for an extension's instruction, or for the delivery of its interrupt.
+/// The next action of a core for an extension's instruction, or for the delivery of its interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The instruction is done; the value goes to its destination register. Of a delivery: the hart
@@ -35,7 +35,8 @@ pub enum Action {
         code: u32,
         /// Operands.
         arguments: [u64; 2],
-        /// What the hart waits for, in words for a deadlock report: "QWAIT: a queue with work".
+        /// The event that the hart waits for, in words for a deadlock report: "QWAIT: a queue with
+        /// work".
         waits_for: &'static str,
     },
     /// The instruction is illegal here: the hart traps. Of a delivery: there is none.
@@ -53,7 +54,7 @@ pub struct Invocation {
     pub rs2: u64,
     /// Privilege of the hart.
     pub privilege: Privilege,
-    /// How often this instruction has been resumed: 0 at first.
+    /// The number of times that this instruction has been resumed: 0 at first.
     pub step: u32,
     /// The cycle.
     pub cycle: u64,
@@ -68,24 +69,24 @@ pub struct Word {
     pub readable: u64,
 }
 
-/// What an access to a CSR of an extension does.
+/// The result of an access to a CSR of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CsrAccess {
     /// It is done.
     Done {
         /// What was in the register.
         old: u64,
-        /// It has changed nothing, and reads the same until the extension is told something or its
-        /// next event: a loop of such accesses may be skipped.
+        /// It has changed nothing, and reads the same value until the extension's next notice or
+        /// event: a loop of such accesses may be skipped.
         quiet: bool,
-        /// What follows is fetched again, as Rocket does after it has written a CSR.
+        /// The following instructions are fetched again, as Rocket does after a CSR write.
         refetch: bool,
     },
     /// The hart traps.
     Trap(Trap),
 }
 
-/// Something that an extension tells an agent, without waiting for an answer.
+/// A message of an extension to an agent, without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// From which cycle on it is on its way.
@@ -100,15 +101,15 @@ pub struct Sent {
     pub arguments: [u64; 2],
 }
 
-/// How a hart leaves its program for the handler of an extension's interrupt.
+/// The way in which a hart leaves its program for the handler of an extension's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Everything that has not committed is undone, and fetch begins anew with the delivery: so do
+    /// Everything that has not committed is squashed, and fetch restarts with the delivery: so do
     /// x86 processors (Aydogmus et al., "Extended User Interrupts (xUI)", ASPLOS 2025).
     Flushing,
-    /// The delivery enters the front end behind what has been dispatched, which goes on. If that
-    /// proves to be a wrong path, the delivery is undone with it, and comes again on the right one:
-    /// xUI's tracked interrupts.
+    /// The delivery enters the front end behind the dispatched instructions, which continue. If
+    /// they turn out to be on a wrong path, the delivery is undone with them, and repeated on the
+    /// right path: xUI's tracked interrupts.
     Tracked,
     /// Tracked, but only in front of an instruction that the program marks
     /// ([`Extension::is_safepoint`]): xUI's hardware safepoints. After a wrong path the next mark
@@ -125,24 +126,24 @@ pub type Before = [u64; 3];
 ///
 /// # Instructions
 ///
-/// An instruction begins when everything older is done, so that it is never executed speculatively,
-/// and nothing younger begins before it is done. It is a full memory barrier if
-/// [`Extension::is_barrier`] says so: then it also begins only when the store buffer is empty.
+/// An instruction begins when everything older is done, so it is never speculative, and nothing
+/// younger begins before it is done. If [`Extension::is_barrier`] says so, it is a full memory
+/// barrier, and also begins only when the store buffer is empty.
 ///
-/// # What it does besides
+/// # Active extensions
 ///
-/// An extension with [`Extension::IS_ACTIVE`] has CSRs, hears from agents and tells them something,
-/// acts at times of its own, and interrupts. A core of any other is compiled without all that. Each
-/// hart has its own copy.
+/// An extension with [`Extension::IS_ACTIVE`] has CSRs, exchanges messages with agents, has timers,
+/// and raises interrupts. A core with any other extension is compiled without these. Each hart has
+/// its own copy.
 ///
 /// An interrupt that the hart takes without changing its privilege is *delivered*: when
 /// [`Extension::wants_delivery`] says how, the hart calls [`Extension::deliver`] at the next
 /// boundary between instructions, which saves the program counter and says where to go on. Accesses
-/// to memory come in between, as those of microcode do. The extension wants no other delivery
-/// before one of its instructions has ended this one. A trap comes first.
+/// to memory come in between, as those of microcode do. The extension requests no other delivery
+/// before one of its instructions has ended this one. Traps have priority.
 ///
-/// An instruction that [returns](Extension::returns) from a handler waits for nothing on an
-/// out-of-order core, and is undone with what it follows.
+/// An instruction that [returns](Extension::returns) from a handler does not wait on an
+/// out-of-order core, and is squashed with the instructions before it.
 ///
 /// # The register port
 ///
@@ -151,7 +152,7 @@ pub type Before = [u64; 3];
 /// the values of all older instructions are known. It can therefore never be undone, and no word
 /// ever has to be put back.
 pub trait Extension: state::State {
-    /// Whether it does more than to carry out instructions.
+    /// Whether it has more than instructions.
     const IS_ACTIVE: bool = false;
     /// Whether it has a register port; it is active, then.
     const HAS_REGISTERS: bool = false;
@@ -163,11 +164,11 @@ pub trait Extension: state::State {
     /// Its instructions, registers and CSRs in assembly language, for traces and messages.
     const NAMES: &'static Names = &Names::STANDARD;
 
-    /// Tells a copy of the extension which core it is part of, and of which hart.
+    /// Tells a copy of the extension its core and its hart.
     fn place(&mut self, _core: CoreId, _hart: u64) {}
 
-    /// Whether [`Extension::INPUT`] and [`Extension::OUTPUT`] are more than registers now. It may
-    /// change when a CSR is accessed.
+    /// Whether [`Extension::INPUT`] and [`Extension::OUTPUT`] are ends of queues now. It may change
+    /// when a CSR is accessed.
     fn has_registers(&self) -> bool {
         false
     }
@@ -193,15 +194,15 @@ pub trait Extension: state::State {
         None
     }
 
-    /// Its agent tells it something, which arrives at `cycle`.
+    /// A notice of its agent arrives at `cycle`.
     fn notice(&mut self, _cycle: u64, _header: u64) {}
 
-    /// When it next does something by itself: a cycle, or [`NEVER`](crate::NEVER).
+    /// The cycle of its next timer, or [`NEVER`](crate::NEVER).
     fn next_event(&self) -> u64 {
         crate::NEVER
     }
 
-    /// That cycle has come.
+    /// The timer expires.
     fn event(&mut self, _cycle: u64) {}
 
     /// The bit in `mip` that it drives, and its level. Looked at after each of the above.
@@ -209,8 +210,8 @@ pub trait Extension: state::State {
         (0, false)
     }
 
-    /// How it wants the hart to leave its program now, if it does. Looked at after each of the
-    /// above, and after each of its instructions.
+    /// The kind of delivery that it requests now, if any. Looked at after each of the above, and
+    /// after each of its instructions.
     fn wants_delivery(&self) -> Option<Delivery> {
         None
     }
@@ -221,8 +222,8 @@ pub trait Extension: state::State {
         false
     }
 
-    /// Whether a hart that waits for interrupts goes on (`WFI`, `WRS`), as it does if one is
-    /// pending, even if it is not to be delivered now.
+    /// Whether a hart that waits for interrupts (`WFI`, `WRS`) continues, as it does if one is
+    /// pending, even if it cannot be delivered now.
     fn wakes(&self) -> bool {
         self.wants_delivery().is_some()
     }
@@ -236,12 +237,12 @@ pub trait Extension: state::State {
         Action::Illegal
     }
 
-    /// What a delivery and a return change, asked for before they do: whatever undoes them.
+    /// The state that a delivery or a return changes, saved before it does, for undoing it.
     fn before(&self) -> Before {
         Before::default()
     }
 
-    /// The last delivery was on a wrong path, and has never been.
+    /// Undoes the last delivery, which was on a wrong path.
     fn undo_delivery(&mut self, _before: Before) {}
 
     /// Whether this instruction returns from a handler.
@@ -254,21 +255,21 @@ pub trait Extension: state::State {
         0
     }
 
-    /// The last return was on a wrong path, and has never been.
+    /// Undoes the last return, which was on a wrong path.
     fn undo_return(&mut self, _before: Before) {}
 
-    /// What it has to tell, oldest first.
+    /// Its messages to agents, oldest first.
     fn take_sent(&mut self) -> Option<Sent> {
         None
     }
 
-    /// What one of its traps means, in words, to follow "the guest crashed".
+    /// The meaning of one of its traps, in words, to follow "the guest crashed".
     fn explain(&self, _trap: &Trap) -> Option<String> {
         None
     }
 
-    /// Whether an instruction waits until the stores before it are performed. Those before one that
-    /// does not are performed while it is under way, or after it.
+    /// Whether an instruction waits until older stores have performed. Otherwise they perform
+    /// during the instruction, or after it.
     fn is_barrier(&self, _instruction: &Instruction) -> bool {
         true
     }

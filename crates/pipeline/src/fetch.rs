@@ -1,4 +1,4 @@
-//! Fetch: the block of instructions at the program counter is found, or waited for.
+//! Fetch: finds the block of instructions at the program counter, or waits for it.
 
 use crate::core::{Core, Shared};
 use crate::extension::Extension;
@@ -19,10 +19,10 @@ enum Which {
     Next,
 }
 
-/// The lines that a waiting fetch has asked for, as they came. A line may be recalled in the cycle
-/// in which it comes, before its hart can fetch from it: when the code of several harts competes
-/// for one set of the last-level cache, all of them would miss for ever. A fetch that finds its
-/// lines here goes on without the cache, so that each miss brings an instruction at least.
+/// The lines that a waiting fetch has requested, as they arrived. A line may be recalled in the
+/// cycle of its arrival, before its hart can fetch from it: when the code of several harts competes
+/// for one set of the last-level cache, all of them could miss for ever. A fetch that finds its
+/// lines here continues without the cache, so each miss yields at least one instruction.
 #[derive(Clone, Copy, Debug, Default, State, Plain)]
 pub(crate) struct FetchBuffer {
     /// It holds for the next instruction only: the program counter, and the end of the window,
@@ -69,7 +69,7 @@ impl FetchBuffer {
         self.waits
     }
 
-    /// Another instruction is fetched than the one whose fetch waits.
+    /// The next fetch is of another instruction than the waiting one.
     pub(crate) fn give_up(&mut self) {
         self.waits = false;
     }
@@ -89,7 +89,7 @@ impl FetchBuffer {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Finds the block at `pc`. Returns false if that has to wait.
+    /// Finds the block at `pc`. Returns false if fetch has to wait.
     pub(crate) fn fetch(&mut self, outbox: &mut Outbox) -> bool {
         let is_fetched = match self.hart.observes && self.translates() {
             true => self.fetch_from_page(outbox),
@@ -198,7 +198,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.forget_cursors();
         }
         if decoded.is_none() {
-            // It may be gone when the next one comes.
+            // It may be evicted when the next one arrives.
             let next = self.next_to_fetch();
             self.hart.fetch_buffer.ask(next, Which::First, line);
             self.hart.fetch_buffer.fill(line, &first);
@@ -285,7 +285,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         address: u64,
         outbox: &mut Outbox,
     ) -> bool {
-        // What user mode may not write it may still execute.
+        // User mode may execute what it may not write.
         if !self.is_plain(line.base(), 64)
             && self.shared.memory_map.classify(line.base()) != Region::Ram
         {

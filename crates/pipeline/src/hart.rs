@@ -20,10 +20,10 @@ use riscv::{Attempts, Hart};
 use std::collections::VecDeque;
 
 state::declare! {
-    /// What belongs to one hart alone. What the harts of a core share is in
-    /// [`Shared`](crate::core::Shared).
+    /// The private state of one hart. [`Shared`](crate::core::Shared) has the state that the harts
+    /// of a core share.
     pub(crate) struct HartState<X: Extension> {
-        /// Which of its core's hardware threads it is.
+        /// The number of its hardware thread.
         pub thread: u8 => fixed = thread,
         /// Privilege mode and CSRs.
         pub privileged: Hart = Hart::new(number),
@@ -38,8 +38,8 @@ state::declare! {
         pub region: AddressRange = AddressRange::default(),
 
         pub registers: [u64; REGISTERS] = first_registers(number),
-        /// When each register's value can be used; at [`UNKNOWN`](crate::window::UNKNOWN) and
-        /// above: whose result it will be.
+        /// The cycle from which each register's value can be used; at
+        /// [`UNKNOWN`](crate::window::UNKNOWN) and above, its producer.
         pub ready: [u64; REGISTERS] => apart cycles = [0; REGISTERS],
         pub pc: u64 = entry,
         /// Where the next instruction is in the decoded blocks.
@@ -57,10 +57,10 @@ state::declare! {
 
         pub window: Window => apart = Window::new(spec.rob_entries, spec.commit_width()),
         pub float_in_window: bool = false,
-        /// Somebody has to do with what is dispatched: see
+        /// Dispatched instructions are observed: see
         /// [`Core::look_for_observers`](crate::core::Core::look_for_observers).
         pub observes: bool => fixed = false,
-        /// Somebody wants to know what goes through the window, so that the general path is taken.
+        /// The window is observed, so the general path is taken.
         pub observes_window: bool => fixed = false,
         pub probed: Option<Box<Probed>> => fixed = None,
         /// An atomic with acquire semantics that has not been performed: position.
@@ -75,7 +75,7 @@ state::declare! {
         pub refused: VecDeque<MissingLoad> => apart = VecDeque::new(),
         /// Slots whose last operand has just become known; empty otherwise.
         pub woken: Vec<u32> => fixed = Vec::new(),
-        /// When the store queue wants attention.
+        /// The cycle of the store queue's next event.
         pub store_event: u64 => cycle = NEVER,
         pub serial: Option<Serializing> = None,
         pub serial_event: u64 => cycle = NEVER,
@@ -87,12 +87,13 @@ state::declare! {
         /// The line that the last instruction of Zawrs waited on, until the next `LR`.
         pub awaited: Option<LineAddress> = None,
         pub attempts: Attempts = Attempts::default(),
-        /// Until when the reserved line is kept, and what waits for it.
+        /// The end of the hold of the reserved line, and the message that waits for it.
         pub hold_until: u64 => cycle = NEVER,
         pub held: Vec<(LineAddress, ToCache)> = Vec::new(),
 
         pub statistics: CoreStatistics = CoreStatistics::default(),
-        /// What holds up dispatch now, and up to where the cycles have been charged.
+        /// The cause that holds up dispatch now, and the cycle up to which cycles have been
+        /// charged.
         pub stall: Stall = Stall::None,
         pub charged: u64 => apart cycle = 0,
     }
@@ -110,12 +111,12 @@ fn first_registers(number: u64) -> [u64; REGISTERS] {
 }
 
 impl<X: Extension> HartState<X> {
-    /// Somebody wants to know what goes through the window.
+    /// The window is observed from now on.
     pub fn observe_window(&mut self) {
         (self.observes, self.observes_window) = (true, true);
     }
 
-    /// When something is to be done for this hart, apart from dispatch.
+    /// The cycle of this hart's next event other than dispatch.
     #[inline(always)]
     pub fn own_event(&self) -> u64 {
         self.store_event.min(self.other_event())
@@ -131,7 +132,7 @@ impl<X: Extension> HartState<X> {
         self.serial_event.min(held).min(self.extension_event())
     }
 
-    /// When its extension next does something by itself.
+    /// The cycle of its extension's next timer.
     #[inline(always)]
     pub fn extension_event(&self) -> u64 {
         match X::IS_ACTIVE {
@@ -140,7 +141,7 @@ impl<X: Extension> HartState<X> {
         }
     }
 
-    /// When it can dispatch next, if no event comes before.
+    /// The cycle in which it can dispatch next, if no event comes before.
     pub fn next_dispatch(&self) -> u64 {
         match self.waits() {
             true => NEVER,
@@ -154,18 +155,18 @@ impl<X: Extension> HartState<X> {
         self.blocked || self.serial.is_some()
     }
 
-    /// Whether it has halted of its own will and waits to be woken.
+    /// Whether it has halted voluntarily and waits to be woken.
     pub fn is_halted(&self) -> bool {
         self.serial.as_ref().is_some_and(Serializing::is_halted)
     }
 
-    /// Whether a store to `line` may mean something to this hart.
+    /// Whether a store to `line` may concern this hart.
     pub fn minds(&self, line: LineAddress) -> bool {
         self.reservation == Some(line) || self.loads.may_touch(line)
     }
 
-    /// Whether it waits for a message, or for a store of another hart, and has nothing under way at
-    /// `now`.
+    /// Whether it waits for a message, or for a store of another hart, and has nothing in progress
+    /// at `now`.
     pub fn sleeps(&self, now: u64) -> bool {
         self.serial.is_some()
             && self.own_event() == NEVER
@@ -184,7 +185,7 @@ impl<X: Extension> HartState<X> {
         self.window.last_commit >= now
     }
 
-    /// Counts of what it has done before `cycle`.
+    /// Its counts before `cycle`.
     pub fn statistics(&self, cycle: u64) -> CoreStatistics {
         let mut statistics = self.statistics.clone();
         if let Some(since) = self.serial.as_ref().and_then(Serializing::halted_since) {

@@ -1,4 +1,5 @@
-//! What is decided about a core when the simulator is compiled, so that no hot loop asks for it.
+//! Properties of a core that are fixed when the simulator is compiled, so that no hot loop tests
+//! them.
 
 use std::ops::{Deref, DerefMut};
 
@@ -8,7 +9,7 @@ pub trait CoreKind: 'static {
     const IN_ORDER: bool;
     /// Whether it has several harts.
     const MULTITHREADED: bool;
-    /// Where the state of the current hart is.
+    /// The place of the current hart's state.
     type Place<T>: Place<T>;
 }
 

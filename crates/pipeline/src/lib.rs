@@ -1,4 +1,4 @@
-//! How long instructions take: the core models.
+//! The core models, which determine the times of instructions.
 //!
 //! A [`Core`] runs the instructions of its harts and times them, in order or out of order. It owns
 //! its private caches and speaks with the rest of the server through an inbox and an outbox.

@@ -1,4 +1,4 @@
-//! Loads look for their values: in older stores, in the data cache, or by a miss.
+//! Loads get their values: from older stores, from the data cache, or by a miss.
 
 use crate::core::{Core, MissingLoad, WAIT_TABLE_ENTRIES, WaitingLoad, WaitsFor};
 use crate::extension::Extension;
@@ -10,7 +10,7 @@ use crate::stack::Stall;
 use crate::window::UNKNOWN;
 use fabric::{LineAddress, Outbox, RequestOutcome, Side, Slot};
 
-/// What older stores mean for a load.
+/// The effect of older stores on a load.
 enum Older {
     Nothing,
     /// It has to wait.
@@ -28,7 +28,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         (pc >> 1) as usize % WAIT_TABLE_ENTRIES
     }
 
-    /// What the stores before the load in slot `index`, whose address is known, mean for it.
+    /// The effect of the stores before the load in slot `index`, whose address is known.
     #[inline(always)]
     fn older_stores(&mut self, index: usize) -> Older {
         let rest = self.hart.window.rest(index);
@@ -44,7 +44,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.search_older_stores(index)
         };
         if matches!(older, Older::Nothing) && self.hart.stores.unknown_addresses == 0 {
-            // None of them will ever be in the way.
+            // None of them will ever conflict.
             self.hart.window.rest_mut(index).stores_before = self.hart.stores.head;
         }
         older
@@ -91,7 +91,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Older::Nothing
     }
 
-    /// Takes the value from an older store or waits for one; false if none is in the way.
+    /// Takes the value from an older store or waits for one; false if none conflicts.
     #[inline(always)]
     pub(crate) fn served_by_older_store(&mut self, index: usize, issue: u64) -> bool {
         let deferred = self.hart.window.deferred(index);
@@ -123,8 +123,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         true
     }
 
-    /// Looks for the value of the load in slot `index`, whose address is known: in older stores,
-    /// in the cache, or by asking for the line.
+    /// Gets the value of the load in slot `index`, whose address is known: from older stores, from
+    /// the cache, or by requesting the line.
     pub(crate) fn access_load(&mut self, index: usize, issue: u64, outbox: &mut Outbox) {
         if self.served_by_older_store(index, issue) {
             return;
@@ -144,7 +144,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.load_misses(index, line, issue, outbox);
     }
 
-    /// The load in slot `index` asks for its line, which is not in the data cache.
+    /// The load in slot `index` requests its line, which is not in the data cache.
     #[inline(always)]
     pub(crate) fn load_misses(
         &mut self,
@@ -219,7 +219,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Lets the refused loads, in order, have what there is of miss registers.
+    /// Gives free miss registers to the refused loads, in order.
     pub(crate) fn retry_refused(&mut self, now: u64, outbox: &mut Outbox) {
         while let Some(&load) = self.hart.refused.front() {
             if self.shared.data_cache.refuses_to_read(load.line) {

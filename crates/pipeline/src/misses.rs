@@ -1,4 +1,4 @@
-//! Misses of the first-level caches: lines are asked for, come, and go.
+//! Misses of the first-level caches: requests, fills and evictions of lines.
 
 use crate::core::{Core, NEVER};
 use crate::extension::Extension;
@@ -12,8 +12,8 @@ use fabric::{
 };
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Asks for a line for one of the first-level caches, in order to write it or only to read it:
-    /// its home, or the second-level cache if there is one. The request leaves at `at`.
+    /// Requests a line for one of the first-level caches, for writing or for reading, from its
+    /// home, or from the second-level cache if there is one. The request leaves at `at`.
     #[inline]
     pub(crate) fn request_line(
         &mut self,
@@ -150,8 +150,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// `line` has come: if dispatch has been held up by the oldest load, and it is of this line,
-    /// it is known now what it waited for.
+    /// `line` has arrived: if the oldest load has held up dispatch, and it is of this line, the
+    /// source of the stall is known now.
     #[inline(always)]
     fn charge_miss(&mut self, line: LineAddress, source: Source, now: u64) {
         if self.hart.stall != Stall::Miss || self.hart.window.all_known() {
@@ -209,7 +209,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.walks_have_line(line, slot, now, outbox);
         }
         self.for_each_hart(|core| core.use_line(line, (slot, source), now, outbox));
-        // Only now may the line go to someone who has asked for it meanwhile.
+        // Only now may the line go to another requester.
         let mut held = false;
         self.for_each_hart(|core| {
             if !held && core.is_held_line(line, now) {
@@ -281,7 +281,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A line has come that this hart has reserved: who has asked for it meanwhile waits.
+    /// A line that this hart has reserved has arrived: other requesters wait.
     fn hold_fill(&mut self, line: LineAddress, now: u64, outbox: &mut Outbox) {
         let forward = match &mut self.shared.second_level {
             None => self.shared.data_cache.keep_fill(),
@@ -292,7 +292,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A miss register has become free: the oldest load goes first that found none.
+    /// A miss register has become free: the oldest load that found none goes first.
     #[inline(always)]
     fn use_miss_register(&mut self, now: u64, outbox: &mut Outbox) {
         if self.shared.translation.is_some() {
@@ -308,7 +308,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What this hart may do when a miss register has become free.
+    /// Continues this hart's requests when a miss register has become free.
     #[inline(always)]
     pub(crate) fn retry_misses(&mut self, now: u64, outbox: &mut Outbox) {
         if !self.hart.refused.is_empty() {
@@ -320,7 +320,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Asks for the lines that have been hinted at, in order, as far as there are miss registers.
+    /// Requests the hinted lines, in order, as far as there are miss registers.
     pub(crate) fn fetch_stashes(&mut self, now: u64, outbox: &mut Outbox) {
         while let Some(&(line, is_to_write)) = self.shared.stashes.front() {
             let is_here = match is_to_write {
@@ -361,9 +361,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The core no longer holds `line`. Loads that were given its value for a cycle that is still
-    /// to come must look again; so must loads that were done before an older one of the same line,
-    /// for the two may now see two values in the wrong order. With TSO the older one may be of any
+    /// The core no longer holds `line`. Loads that got its value for a later cycle must be
+    /// repeated; so must loads that performed before an older load of the same line, because the
+    /// two might otherwise see two values in the wrong order. With TSO the older one may be of any
     /// line (Gharachorloo, Gupta and Hennessy, "Two Techniques to Enhance the Performance of Memory
     /// Consistency Models", ICPP 1991: speculative loads).
     fn line_lost(&mut self, line: LineAddress, now: u64) {
@@ -375,7 +375,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         });
     }
 
-    /// Somebody else has written `line`, or taken it.
+    /// Another core has written `line`, or taken it.
     pub(crate) fn lose_reservation(&mut self, line: LineAddress, now: u64) {
         if self.hart.reservation == Some(line) {
             self.hart.reservation = None;

@@ -1,4 +1,4 @@
-//! What the rest of a server sees of a core, whichever model it is.
+//! The interface of a core of any model to the rest of a server.
 
 use crate::core::{Core, Crash};
 use crate::extension::Extension;

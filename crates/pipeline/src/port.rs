@@ -1,4 +1,4 @@
-//! What an extension does besides instructions: see [`Extension`].
+//! The active parts of an extension: see [`Extension`].
 
 use crate::blocks::PortRegisters;
 use crate::core::{Core, NEVER};
@@ -9,7 +9,7 @@ use crate::window::SlotKind;
 use fabric::{Outbox, OutgoingKind, RequestKind, Transit};
 use riscv::{Instruction, Trap};
 
-/// An instruction that has taken or given a word, or will when its value is known.
+/// An instruction that has taken or sent a word, or will when its value is known.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct AtPort {
     pub pc: u64,
@@ -50,7 +50,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Ok(())
     }
 
-    /// Sends what the extension has to tell.
+    /// Sends the messages of the extension.
     pub(crate) fn send_from_extension(&mut self, outbox: &mut Outbox) {
         let departure = self.shared.spec.departure_cycles();
         while let Some(sent) = self.hart.extension.take_sent() {
@@ -85,7 +85,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// At `now` the extension has been told something, or its own time has come.
+    /// The extension has received a notice or a timer at `now`.
     pub(crate) fn extension_has_changed(&mut self, now: u64, outbox: &mut Outbox) {
         self.set_interrupt_line();
         self.send_from_extension(outbox);
@@ -104,9 +104,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Undoes at `now` what has not committed, but for what cannot be undone: an atomic that has
-    /// been performed. Up to the last return from a handler no interrupt is taken. A delivery
-    /// follows.
+    /// At `now`, squashes what has not committed, except an atomic that has performed. No interrupt
+    /// is taken before the last return from a handler. A delivery follows.
     fn flush(&mut self, now: u64) {
         let returned = self.last_return();
         let window = &self.hart.window;

@@ -1,4 +1,4 @@
-//! Which execution unit is taken in which cycle.
+//! The reservations of execution units, by cycle.
 
 use crate::ring::Ring;
 use crate::spec::{CoreSpec, Model, UnitSpec};
@@ -20,9 +20,9 @@ pub enum Unit {
 
 const UNITS: usize = 8;
 
-/// What one cycle still has to give: places in the issue width, and ports of each kind. Seven bits
-/// for each, in the order of [`Unit`] and then the width; the uppermost is a guard, which a
-/// subtraction takes away when there was nothing left.
+/// The free resources of a cycle: places in the issue width, and ports of each kind. Seven bits for
+/// each, in the order of [`Unit`] and then the width; the uppermost is a guard, which a subtraction
+/// takes away when there was nothing left.
 type Free = u64;
 
 const FIELD_BITS: u32 = 7;
@@ -41,7 +41,7 @@ const fn field(number: u32, count: u8) -> Free {
     (count as u64) << (number * FIELD_BITS)
 }
 
-/// What an operation takes of the cycle in which it issues, and how long it runs.
+/// The resources that an operation takes in its issue cycle, and its latency.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
     /// Nothing, if operations of its unit are counted, or take a port for more than a cycle.

@@ -1,4 +1,4 @@
-//! The port for probes: who sees what a core executes. A core without one pays nothing.
+//! The port for probes, which observe a core's instructions. A core without one pays nothing.
 
 use crate::core::Core;
 use crate::extension::Extension;
@@ -35,13 +35,13 @@ pub struct Executed {
     pub dispatched: u64,
     /// The cycle in which it was issued, if it came to that before it was undone.
     pub issued: Option<u64>,
-    /// The cycle in which its result was there, likewise.
+    /// The cycle in which its result was available, if it came to that before it was undone.
     pub completed: Option<u64>,
     /// The cycle in which it was committed, or undone.
     pub ended: u64,
-    /// For how many cycles of this the hart had halted of its own will.
+    /// The number of these cycles in which the hart had halted voluntarily.
     pub halted_cycles: u64,
-    /// It was on a wrong path, or had to be done again: it has had no effect.
+    /// It was on a wrong path, or had to be repeated, and has had no effect.
     pub undone: bool,
     /// The value that its destination register got, if it has one and it came to that.
     pub value: Option<u64>,

@@ -1,4 +1,4 @@
-//! The innermost loop: dispatch of what is plain.
+//! The innermost loop: dispatch of plain instructions.
 //!
 //! Nearly all instructions are plain. [`Core::dispatch_quickly`] does for them exactly what
 //! [`dispatch`](crate::dispatch) does for all, and stops before the first that needs more. State
@@ -52,7 +52,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         match self.hart.observes {
             false => self.dispatch_known_or_not::<false>(outbox),
-            // In order, a data access that waits for its page holds up all behind it.
+            // On an in-order core, a data access that waits for its page stalls all younger
+            // instructions.
             true if K::IN_ORDER && self.waits_for_walk() => {}
             true => self.dispatch_known_or_not::<true>(outbox),
         }

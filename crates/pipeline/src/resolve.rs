@@ -1,5 +1,5 @@
-//! What happens when a value becomes known: those that waited for it execute, branches are
-//! checked, commit goes on.
+//! The effects of a value that becomes known: waiting instructions execute, branches are checked,
+//! commit continues.
 
 use crate::core::Core;
 use crate::extension::Extension;
@@ -92,8 +92,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Executes everything whose last operand has become known, and what follows from it. Then
-    /// commit goes on.
+    /// Executes everything whose last operand has become known, and its consequences. Then commit
+    /// continues.
     pub(crate) fn wake_all(&mut self, now: u64, outbox: &mut Outbox) {
         loop {
             let mut next = 0;
@@ -344,8 +344,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A store's address has become known: a younger load that has already taken a value from
-    /// there took the wrong one.
+    /// A store's address has become known: a younger load that has already read a value from there
+    /// read the wrong one.
     pub(crate) fn check_younger_loads(
         &mut self,
         position: u64,

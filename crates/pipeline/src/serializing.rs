@@ -1,6 +1,6 @@
-//! Instructions that are executed alone: everything older is done before they begin, and nothing
-//! younger begins before they are done. CSRs, fences, traps, accesses to devices, accesses that
-//! cross a line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
+//! Serializing instructions: everything older is done before they begin, and nothing younger begins
+//! before they are done. They are CSRs, fences, traps, accesses to devices, accesses that cross a
+//! line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
 
 mod accesses;
 mod extension;
@@ -22,8 +22,8 @@ use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, T
 
 pub(crate) use fence::FenceEffect;
 
-/// How long `WRS.STO` waits, and `WRS.NTO` where it may not wait for ever. "Zawrs" Extension: some
-/// 10 to 100 times a cache miss on the chip.
+/// The time that `WRS.STO` waits, and `WRS.NTO` where it may not wait for ever. "Zawrs" Extension:
+/// some 10 to 100 times a cache miss on the chip.
 const SHORT_WAIT_CYCLES: u64 = 1000;
 
 /// From an in-order core's dispatch, which is its decode stage, by way of execution and memory to
@@ -225,12 +225,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         true
     }
 
-    /// Whether what the hart waits for in `WFI` or `WRS` has come.
+    /// Whether the event that the hart waits for in `WFI` or `WRS` has come.
     fn wakes_from_wait(&self) -> bool {
         self.hart.privileged.wakes_from_wait() || X::IS_ACTIVE && self.hart.extension.wakes()
     }
 
-    /// What the core waits for, in words.
+    /// The causes that the core waits for, in words.
     pub fn waiting_for(&self) -> Option<String> {
         if self.dozes() {
             return Some("what it polls to change".to_string());
@@ -256,7 +256,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         missing.map(|load| format!("the line at {:#x}", load.line.base()))
     }
 
-    /// What keeps the oldest instruction that is not done.
+    /// The cause that delays the oldest incomplete instruction.
     fn oldest_waits_for(&self) -> String {
         if self.hart.window.all_known() {
             if self.hart.stores.is_empty()
@@ -282,7 +282,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// An agent has answered what was asked of it under this token.
+    /// An agent has answered the request with this token.
     pub(crate) fn replied_to(&mut self, token: u64, result: Result<u64, ()>) {
         let is_it = |store: &PostedStore| store.token == token;
         if let Some(place) = self.hart.posted.iter().position(is_it) {
@@ -297,7 +297,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Does what can be done at cycle `now` for the serializing instruction.
+    /// Advances the serializing instruction at cycle `now`, as far as possible.
     pub(crate) fn run_serial(&mut self, now: u64, outbox: &mut Outbox) {
         self.continue_serial(now, outbox);
         if X::IS_ACTIVE {

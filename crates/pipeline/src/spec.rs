@@ -19,7 +19,7 @@ pub enum Model {
     InOrder,
 }
 
-/// In which order other harts see the loads and stores of a core.
+/// The order in which other harts see the loads and stores of a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryModel {
@@ -31,7 +31,7 @@ pub enum MemoryModel {
     Tso,
 }
 
-/// Execution units of one kind: how many operations start each cycle, and how long one takes.
+/// Execution units of one kind: the operations that start in each cycle, and their latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnitSpec {
@@ -97,7 +97,7 @@ pub struct PredictorSpec {
 pub struct CoreSpec {
     /// `out-of-order` or `in-order`.
     pub model: Model,
-    /// `rvwmo` or `tso`: which memory order programs can rely on.
+    /// `rvwmo` or `tso`: the memory order that programs can rely on.
     #[serde(default)]
     pub memory_model: MemoryModel,
     /// Hardware threads (harts). With several, which only an out-of-order core can have, they share
@@ -106,23 +106,23 @@ pub struct CoreSpec {
     #[serde(default = "one_thread")]
     #[schemars(range(min = 1, max = MAX_THREADS))]
     pub threads: u8,
-    /// Instructions dispatched, issued and committed in one cycle, at most.
+    /// The maximum number of instructions dispatched, issued and committed in one cycle.
     #[schemars(range(min = 1, max = 16))]
     pub width: u8,
-    /// Instructions committed in one cycle, at most, if that is another number than `width`.
+    /// The maximum number of instructions committed in one cycle, if it differs from `width`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 16))]
     pub commit_width: Option<u8>,
     /// Entries of the reorder buffer.
     #[schemars(range(min = 2, max = 1024))]
     pub rob_entries: u16,
-    /// Instructions that have been dispatched and not issued, at most.
+    /// The maximum number of dispatched instructions that have not issued.
     #[schemars(range(min = 1, max = 1024))]
     pub scheduler_entries: u16,
-    /// Loads in flight, at most.
+    /// The maximum number of loads in flight.
     #[schemars(range(min = 1, max = 256))]
     pub load_queue_entries: u16,
-    /// Stores in flight or waiting in the store buffer, at most.
+    /// The maximum number of stores in flight or waiting in the store buffer.
     #[schemars(range(min = 1, max = 256))]
     pub store_queue_entries: u16,
     /// The maximum number of unanswered stores to devices. Below it, the core continues without
@@ -131,8 +131,8 @@ pub struct CoreSpec {
     #[serde(default)]
     #[schemars(range(max = 64))]
     pub posted_device_stores: u8,
-    /// Cycles from the fetch of an instruction to its dispatch: what a wrong prediction costs
-    /// beside the time until the branch is resolved.
+    /// Cycles from the fetch of an instruction to its dispatch: the cost of a misprediction beyond
+    /// the time until the branch is resolved.
     #[schemars(range(min = 1, max = 40))]
     pub front_end_cycles: u8,
     /// Execution units.
@@ -141,13 +141,14 @@ pub struct CoreSpec {
     pub predictor: PredictorSpec,
     /// Private instruction cache.
     pub l1_instruction: CacheSpec,
-    /// `none` or `next-line`: which lines the instruction cache fetches before they are executed.
+    /// `none` or `next-line`: the lines that the instruction cache fetches before they are
+    /// executed.
     #[serde(default)]
     pub l1_instruction_prefetcher: SequentialPrefetcherKind,
     /// Private data cache.
     pub l1_data: CacheSpec,
-    /// `none`, `next-line` or `stride`: which lines the data cache fetches before a load asks for
-    /// them. Only loads are observed.
+    /// `none`, `next-line` or `stride`: the lines that the data cache fetches before a load
+    /// requests them. Only loads are observed.
     #[serde(default)]
     pub l1_data_prefetcher: DataPrefetcherKind,
     /// The table of the prefetcher `stride`.
@@ -156,7 +157,7 @@ pub struct CoreSpec {
     /// Private second-level cache, if there is one.
     #[serde(default)]
     pub l2: Option<SecondLevelSpec>,
-    /// TLBs and page walks, if addresses are translated. `{}` is a Skylake's.
+    /// TLBs and page walks, if addresses are translated. `{}` selects those of a Skylake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub translation: Option<TranslationSpec>,
 }

@@ -1,9 +1,9 @@
-//! Where the cycles go.
+//! Cycle stacks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What holds up dispatch.
+/// The cause that holds up dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Stall {
     /// Nothing: instructions are dispatched.
@@ -20,24 +20,24 @@ pub(crate) enum Stall {
     OtherHart,
 }
 
-/// A hart's cycles by what held up dispatch in them; their sum is the core's cycles. (A stack at
-/// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.) That of a core is the sum over
-/// its harts.
+/// A hart's cycles by the cause that held up dispatch; their sum is the core's cycles. (A stack at
+/// dispatch, as in Eyerman et al., "Multi-Stage CPI Stacks", 2018.) The stack of a core is the sum
+/// over its harts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 #[state(all(count))]
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct CycleStack {
-    /// Cycles in which instructions were dispatched that were not undone.
+    /// Cycles in which instructions were dispatched that were not squashed.
     pub base: u64,
-    /// Wrong predictions: from the dispatch of the branch, if it had to wait for an operand, or
-    /// from its execution, to the first instruction of the right path.
+    /// Mispredictions: from the dispatch of the branch, if it had to wait for an operand, or from
+    /// its execution, to the first instruction of the right path.
     pub branch: u64,
-    /// Loads that had to be done again.
+    /// Loads that had to be repeated.
     pub memory_order: u64,
     /// Instructions that had to be fetched from outside the core.
     pub instruction_cache: u64,
-    /// The reorder buffer, the scheduler, the load queue, or in order an operand, waited for
-    /// instructions that were being executed.
+    /// The reorder buffer, the scheduler, the load queue, or on an in-order core an operand, waited
+    /// for instructions in execution.
     pub execution: u64,
     /// Instructions waited for a line that was in the core's second-level cache.
     pub l2: u64,
@@ -47,15 +47,15 @@ pub struct CycleStack {
     pub remote_cache: u64,
     /// Instructions waited for a line that was in memory.
     pub memory: u64,
-    /// The store queue was full, or an atomic had to be performed first.
+    /// The store queue was full, or an atomic had to perform first.
     pub store_buffer: u64,
-    /// Instructions that are executed alone, and the wait for those before them.
+    /// Serializing instructions, and the wait for older instructions before them.
     pub serial: u64,
     /// The core's other harts took the whole width, or had all entries of the reorder buffer or of
     /// a queue. Cores with one hart do not show it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub other_hart: u64,
-    /// The hart had halted of its own will.
+    /// The hart had halted voluntarily.
     pub halted: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a core counts.
+//! Counts of a core.
 
 use crate::ports::Unit;
 use crate::stack::CycleStack;
@@ -7,8 +7,8 @@ use fabric::{PrefetchStatistics, Source, ToCache};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Operations that were issued and not undone before that, by their execution units; those of
-/// the integer, load and store units are told by the other counts.
+/// Issued operations by execution unit, without those squashed before issue; the operations of the
+/// integer, load and store units follow from the other counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 #[state(all(count))]
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -49,23 +49,24 @@ impl Operations {
     }
 }
 
-/// What prefetch instructions ("Zicbop") have done. One that is in no count but the first has found
-/// its line in the cache or on its way.
+/// Counts of prefetch instructions ("Zicbop"). An instruction that only the first count includes
+/// found its line in the cache or in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 #[state(all(count))]
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct SoftwarePrefetchStatistics {
-    /// Instructions that have issued, those on a wrong path among them.
+    /// Instructions that have issued, including those on a wrong path.
     pub executed: u64,
-    /// Lines that they have asked for.
+    /// Lines that they have requested.
     pub issued: u64,
-    /// Instructions that have found no miss register, no memory, or no page that allows the access.
+    /// Instructions without a free miss register, without memory, or without a page that allows the
+    /// access.
     pub dropped: u64,
-    /// Lines that had come when they were needed.
+    /// Lines that had arrived when they were needed.
     pub useful: u64,
-    /// Lines that were still on their way when they were needed.
+    /// Lines that were still in flight when they were needed.
     pub late: u64,
-    /// Lines that were never needed before another line took their place.
+    /// Lines that were evicted without having been needed.
     pub unused: u64,
 }
 
@@ -84,7 +85,7 @@ impl SoftwarePrefetchStatistics {
     }
 }
 
-/// Counts of what a core has done.
+/// Counts of a core's events.
 #[derive(
     Clone,
     Debug,
@@ -98,19 +99,19 @@ impl SoftwarePrefetchStatistics {
     state::Plain,
 )]
 pub struct CoreStatistics {
-    /// Instructions, without those that were undone.
+    /// Instructions, without squashed ones.
     #[state(count)]
     pub instructions: u64,
-    /// Instructions that were executed on a wrong path or had to be done again.
+    /// Instructions that were executed on a wrong path or had to be repeated.
     #[state(count)]
     pub squashed_instructions: u64,
-    /// Cycles in which the hart had halted of its own will: `QWAIT`, `WFI`, `WRS`.
+    /// Cycles in which the hart had halted voluntarily: `QWAIT`, `WFI`, `WRS`.
     #[state(count)]
     pub halted_cycles: u64,
     /// Conditional branches and indirect jumps.
     #[state(count)]
     pub branches: u64,
-    /// Branches that were predicted wrongly.
+    /// Mispredicted branches.
     #[state(count)]
     pub mispredictions: u64,
     /// Loads that found their line.
@@ -129,17 +130,17 @@ pub struct CoreStatistics {
     /// cache.
     #[state(count)]
     pub instruction_hits: u64,
-    /// Blocks whose line had to be fetched first.
+    /// Fetches whose line was not in the first-level instruction cache.
     #[state(count)]
     pub instruction_misses: u64,
-    /// Misses of both first-level caches for which the second-level cache had the line.
+    /// Misses of both first-level caches that hit the second-level cache.
     #[state(count)]
     pub l2_hits: u64,
-    /// Misses of both first-level caches for which the line's home had to be asked.
+    /// Misses of both first-level caches that went to the line's home.
     #[state(count)]
     pub l2_misses: u64,
-    /// Requests of the core's caches, those of its prefetchers among them, that the last-level
-    /// cache served: it had the line, or gave the permission to write it.
+    /// Requests of the core's caches, including its prefetchers, that the last-level cache served:
+    /// it had the line, or granted the permission to write it.
     #[state(count)]
     pub last_level_hits: u64,
     /// Requests of the core's caches and prefetchers whose line had to come from memory.
@@ -149,44 +150,43 @@ pub struct CoreStatistics {
     /// owned it.
     #[state(count)]
     pub remote_cache_hits: u64,
-    /// What the prefetcher of the first-level data cache has done, if it has done anything.
+    /// Counts of the prefetcher of the first-level data cache, if it was active.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l1_prefetches: PrefetchStatistics,
-    /// What the prefetcher of the first-level instruction cache has done, if it has done anything.
+    /// Counts of the prefetcher of the first-level instruction cache, if it was active.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l1_instruction_prefetches: PrefetchStatistics,
-    /// What the prefetcher of the second-level cache has done, if it has done anything.
+    /// Counts of the prefetcher of the second-level cache, if it was active.
     #[serde(default, skip_serializing_if = "PrefetchStatistics::is_nothing")]
     pub l2_prefetches: PrefetchStatistics,
-    /// What prefetch instructions have done, if there were any.
+    /// Counts of prefetch instructions, if there were any.
     #[serde(
         default,
         skip_serializing_if = "SoftwarePrefetchStatistics::is_nothing"
     )]
     pub software_prefetches: SoftwarePrefetchStatistics,
-    /// What the translation of addresses has cost, if it has missed anything.
+    /// Counts of address translation, if there were misses.
     #[serde(default, skip_serializing_if = "TranslationStatistics::is_nothing")]
     pub translation: TranslationStatistics,
-    /// Lines that came into the first-level data cache.
+    /// Lines filled into the first-level data cache.
     #[state(count)]
     pub lines_filled: u64,
-    /// Lines that left the first-level data cache to make room.
+    /// Lines evicted from the first-level data cache.
     #[state(count)]
     pub lines_evicted: u64,
-    /// Times that the fabric asked for a line of the data cache, or of the second level if there
-    /// is one.
+    /// Requests of the fabric for a line of the data cache, or of the second level if there is one.
     #[state(count)]
     pub snoops: u64,
-    /// Snoops of a line that the core owned and sent, and did not only give up.
+    /// Snoops of a line that the core owned and sent, instead of only invalidating it.
     #[state(count)]
     pub lines_sent: u64,
     /// Operations of the rarer execution units.
     pub operations: Operations,
-    /// Loads undone because another core wrote their line before they could have been done in
-    /// order, or because an older store proved to be to the same address.
+    /// Loads squashed because another core wrote their line before they could have performed in
+    /// order, or because an older store turned out to have the same address.
     #[state(count)]
     pub memory_order_squashes: u64,
-    /// Where the cycles went.
+    /// The cycle stack.
     pub stack: CycleStack,
 }
 

@@ -1,4 +1,4 @@
-//! Committed stores and atomics are performed, in order, when the core owns their lines.
+//! Committed stores and atomics perform in order, when the core owns their lines.
 
 use crate::core::{Core, NEVER, Why};
 use crate::extension::Extension;
@@ -109,8 +109,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.store_event = self.next_store_after(now);
     }
 
-    /// When the store queue wants attention next, one of its entries having been performed at
-    /// `now`.
+    /// The cycle of the store queue's next event, after one of its entries has performed at `now`.
     #[inline(always)]
     fn next_store_after(&self, now: u64) -> u64 {
         if self.hart.stores.is_empty() {

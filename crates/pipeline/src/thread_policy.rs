@@ -1,4 +1,4 @@
-//! Which of a core's harts dispatches first in a cycle that several could dispatch in.
+//! The policy that selects which of a core's harts dispatches first in a cycle.
 //!
 //! Today's policy is ICOUNT of Tullsen et al., "Exploiting Choice: Instruction Fetch and Issue on
 //! an Implementable Simultaneous Multithreading Processor", ISCA 1996: the hart with the fewest
@@ -13,7 +13,7 @@
 
 use crate::spec::MAX_THREADS;
 
-/// What is remembered from one cycle to the next.
+/// State of the policy from one cycle to the next.
 #[derive(Debug, Default, state::State)]
 pub(crate) struct ThreadPolicy {
     /// Which hart went first in the last cycle that several shared.
@@ -24,7 +24,7 @@ pub(crate) struct ThreadPolicy {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Candidate {
     pub thread: u8,
-    /// How many of its instructions have been dispatched and have not issued.
+    /// The number of its dispatched instructions that have not issued.
     pub waiting: u64,
 }
 

@@ -8,18 +8,18 @@
 //! of harts goes with any number of entries, and a hart that has halted, with all its instructions
 //! committed, costs the others nothing.
 //!
-//! **Who dispatches.** Which hart goes first in a cycle is decided in [`crate::thread_policy`].
-//! What one leaves of the core's width is the next one's. A hart that holds no entries has no
-//! instruction that waits, so that ICOUNT lets it go before all that hold some: none is starved of
-//! entries.
+//! **Dispatch.** [`crate::thread_policy`] decides which hart goes first in a cycle. The next hart
+//! gets the rest of the core's width. A hart without entries has no waiting instruction, so ICOUNT
+//! prefers it to all that hold some: none starves.
 //!
-//! **One sees another's stores** when they are performed in the cache that all use, through one
-//! port, at which the harts take turns. To loads of the others, to their reservations and to their
-//! waits on them, a store is what the loss of the line is to another core's. A load takes no value
-//! out of another hart's store queue, so that a store is seen by all other harts at once.
+//! **Visibility of stores.** A store becomes visible to the other harts when it performs in the
+//! shared cache, through one port, at which the harts take turns. It acts on the loads and
+//! reservations of the other harts, and on their waits on reservations, as the loss of the line
+//! does in another core. A load takes no value out of another hart's store queue, so a store
+//! becomes visible to all other harts at once.
 //!
-//! The results do not depend on how far the core was allowed to run: all that is decided here
-//! depends on what the harts are doing in a cycle.
+//! The results do not depend on how far the core was allowed to run: all decisions here depend only
+//! on the state of the harts in a cycle.
 
 use crate::blocks::NOWHERE;
 use crate::core::{Core, NEVER, Shared};

@@ -1,5 +1,5 @@
-//! The instructions in flight: reorder buffer, what waits for a value that is still unknown, and
-//! the way back.
+//! The instructions in flight: the reorder buffer, deferred instructions, and the state for
+//! squashing.
 
 use crate::ports::Unit;
 use crate::predictor::{Lookup, ReturnStack};
@@ -12,7 +12,7 @@ use state::{Purpose, State, Walker};
 /// and comes from the window's slot `index`.
 pub const UNKNOWN: u64 = 1 << 62;
 
-/// What commitment means for an instruction, beside its order.
+/// The effect of an instruction's commit, beside its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum SlotKind {
     Plain,
@@ -57,8 +57,8 @@ pub const OPERANDS: usize = 4;
 /// How many operands a [`Deferred`] has places for; a third is in [`Rest`].
 const HOT_OPERANDS: usize = 2;
 
-/// Someone who waits for a slot's value: [`OPERANDS`] times the index of the slot that waits, plus
-/// the number of the operand.
+/// A waiter for a slot's value: [`OPERANDS`] times the index of the slot that waits, plus the
+/// number of the operand.
 pub type Waiter = u32;
 
 /// Nobody.
@@ -72,8 +72,8 @@ pub fn waiter(index: usize, operand: usize) -> Waiter {
 
 const _: () = assert!(size_of::<Deferred>() == 64, "one line of the host's caches");
 
-/// What an instruction needs besides, when it was dispatched before its operands or its result
-/// were known. It fills one line of the host's caches; what few need is in [`Rest`].
+/// The additional state of an instruction that was dispatched before its operands or its result
+/// were known. It fills one line of the host's caches; rarely needed fields are in [`Rest`].
 #[derive(Clone, Debug, state::State)]
 #[repr(align(64))]
 pub struct Deferred {

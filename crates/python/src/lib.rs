@@ -203,7 +203,7 @@ fn result_schema(py: Python<'_>, kind: &str) -> PyResult<String> {
     to_json(py, &schema)
 }
 
-/// What came out of a queueing system; times are in mean service times.
+/// The result of a queueing system; times are in mean service times.
 #[derive(serde::Serialize, schemars::JsonSchema)]
 struct QueueingResult {
     /// What was measured.

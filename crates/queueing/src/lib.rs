@@ -44,19 +44,19 @@ pub struct QueueingSystem {
     /// Distribution of the service times. Their unit does not matter: results are in mean service
     /// times.
     pub service_times: ServiceTimes,
-    /// Which part of the mean service time is the same for all requests, beside what the
-    /// distribution gives (RPCValet, Section 6.3).
+    /// The fraction of the mean service time that is the same for all requests; the distribution
+    /// gives the rest (RPCValet, Section 6.3).
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub fixed_part: f64,
-    /// Offered load, as a part of what all units can serve.
+    /// Offered load, as a fraction of the capacity of all units.
     #[schemars(range(min = 1e-6, max = 10.0))]
     pub load: f64,
-    /// Requests to measure, after as many as a tenth of them to warm up.
+    /// Requests to measure, after a warm-up of a tenth as many.
     #[serde(default = "default_requests")]
     #[schemars(range(min = 3000, max = 100_000_000_000_u64))]
     pub requests: u64,
-    /// All randomness comes from this number.
+    /// The seed of all random numbers.
     #[serde(default = "default_seed")]
     pub seed: u64,
 }
@@ -72,17 +72,17 @@ fn default_seed() -> u64 {
 /// What came out.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
-    /// Requests served in a time, as a part of what all units can serve in it.
+    /// The rate of served requests, as a fraction of the capacity of all units.
     pub throughput: f64,
     /// From a request's arrival to the end of its service.
     pub latency_service_times: Latencies,
-    /// How the latency has changed with time.
+    /// The change of latency with time.
     pub drift: Drifts,
     /// Whether the latency does not grow.
     pub steady: bool,
-    /// Whether the units serve what they are offered: nothing is said in `overload`.
+    /// Whether the units serve the offered load, that is, `overload` is empty.
     pub keeps_up: bool,
-    /// Why the units do not serve what they are offered, a sentence each.
+    /// The reasons why the units do not serve the offered load, a sentence each.
     pub overload: Vec<String>,
     /// Mean time from arrival to the beginning of service, in mean service times.
     pub mean_wait_service_times: f64,
@@ -94,7 +94,7 @@ pub struct Measured {
     pub histogram: String,
 }
 
-/// What may change with time.
+/// Quantities that may change with time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "QueueingDrifts")]
 pub struct Drifts {

@@ -1,4 +1,4 @@
-//! Completions: what the device writes for each item in place of ringing a doorbell, as network
+//! Completions, which the device writes for each item instead of ringing a doorbell, as network
 //! interfaces do.
 
 use crate::QueueDescriptor;
@@ -6,7 +6,7 @@ use fabric::{LINE_BYTES, LineData, MemoryAccess};
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// What an item is announced by: `enum io_completions` in `guest/include/io.h`.
+/// The announcement of an item: `enum io_completions` in `guest/include/io.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Completions {
     /// Its queue's doorbell is rung.
@@ -58,7 +58,7 @@ impl Completions {
             // A completion of ConnectX: the length at byte 44 and the index of the receive entry
             // at byte 60, big-endian; in the last byte the opcode, 2 for a receive, above the
             // owner bit, which changes with each lap of the ring ("Adapters Programmer's Reference
-            // Manual", completion queue entry). What else is in it no program here reads.
+            // Manual", completion queue entry). No program here reads its other fields.
             Completions::OwnerBit => {
                 bytes[44..48].copy_from_slice(&packet_bytes.to_be_bytes());
                 bytes[60..62].copy_from_slice(&(index as u16).to_be_bytes());

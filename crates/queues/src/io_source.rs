@@ -1,9 +1,9 @@
 //! The I/O sources: the device that fills the data plane's queues.
 //!
-//! It stands for the paper's "emulated I/O sources running on producer cores" (HyperPlane, Section
-//! V-A): it writes like a core, coherently and through a private cache, and is as fast as
-//! [`PRODUCERS`] cores, each of which writes one item at a time. Or cores of the server write, and
-//! it only says what ([`cores`]).
+//! It takes the place of the paper's "emulated I/O sources running on producer cores" (HyperPlane,
+//! Section V-A): it writes like a core, coherently and through a private cache, and is as fast as
+//! [`PRODUCERS`] cores, each of which writes one item at a time. Alternatively, cores of the server
+//! write the items that it supplies ([`cores`]).
 
 mod control;
 mod cores;
@@ -31,8 +31,8 @@ pub use used_rings::RingsAtStart;
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// How many items are written at one time. With eight, the tens of millions of items a second that
-/// saturate several data plane cores can be written.
+/// The number of items that are written concurrently. Eight suffice for the tens of millions of
+/// items a second that saturate several data plane cores.
 const PRODUCERS: usize = 8;
 
 /// Bytes of the message that tells an agent of a queue: a message-signalled interrupt is a write of
@@ -65,7 +65,8 @@ mod purpose {
 /// In the flags of a slot: it is the end of its queue, behind which the producer has closed it.
 pub(crate) const FLAG_LAST: u64 = 2;
 
-/// How often the source looks whether a full queue that is to be closed has room for its end.
+/// The period at which the source checks whether a full queue that is being closed has room for its
+/// end.
 const ROOM_POLL: Time = Time::from_fs(1_000_000_000);
 
 /// Whether a queue takes items. The numbers are what its register says.
@@ -75,7 +76,7 @@ enum QueueState {
     Closed = 0,
     #[default]
     Open = 1,
-    /// What comes is refused; its end is to be written behind what came before.
+    /// Arrivals are refused; its end will be written after earlier items.
     Closing = 2,
     /// Its end is being written.
     Ending = 3,
@@ -98,10 +99,9 @@ struct Queue {
     rung: u32,
     /// How many of them it had taken when that was last read.
     taken: u32,
-    /// The cache has held the doorbell since the count was read: nobody can have changed it.
+    /// The cache has held the doorbell since the count was read, so it cannot have changed.
     is_exact: bool,
-    /// Items that wait for what its consumer has taken, which is being read because the queue looks
-    /// full.
+    /// Items that wait for a read of the consumer's progress, because the queue looks full.
     checking: u64,
     /// Items on their way into the queue: those that wait for a producer, and those being written.
     entering: u64,
@@ -114,7 +114,7 @@ struct Queue {
 }
 
 impl Queue {
-    /// Where the consumer says how many items it has taken.
+    /// The address of the consumer's count of taken items.
     fn counted_at(&self) -> u64 {
         match self.descriptor.taken {
             0 => self.descriptor.doorbell,
@@ -187,14 +187,14 @@ pub struct IoSource {
     #[state(fixed)]
     ledger: SharedLedger,
     program: ProgramRegisters,
-    /// Whom it tells of an item that came into an empty queue.
+    /// The agent that it notifies of an item in an empty queue.
     #[state(fixed)]
     signal: Option<AgentId>,
 
     table: u64,
     is_started: bool,
     conflicts: u64,
-    /// Where the memory begins that is to be as if it had been cleared.
+    /// The start of the memory that counts as cleared.
     cleared: u64,
     items: ItemKind,
     completions: Completions,
@@ -207,7 +207,7 @@ pub struct IoSource {
     waiting: VecDeque<u32>,
     /// What each producer writes.
     writing: [Writing; PRODUCERS],
-    /// The producers that have nothing to do.
+    /// The idle producers.
     idle: Vec<u8>,
     /// The cores that write the items, if the device does not.
     cores: Vec<cores::SourceCore>,
@@ -463,7 +463,7 @@ impl IoSource {
         } else if has_room(&self.setup, queue) {
             self.accept(context, number);
         } else if queue.checking > 0 {
-            // The answer that is awaited tells of this one, too.
+            // The pending answer covers this item, too.
             queue.checking += 1;
         } else if queue.is_exact {
             self.ledger.borrow_mut().dropped(number);
@@ -586,7 +586,7 @@ impl IoSource {
     }
 
     /// There is an item in a queue that was empty: writes the queue's word, if it has one, and
-    /// tells whoever wants to know.
+    /// notifies the agent, if there is one.
     fn tell_of_first(&self, context: &mut AgentContext<'_>, number: u32) {
         let QueueDescriptor {
             wake, wake_addend, ..
@@ -603,7 +603,7 @@ impl IoSource {
         );
     }
 
-    /// Tells whoever wants to know that there is an item in a queue that was empty.
+    /// Notifies the agent, if there is one, of an item in a queue that was empty.
     fn tell_of(&self, context: &mut AgentContext<'_>, number: u32) {
         if let Some(agent) = self.signal {
             let message = AgentMessage {

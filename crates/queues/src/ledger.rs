@@ -1,4 +1,4 @@
-//! What the I/O source and the tenants keep together: the queues, and each item's record.
+//! The common state of the I/O source and the tenants: the queues, and each item's record.
 
 use crate::io_source::Coming;
 use fabric::{CoreId, LineData, Time};
@@ -52,7 +52,7 @@ impl QueueDescriptor {
     }
 }
 
-/// Where all items are. `generated` is the sum of `dropped`, `refused`, `entering`, `inside` and
+/// Counts of all items. `generated` is the sum of `dropped`, `refused`, `entering`, `inside` and
 /// `delivered`.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, state::State,
@@ -68,15 +68,15 @@ pub struct ItemCounts {
     pub entering: u64,
     /// Items in a queue, in the data plane, or in a tenant's queue.
     pub inside: u64,
-    /// Items that their tenant has taken; those with errors too.
+    /// Items that their tenant has taken, including those with errors.
     pub delivered: u64,
-    /// Items delivered with the flag that says that the data plane could not process them.
+    /// Items delivered with the error flag, because the data plane could not process them.
     pub errors: u64,
     /// Items delivered before an older item of their queue.
     pub reordered: u64,
 }
 
-/// Where the items of one queue went; what is missing in the sum is on its way.
+/// The fates of one queue's items; those missing in the sum are in flight.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, state::State, state::Plain,
 )]
@@ -157,7 +157,7 @@ pub struct Ledger {
     pub items: ItemKind,
     pub(crate) counts: ItemCounts,
     queue_counts: Vec<QueueCounts>,
-    /// What the program has counted, by the names that it gave.
+    /// The program's counters, by name.
     pub program_counters: Vec<(String, u64)>,
     /// Items in each queue, oldest first.
     inside: Vec<VecDeque<Inside>>,
@@ -180,13 +180,13 @@ pub struct Ledger {
     #[state(fixed)]
     warm_requests: u64,
     warm_at: Option<Time>,
-    /// The latest deliveries, if somebody wants them.
+    /// The latest deliveries, if they are requested.
     #[state(fixed)]
     records: Option<Vec<ItemRecord>>,
     #[state(fixed)]
     may_reorder: bool,
     fault: Option<String>,
-    /// What is wrong with the description, as a sentence.
+    /// The error in the description, as a sentence.
     wrong_description: Option<String>,
 }
 
@@ -233,7 +233,7 @@ impl Ledger {
         self.warm_requests = requests;
     }
 
-    /// What is delivered from now on is measured.
+    /// Later deliveries are measured.
     pub fn measure(&mut self) {
         self.measures = true;
     }
@@ -314,8 +314,8 @@ impl Ledger {
         &self.program_counters
     }
 
-    /// What the program did wrong with its queues, as a sentence: the first thing that was
-    /// noticed. A run with a fault has no result.
+    /// The program's first error in the use of its queues, as a sentence. A run with a fault has no
+    /// result.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
@@ -330,7 +330,7 @@ impl Ledger {
         self.wrong_description.get_or_insert(sentence);
     }
 
-    /// The program has done something wrong, which the sentence says; the first one counts.
+    /// The program has made the error in the sentence; the first one counts.
     pub fn set_fault(&mut self, sentence: String) {
         self.fault.get_or_insert(sentence);
     }

@@ -1,5 +1,5 @@
-//! What the description tells the program beside its queues, and what the program tells the result:
-//! named parameters, weights and named counters, all through registers of the I/O device.
+//! The description's numbers for the program, and the program's numbers for the result: named
+//! parameters, weights and named counters, all through registers of the I/O device.
 
 use crate::io_source::register;
 use fabric::{AddressRange, Agent, AgentContext, RegisterAccess, Request};
@@ -150,7 +150,7 @@ impl ProgramDevice {
         }
     }
 
-    /// What the program has counted, by the names that it gave.
+    /// The program's counters, by name.
     pub fn counters(&self) -> &[(String, u64)] {
         &self.counters
     }

@@ -1,8 +1,9 @@
 //! The tenants' side: takes the data plane's results out of the tenant queues.
 //!
-//! Stands for the cores of all tenants, each spinning on the doorbell of its own queue. A core that
-//! spins holds the doorbell's line shared, loses it when the data plane takes ownership to ring,
-//! and reads it again at once. The agent does the same accesses, and skips the hits between them.
+//! The agent takes the place of the cores of all tenants, each spinning on the doorbell of its own
+//! queue. A core that spins holds the doorbell's line shared, loses it when the data plane takes
+//! ownership to ring, and reads it again at once. The agent does the same accesses, and skips the
+//! hits between them.
 
 use crate::io_source::{DoorbellMap, FLAG_LAST, descriptor_fault};
 use crate::{IoSetup, QueueDescriptor, SharedLedger};
@@ -60,7 +61,7 @@ struct Tenant {
     slot: Vec<u8>,
 }
 
-/// How often the tenants look whether the program has set up their queues.
+/// The period at which the tenants check whether the program has set up their queues.
 const START_POLL: Time = Time::from_fs(1_000_000_000);
 
 /// The agent that takes items out of all tenant queues.

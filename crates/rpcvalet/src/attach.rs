@@ -237,7 +237,7 @@ fn own_seed(seed: u64, number: usize) -> u64 {
 }
 
 impl Attached {
-    /// What the backends have counted, all together.
+    /// Counts of all backends together.
     pub fn backends(&self, fabric: &mut Fabric) -> BackendStatistics {
         let mut sum = BackendStatistics::default();
         for &id in &self.backends {

@@ -2,13 +2,13 @@
 //! and take its replies, as the traffic generator of Daglis et al. does (ASPLOS 2019, Section 5).
 //!
 //! Each node has as many send slots towards the server as its messaging domain gives it. A message
-//! takes a slot until the server's replenish is back; what finds none free waits at its node. The
+//! takes a slot until the server's replenish arrives; without a free slot it waits at its node. The
 //! ledger is kept here: an item is in its queue when the last packet of its message has arrived at
 //! the server, and done when a core of the server has posted the replenish.
 //!
 //! With several domains the nodes of the second one are counted on from those of the first, and so
-//! on: that is a node's queue. Node 0 of two domains may be one machine; nothing here would depend
-//! on that.
+//! on: that is a node's queue. Node 0 of two domains may be one machine; nothing here depends on
+//! that.
 
 mod replies;
 mod setup;
@@ -31,8 +31,8 @@ use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
 
 pub use setup::{ClusterDomain, ClusterSetup, NetworkSpec};
 
-/// In the flags of a slot: all of it is at its sender. Behind the header are only its address there
-/// and its bytes, 8 bytes each, and the receiver reads it.
+/// In the flags of a slot: the item is at its sender. After the header are only its address there
+/// and its length, 8 bytes each, and the receiver reads it.
 pub const FLAG_RENDEZVOUS: u64 = 4;
 /// In the flags of a slot: the data plane could not process the item.
 const FLAG_ERROR: u64 = 1;
@@ -53,7 +53,7 @@ struct DomainPlace {
     up_to: f64,
 }
 
-/// What the cluster has counted.
+/// Counts of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct ClusterStatistics {
     /// Messages sent to the server.
@@ -65,13 +65,13 @@ pub struct ClusterStatistics {
     /// Messages that found all slots of their node in use, and waited.
     #[state(count)]
     pub waits: u64,
-    /// How long messages have waited for a slot, in femtoseconds.
+    /// Time that messages waited for a slot, in femtoseconds.
     #[state(count)]
     pub waited_fs: u64,
-    /// The most slots of one node that have been in use.
+    /// The maximum number of slots of one node in use.
     #[state(count)]
     pub max_slots_in_use: u64,
-    /// Replies that came back.
+    /// Replies received.
     #[state(count)]
     pub replies: u64,
     /// Replies that belong to no message of their node.
@@ -86,13 +86,13 @@ pub struct ClusterStatistics {
     /// Messages that the server refused.
     #[state(count)]
     pub refused: u64,
-    /// Blocks that the server would not let a node read.
+    /// Blocks that the server did not permit a node to read.
     #[state(count)]
     pub faults_of_reads: u64,
     /// Blocks of the nodes' memories that the server's cores could not read or write.
     #[state(count)]
     pub faults_of_nodes: u64,
-    /// What went wrong on the links to the server.
+    /// Faults on the links to the server.
     #[serde(flatten)]
     pub faults: LinkFaultCounts,
 }
@@ -157,7 +157,7 @@ pub struct Cluster {
     #[state(fixed)]
     ledger: SharedLedger,
     program: ProgramRegisters,
-    /// Where the memory begins that is to be as if it had been cleared.
+    /// The start of the memory that counts as cleared.
     cleared: u64,
     is_started: bool,
     next_arrival: Arrival,
@@ -423,8 +423,8 @@ impl Cluster {
         self.domains[usize::from(header.context)].first_node + usize::from(header.node)
     }
 
-    /// Draws which domain's which node has something to send: the numbers of the domain, and of the
-    /// node in it.
+    /// Draws the domain and the node of the next request: the number of the domain, and of the node
+    /// in it.
     fn draw_node(&mut self) -> (u8, u32) {
         let last = self.domains.len() - 1;
         let mut context = 0;

@@ -1,10 +1,10 @@
-//! The context table: what a node knows of each context (Novakovic et al., ASPLOS 2014).
+//! The context table: a node's knowledge of each context (Novakovic et al., ASPLOS 2014).
 //!
 //! A *context* is a global address space. Each node that takes part has registered a *segment* with
 //! it, a part of its memory; an address is a node's number and an offset in that node's segment. A
 //! one-sided operation names context, node and offset, and the node at the other end looks the
-//! context up here: what is not in the segment it answers with an error. So nothing that is done in
-//! one context reaches memory of another one.
+//! context up here, and answers accesses outside the segment with an error. An access in one
+//! context therefore never reaches memory of another.
 
 use crate::domain::Domain;
 use crate::header::{Header, MAX_BLOCK, MAX_CONTEXTS, Status};
@@ -17,7 +17,7 @@ const LINE: u64 = LINE_BYTES as u64;
 /// The largest segment: an offset is a number of blocks that fits into a header.
 pub const MAX_SEGMENT_BYTES: u64 = (MAX_BLOCK as u64 + 1) * LINE;
 
-/// What came of registering a segment: `enum sonuma_error` in `guest/include/sonuma.h`.
+/// The result of registering a segment: `enum sonuma_error` in `guest/include/sonuma.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
     /// It is there.
@@ -45,7 +45,7 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-/// What this node knows of a context.
+/// This node's knowledge of a context.
 #[derive(Clone, Debug, state::State)]
 pub struct Context {
     /// Other nodes that can be addressed.

@@ -1,5 +1,5 @@
-//! A messaging domain: where everything is in memory (Section 4.2, Figure 5). And the queue pairs
-//! of the cores.
+//! A messaging domain: its layout in memory (Section 4.2, Figure 5); and the queue pairs of the
+//! cores.
 
 use crate::header::{DOMAIN_BITS, MAX_CONTEXTS};
 use crate::spec::{DomainPlan, Mode};
@@ -139,9 +139,9 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Bits that each part of the network interface keeps of a domain: where both buffers are, the
-    /// numbers of nodes and slots, and the largest message. "In total, we add 20B of stored state
-    /// per context" (Section 4.4).
+    /// Bits of a domain's state in each part of the network interface: the addresses of both
+    /// buffers, the numbers of nodes and slots, and the largest message. "In total, we add 20B of
+    /// stored state per context" (Section 4.4).
     pub const STATE_BITS: u32 = 2 * u64::BITS + DOMAIN_BITS;
 
     /// A domain as planned, that is not open yet. Its shared queues have these numbers, and its

@@ -1,9 +1,9 @@
 //! The edge of the chip towards a network of frames: a message is a frame there, and blocks here.
 //!
-//! It stands for the other nodes of a cluster. A frame that comes becomes a message: it takes one
-//! of the send slots of a node, or waits in the input buffer for one, and goes to a backend block
-//! by block. The reply's blocks become a frame, and its slot is replenished at once. Nothing of
-//! that takes time beside the links of the backends; MAC and serial I/O do.
+//! It takes the place of the other nodes of a cluster. An arriving frame becomes a message: it
+//! takes one of the send slots of a node, or waits in the input buffer for one, and goes to a
+//! backend block by block. The reply's blocks become a frame, and its slot is replenished at once.
+//! This takes no time except on the links of the backends, and in MAC and serial I/O.
 //!
 //! Of the registers of the I/O device it has those that
 //! [`sonuma.h`](../../../guest/include/sonuma.h) uses.
@@ -52,7 +52,7 @@ pub struct GatewaySpec {
     /// Nanoseconds in the MAC and serial I/O in each direction: as of a conventional interface.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub mac_latency_ns: f64,
-    /// What its port costs.
+    /// The energy of its port.
     pub energy: PortEnergySpec,
 }
 
@@ -72,7 +72,7 @@ impl Default for GatewaySpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 #[state(all(count))]
 pub struct GatewayStatistics {
-    /// Frames that have come from the network.
+    /// Frames received from the network.
     pub frames_received: u64,
     /// Frames that were sent to the backends.
     pub messages: u64,
@@ -82,11 +82,12 @@ pub struct GatewayStatistics {
     pub dropped_buffer_full: u64,
     /// Frames that do not fit into a message.
     pub dropped_too_long: u64,
-    /// Frames that are no whole message, or came before the program had started its device.
+    /// Frames that are not a complete message, or arrived before the program had started its
+    /// device.
     pub dropped_unexpected: u64,
     /// Replies sent to the network.
     pub frames_sent: u64,
-    /// Replies to nothing, and those that are not what they say.
+    /// Replies without a request, and malformed ones.
     pub not_sent: u64,
     /// Messages that a backend has refused.
     pub refused: u64,
@@ -140,7 +141,7 @@ pub struct Gateway {
     #[state(fixed)]
     rate: LineRate,
     is_started: bool,
-    /// Where the memory begins that is to be as if it had been cleared.
+    /// The start of the memory that counts as cleared.
     cleared: u64,
     coming: VecDeque<Packet>,
     passing: VecDeque<Packet>,
@@ -228,7 +229,7 @@ impl Gateway {
         self.rate
     }
 
-    /// What the program has done first that cannot be: a sentence.
+    /// The program's first error: a sentence.
     pub fn fault(&self) -> Option<String> {
         self.ledger.borrow().fault().map(str::to_string)
     }

@@ -49,24 +49,24 @@ pub const REGISTERS: &[(&str, u64)] = backend::registers::register::ALL;
 /// Bytes of a context's block.
 pub const REGISTERS_BYTES: u64 = backend::registers::BLOCK_BYTES;
 
-/// What the network interface and the cluster have counted.
+/// Counts of the network interface and the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "RpcValetStatistics")]
 pub struct Statistics {
-    /// What the cluster has counted.
+    /// Counts of the cluster.
     pub cluster: ClusterStatistics,
-    /// What the backends have counted, all together.
+    /// Counts of all backends together.
     pub backends: BackendStatistics,
     /// Bytes of the messaging domains' send and receive slots, as they are in memory.
     pub domain_bytes: u64,
-    /// Bits that each part of the network interface keeps of a domain: where both buffers are, the
-    /// numbers of nodes and slots, and the largest message.
+    /// Bits of a domain's state in each part of the network interface: the addresses of both
+    /// buffers, the numbers of nodes and slots, and the largest message.
     pub domain_state_bits: u32,
-    /// Entries that the frontends have taken off the cores' work queues.
+    /// Entries taken by the frontends from the cores' work queues.
     pub work_queue_entries: u64,
-    /// Entries that the frontends have written into the cores' completion queues.
+    /// Entries written by the frontends into the cores' completion queues.
     pub completion_queue_entries: u64,
-    /// What each messaging domain has got.
+    /// The results of each messaging domain.
     pub domains: Vec<DomainStatistics>,
 }
 
@@ -83,13 +83,13 @@ pub struct DomainStatistics {
     pub max_message_bytes: u32,
     /// The first core of the domain.
     pub first_core: usize,
-    /// How many cores the domain has.
+    /// The number of the domain's cores.
     pub cores: usize,
     /// Bytes of the domain's send and receive slots, as they are in memory.
     pub bytes: u64,
     /// Requests of the domain's nodes.
     pub generated: u64,
-    /// Requests that found too many waiting at their node.
+    /// Requests dropped because too many were waiting at their node.
     pub dropped: u64,
     /// Requests that have been served.
     pub delivered: u64,

@@ -30,28 +30,28 @@ impl Link {
     }
 }
 
-/// What goes wrong on the network. The link layer repairs it: it notices a packet that is lost or
-/// broken and sends it again, and drops the second one of two with the same number. What is left of
-/// it for those above are delays, and packets out of order.
+/// Faults of the network. The link layer repairs them: it detects a lost or corrupted packet and
+/// sends it again, and drops the second of two packets with the same number. The layers above see
+/// only delays and packets out of order.
 ///
 /// Defaults: nothing goes wrong. A retry takes a round trip of 2 x 50 ns and as long again to
 /// notice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkFaults {
-    /// The part of packets that is lost.
+    /// The fraction of packets that is lost.
     #[schemars(range(min = 0.0, max = 0.9))]
     pub lost: f64,
     /// Nanoseconds until the link layer sends a lost packet again.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub retry_ns: f64,
-    /// The part of packets that comes twice.
+    /// The fraction of packets that is duplicated.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub duplicated: f64,
-    /// The part of packets that is overtaken by others.
+    /// The fraction of packets that is overtaken by others.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub reordered: f64,
-    /// The nanoseconds that such a packet comes too late, at most.
+    /// The maximum delay of such a packet in nanoseconds.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub reordered_by_ns: f64,
 }
@@ -74,9 +74,9 @@ impl Default for LinkFaults {
 pub struct LinkFaultCounts {
     /// Packets lost, and sent again.
     pub lost: u64,
-    /// Packets that came twice, and were dropped once.
+    /// Packets that were duplicated; the second copy was dropped.
     pub duplicated: u64,
-    /// Packets that came late.
+    /// Packets that were delayed.
     pub reordered: u64,
 }
 

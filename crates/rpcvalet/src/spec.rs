@@ -16,7 +16,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RpcValetSpec {
-    /// Backends, one each in so many rows of the mesh's first column (4 in Figure 4).
+    /// The number of backends, each in a row of its own in the mesh's first column (4 in Figure 4).
     #[schemars(range(min = 1, max = 16))]
     pub backends: usize,
     /// Send slots, and receive slots, for each node: S. "A few tens" (Section 4.2).
@@ -27,14 +27,14 @@ pub struct RpcValetSpec {
     /// 4.2).
     #[schemars(range(min = 64, max = 65536), extend("multipleOf" = 64))]
     pub max_message_bytes: u32,
-    /// Which core gets which message.
+    /// The dispatch of messages to cores.
     pub dispatch: DispatchSpec,
     /// The messaging domains, each of a context of its own: domain 0 of context 0, and so on. None:
     /// one of all nodes and all cores.
     #[schemars(length(max = 16))]
     pub domains: Vec<DomainSpec>,
-    /// Cycles from an entry of a work queue, once its line is read, to the request on its way. The
-    /// papers give none for any pipeline: a cycle for each of the steps that they name.
+    /// Cycles from the read of a work queue entry to the departure of the request. The papers give
+    /// none for any pipeline: a cycle for each of the steps that they name.
     #[schemars(range(max = 1000))]
     pub request_generation_cycles: u64,
     /// Cycles from a request's end at a frontend to the write of the completion queue.
@@ -103,21 +103,22 @@ pub enum PolicySpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DispatchSpec {
-    /// Where messages wait.
+    /// The place where messages wait.
     pub mode: Mode,
-    /// Who gets them.
+    /// The policy that selects the core.
     pub policy: PolicySpec,
-    /// Messages that a core may have, with the one that it processes (2 in Section 4.4).
+    /// The maximum number of messages of a core, including the one that it processes (2 in Section
+    /// 4.4).
     #[schemars(range(min = 1, max = 16))]
     pub threshold: u32,
-    /// Cycles of a decision, one after the other.
+    /// Cycles of a decision; decisions are made one at a time.
     #[schemars(range(max = 1000))]
     pub latency_cycles: u64,
     /// For `type-aware`: where in a message's first 64 bytes its type is, a number of four bytes,
     /// most significant first. 48 is where the program `synthetic` finds its nanoseconds.
     #[schemars(range(max = 60))]
     pub type_offset: u32,
-    /// For `type-aware`: from this number on a type is a long one.
+    /// For `type-aware`: the first number of a long type.
     pub long_from: u32,
     /// For `type-aware`: cores of each queue that long requests do not get.
     #[schemars(range(max = 32))]
@@ -159,7 +160,7 @@ pub struct DomainSpec {
     /// Bytes of its largest message. As `max_message_bytes` of the network interface if left out.
     #[schemars(range(min = 64, max = 65536), extend("multipleOf" = 64))]
     pub max_message_bytes: Option<u32>,
-    /// Which core gets which message. As `dispatch` of the network interface if left out.
+    /// The dispatch of messages to cores. As `dispatch` of the network interface if left out.
     pub dispatch: Option<DispatchSpec>,
     /// Its part of the requests, relative to the other domains' shares.
     #[schemars(range(min = 0.0, max = 1e6))]
@@ -192,7 +193,7 @@ pub struct DomainPlan {
     pub slots: u32,
     /// Bytes of the largest message.
     pub max_message_bytes: u32,
-    /// Which core gets which message.
+    /// The dispatch of messages to cores.
     pub dispatch: DispatchSpec,
     /// Its part of the requests.
     pub share: f64,

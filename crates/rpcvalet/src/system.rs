@@ -300,14 +300,14 @@ struct WithGateway {
     energy: PortEnergySpec,
 }
 
-/// What RPCValet's network interface has counted in a rack.
+/// Counts of RPCValet's network interface in a rack.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RpcValetInterface")]
 struct InterfaceStatistics {
     /// What the edge of the chip has counted.
     #[serde(flatten)]
     gateway: GatewayStatistics,
-    /// What the backends have counted, all together.
+    /// Counts of all backends together.
     backends: BackendStatistics,
 }
 

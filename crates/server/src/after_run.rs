@@ -1,8 +1,8 @@
-//! What a program checks of itself when its run is over: `check_after_run()`.
+//! The check of a program's own state after its run: `check_after_run()`.
 //!
-//! The run ends while requests are under way, and what they leave half done is not wrong. So the
-//! server goes on, without new requests, until all are answered; all that is measured has been read
-//! before. Then a server without times calls the program's function on the memory that is there.
+//! The run ends while requests are in flight, whose partial effects are not errors. The server
+//! therefore continues, without new requests, until all are answered; all measurements have been
+//! read before. Then a functional server calls the program's function on the final memory.
 
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
@@ -16,7 +16,7 @@ use riscv::elf::Image;
 use riscv::paged::{Behind, PAGE_BYTES, Page};
 use std::sync::Arc;
 
-/// What it is called.
+/// Its name.
 pub(crate) const FUNCTION: &str = "check_after_run";
 /// From the last answer on, until all that the program still had to store is stored: much longer
 /// than any message takes.
@@ -47,9 +47,8 @@ pub(crate) fn function(image: &Image) -> Option<u64> {
     image.tohost.and_then(|_| image.symbol(FUNCTION))
 }
 
-/// Calls the function at `address` on what `machine`, which has come to rest, has in its memory,
-/// and returns what it has printed. An error if it does not return 0. The machine is of no use
-/// after that.
+/// Calls the function at `address` on the memory of `machine`, which has come to rest, and returns
+/// its output. An error if it does not return 0. The machine cannot be used after that.
 pub(crate) fn call(
     machine: &mut Machine,
     server: &UntimedServer,

@@ -1,9 +1,9 @@
 //! Checkpoints: the state of a server, or of a rack, in a file.
 //!
 //! A file has a line that says what it is, the SHA-256 of all that follows, and then a header in
-//! JSON and the state, both compressed (DEFLATE). A checkpoint is good for the version of the
-//! simulator that has written it, for the same program, and for the same description but for what
-//! cannot have had an effect yet.
+//! JSON and the state, both compressed (DEFLATE). A checkpoint is valid for the version of the
+//! simulator that has written it, for the same program, and for the same description except for
+//! keys that cannot have had an effect yet.
 
 use crate::error::RunError;
 use crate::output::OutputFile;
@@ -26,8 +26,8 @@ const MAGIC: &[u8] = b"nanoplane checkpoint 1\n";
 const KIND: &[u8] = b"nanoplane checkpoint ";
 const DIGEST_BYTES: usize = 32;
 
-/// What may have changed since a checkpoint was saved: how long is measured and how the simulator
-/// goes about it.
+/// The keys that may have changed since a checkpoint was saved: the length of the measurement and
+/// the simulator's options.
 const MAY_CHANGE: &[&str] = &[
     "measure.requests",
     "measure.precision",
@@ -53,7 +53,7 @@ pub struct CheckpointOptions {
     pub from: Option<PathBuf>,
 }
 
-/// What a state is of.
+/// The subject of a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// A server with a data plane and traffic.
@@ -86,8 +86,8 @@ pub trait Resumable {
     /// Its state.
     fn save(&mut self) -> Result<Vec<u8>, RunError>;
 
-    /// Puts back what [`Resumable::save`] has given, into what was built in the same way. If that
-    /// fails, it is of no use any more.
+    /// Restores the state from [`Resumable::save`] into an object that was built in the same way.
+    /// If this fails, the object cannot be used any more.
     fn restore(&mut self, state: &[u8]) -> Result<(), String>;
 }
 
@@ -122,8 +122,7 @@ fn digest_of(image: &Image) -> String {
     hex(&digest.finalize())
 }
 
-/// Puts into a description what its files have in them instead of where they are, which makes no
-/// difference.
+/// Replaces the paths of files in a description by their contents, since only these matter.
 fn look_into_files(value: &mut Value, files: &Files) {
     match value {
         Value::Array(values) => values
@@ -173,7 +172,7 @@ impl Subject {
         }
     }
 
-    /// What keeps a state of `self` from being one of `wanted`.
+    /// The difference that prevents a state of `self` from being one of `wanted`.
     fn difference(&self, wanted: &Subject) -> Option<String> {
         if self.simulator != wanted.simulator {
             return Some(format!(

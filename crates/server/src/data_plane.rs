@@ -1,5 +1,5 @@
 //! A data plane on a server: the I/O device that fills its queues, the tenants that empty them, and
-//! what is measured of its requests.
+//! the measurement of its requests.
 
 use crate::description::{DataPlaneSpec, MeasureSpec, Policy, ServerSpec, written};
 use crate::error::RunError;
@@ -25,13 +25,13 @@ use workload::{
     TrafficSpec, lost_requests,
 };
 
-/// A guest that has let work wait for this long without finishing any is stuck.
+/// A guest that lets work wait for this long without completing any is stuck.
 const PATIENCE_NS: f64 = 50e6;
 /// While one core processes an item of a queue whose items need not be in order, each core of its
 /// cluster can take this many of the same queue before they have to wait for it.
 const SLOTS_APART: u32 = 4;
 
-/// What became of each queue's items: lists with an element for each queue.
+/// The fates of each queue's items: lists with an element for each queue.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct QueueResults {
     /// Items that arrived at the I/O source.
@@ -42,7 +42,7 @@ pub struct QueueResults {
     pub refused: Vec<u64>,
     /// Items that the tenant has taken.
     pub delivered: Vec<u64>,
-    /// How many of the measured requests were in the queue.
+    /// The number of measured requests of the queue.
     pub samples: Vec<u64>,
     /// The mean latency of the measured requests; `None` without any.
     pub mean_latency_ns: Vec<Option<f64>>,
@@ -74,18 +74,17 @@ impl QueueResults {
     }
 }
 
-/// What was measured of cores that are the sources of the traffic.
+/// Measurements of cores that are the sources of the traffic.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct SourceResults {
-    /// How many cores they are.
+    /// The number of these cores.
     pub cores: u32,
-    /// How long an item takes from its arrival until it is in its queue, where its latency begins:
-    /// the mean of the measured requests.
+    /// The time from an item's arrival until it is in its queue, where its latency begins: the mean
+    /// over the measured requests.
     pub mean_entering_ns: f64,
     /// The 99th percentile of these times.
     pub p99_entering_ns: f64,
-    /// Items that have arrived, at the end of the run, and wait until their core has the time to
-    /// take them.
+    /// Items that have arrived and still wait for their core at the end of the run.
     pub waiting: u64,
 }
 
@@ -123,7 +122,7 @@ impl SourceResults {
     }
 }
 
-/// What was measured of a data plane.
+/// The measurements of a data plane.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DataPlaneResult {
     /// Throughput, latencies, their intervals and histogram.
@@ -136,15 +135,15 @@ pub struct DataPlaneResult {
     /// Where all items went.
     #[serde(flatten)]
     pub items: ItemCounts,
-    /// Where the items of each queue went.
+    /// The fates of each queue's items.
     pub queues: QueueResults,
-    /// What the program has counted, by the names that it gave.
+    /// The program's counters, by name.
     pub program_counters: BTreeMap<String, u64>,
-    /// Doorbells that were given another address because of a conflict.
+    /// Doorbells that got another address because of a conflict.
     pub doorbell_conflicts: u64,
     /// Delivered packets, in hexadecimal, if asked for.
     pub captured: Vec<String>,
-    /// What cores do that are the sources of the traffic (`traffic.sources = "cores"`).
+    /// Measurements of cores that are the sources of the traffic (`traffic.sources = "cores"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceResults>,
 }
@@ -360,7 +359,7 @@ impl<'a> DataPlanePlan<'a> {
         }
     }
 
-    /// What `prepare()` of its program is told.
+    /// The input of its program's `prepare()`.
     pub fn told(&self) -> Told {
         Told::new(IO_REGISTERS, &self.settings())
     }
@@ -523,7 +522,7 @@ impl<'a> Io<'a> {
 pub(crate) struct DataPlane {
     pub(crate) ledger: SharedLedger,
     pub(crate) setup: IoSetup,
-    /// Who takes over at the end of the warm start.
+    /// The source that takes over at the end of the warm start.
     source: AgentId,
     /// The tenants, unless a system brings the requests and takes the replies.
     tenants: Option<AgentId>,
@@ -537,7 +536,7 @@ pub(crate) struct DataPlane {
 }
 
 impl DataPlane {
-    /// Watches what begins and ends a request's service.
+    /// Watches the stores that begin and end a request's service.
     pub(crate) fn watch(&self, machine: &mut Machine, hardware: &Hardware) {
         let watched = hardware.watched();
         for core in &mut machine.engine.cores {
@@ -618,7 +617,7 @@ impl DataPlane {
         self.ledger.borrow_mut().keep_records();
     }
 
-    /// Whether what the program has done with its queues and its settings is right.
+    /// Whether the program has used its queues and settings correctly.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         let ledger = self.ledger.borrow();
         if let Some(sentence) = ledger.wrong_description() {
@@ -644,7 +643,7 @@ impl DataPlane {
         }
     }
 
-    /// Why it will never be done, if it has let work wait for too long.
+    /// The reason why it will never be done, if it has let work wait for too long.
     pub(crate) fn look(&mut self, machine: &Machine) -> Option<String> {
         let (counts, started) = {
             let ledger = self.ledger.borrow();

@@ -60,7 +60,7 @@ impl Description {
         }
     }
 
-    /// How the simulator goes about it.
+    /// Options of the simulator.
     pub(crate) fn simulator(&self) -> &SimulatorSpec {
         match self {
             Description::Server(description) => &description.simulator,
@@ -78,13 +78,13 @@ pub struct ServerDescription {
     pub server: ServerSpec,
     /// The software data plane that runs on it.
     pub data_plane: DataPlaneSpec,
-    /// What comes in.
+    /// The incoming traffic.
     #[serde(default)]
     pub traffic: TrafficSpec,
     /// What is measured, and for how long.
     #[serde(default)]
     pub measure: MeasureSpec,
-    /// How the simulator goes about it. Nothing here ever changes a result.
+    /// Options of the simulator. They never change a result.
     #[serde(default)]
     pub simulator: SimulatorSpec,
 }
@@ -120,7 +120,7 @@ impl ServerSpec {
     }
 }
 
-/// In which order ready queues are served.
+/// The order in which ready queues are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -167,13 +167,13 @@ pub struct DataPlaneSpec {
     /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file.
     #[serde(default = "default_program")]
     pub program: String,
-    /// How it learns of work.
+    /// The notification mechanism.
     pub notify: Notify,
-    /// In which order ready queues are served.
+    /// The order in which ready queues are served.
     #[serde(default)]
     pub policy: Policy,
-    /// How many items in a row `weighted-round-robin` gives each queue. Queue 0 has the first
-    /// weight, and so on; behind the last one it begins again. Without, all are 1.
+    /// The number of consecutive items that `weighted-round-robin` grants each queue. Queue 0 has
+    /// the first weight, and so on; behind the last one it begins again. Without, all are 1.
     #[serde(default)]
     #[schemars(inner(range(min = 1, max = 65535)))]
     pub weights: Vec<u32>,
@@ -186,15 +186,15 @@ pub struct DataPlaneSpec {
     /// Queues between the I/O sources and the data plane; each has a tenant of its own.
     #[schemars(range(min = 1, max = 8192))]
     pub queues: u32,
-    /// Numbers for the program, by names that the program gives them.
+    /// Numbers for the program, by names that the program defines.
     #[serde(default)]
     pub parameters: BTreeMap<String, f64>,
-    /// Which cores share queues: a name, or how many cores. Without it the mechanism's own:
+    /// The cores that share queues: a name, or a number of cores. Without it the mechanism's own:
     /// with HyperPlane all cores share all queues, otherwise each has queues of its own.
     #[serde(default)]
     pub organisation: Option<Organisation>,
-    /// How many items of a queue a visit takes at most. Without it the mechanism's own: 32 for
-    /// `spin-poll-mode`, 1 for the others.
+    /// The maximum number of items that a visit takes from a queue. Without it the mechanism's own:
+    /// 32 for `spin-poll-mode`, 1 for the others.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1024))]
     pub batch: Option<u32>,
@@ -250,7 +250,7 @@ impl DataPlaneSpec {
         }
     }
 
-    /// How many items of a queue a visit takes at most.
+    /// The maximum number of items that a visit takes from a queue.
     pub fn batch(&self) -> u32 {
         self.batch.unwrap_or(self.notify.mechanism().usual_batch)
     }
@@ -277,47 +277,48 @@ fn default_program() -> String {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MeasureSpec {
-    /// Requests to measure beside those that are cut as warm-up, of each data plane and by each
-    /// client of a rack: at least so many, and with `precision` at most, but for whole laps of full
-    /// rings.
+    /// Requests to measure, without the warm-up, of each data plane and by each client of a rack:
+    /// the minimum, and with `precision` the maximum, apart from whole laps of full rings.
     #[schemars(range(min = 100, max = 1_000_000_000))]
     pub requests: u64,
-    /// If given, each of them ends as soon as what it is made for is this precise: half of its 95 %
-    /// confidence interval is at most this part of it, as in 0.05. That is the throughput of a data
-    /// plane if `traffic.load = "saturate"`, and otherwise the p99. Without, or if that takes more
-    /// than `requests`, these are measured; the result says whether it is `precise`.
+    /// If given, each of them ends as soon as its result is this precise: half of the 95 %
+    /// confidence interval is at most this fraction of the result, such as 0.05. That is the
+    /// throughput of a data plane if `traffic.load = "saturate"`, and otherwise the p99. Without,
+    /// or if that takes more than `requests`, these are measured; the result says whether it is
+    /// `precise`.
     #[schemars(range(min = 0.001, max = 1.0))]
     pub precision: Option<f64>,
     /// If given, `precision` applies to the p99 of this kind of requests alone, for programs that
     /// take operations; `requests` still counts all kinds.
     pub precision_of: Option<OperationKind>,
-    /// How the beginning is cut: "auto", or a number of requests. With "auto" and `traffic.load =
-    /// "saturate"` it ends when slots of the rings are no longer used for the first time and the
-    /// times between completions have settled; then whole laps of the rings are measured.
+    /// The rule that ends the warm-up: "auto", or a number of requests. With "auto" and
+    /// `traffic.load = "saturate"` it ends when slots of the rings are no longer used for the first
+    /// time and the times between completions have settled; then whole laps of the rings are
+    /// measured.
     pub warmup: Warmup,
     /// If given, a warm-up with its own traffic precedes the run, and is not measured. Runs that
     /// differ only in their later traffic share it.
     pub warm_start: Option<WarmStartSpec>,
-    /// How the rings of a data plane's queues begin: "new", or as a lap of requests leaves them,
-    /// which takes no time: "used", or "full" for `traffic.load = "saturate"`. Each slot has been
-    /// used once then, and the last-level cache has what that leaves. Private caches and branch
-    /// predictors have not: a warm start of 1000 requests settles them, with at least one for each
-    /// queue in use if the rings are full, and four if not.
+    /// The initial state of the rings of a data plane's queues: "new", or the state after a lap of
+    /// requests, which takes no time: "used", or "full" for `traffic.load = "saturate"`. Each slot
+    /// has been used once then, and the last-level cache has what that leaves. Private caches and
+    /// branch predictors have not: a warm start of 1000 requests settles them, with at least one
+    /// for each queue in use if the rings are full, and four if not.
     pub rings: RingsAtStart,
-    /// All randomness comes from this number.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
 /// A warm-up before measurement: a number of requests at a given rate. It ends some 1000 cycles
-/// after the last of them has been delivered and leaves all queues and caches as they are. The
-/// traffic then changes to `traffic`.
+/// after the last of them has been delivered, and changes nothing in queues and caches. The traffic
+/// then changes to `traffic`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WarmStartSpec {
-    /// Requests that are delivered until it is over.
+    /// The number of delivered requests after which it ends.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub requests: u64,
-    /// What is offered, in millions of items a second over all queues; without it,
+    /// The offered load, in millions of items a second over all queues; without it,
     /// `traffic.saturation_rate_mrps`.
     #[serde(default)]
     #[schemars(range(min = 1e-6, max = 1e4))]
@@ -338,15 +339,15 @@ impl Default for MeasureSpec {
     }
 }
 
-/// How the simulator goes about it.
+/// Options of the simulator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SimulatorSpec {
-    /// Cycles that a core may run ahead of the others, at most; 0 stands for the largest number
-    /// that is exact. Smaller ones are slower and give the same results.
+    /// The maximum number of cycles that a core may run ahead of the others; 0 selects the largest
+    /// number that is exact. Smaller ones are slower and give the same results.
     #[schemars(range(max = 1_000_000))]
     pub lookahead_cycles: u64,
-    /// Jump over the periods of loops that provably only spin.
+    /// Whether to skip periods of loops that provably only spin.
     pub skip_spinning: bool,
 }
 

@@ -10,12 +10,12 @@ use crate::period::Period;
 use fabric::{Clock, CoreId, Fabric, Inbox, Outbox, Time};
 use pipeline::{CoreModel, NEVER};
 
-/// A core that never needs the others still returns after this many cycles, so that the caller
-/// regains control.
+/// A core that never interacts with the others still returns after this many cycles, so that the
+/// caller regains control.
 const LONGEST_RUN_CYCLES: u64 = 100_000;
 
-/// The fabric runs no longer in one go. What it does may end the run, at least 1000 cycles later
-/// (`Machine::end_after`), and it must not have gone past that by then.
+/// The maximum length of one run of the fabric. Its events may end the simulation, at least 1000
+/// cycles later (`Machine::end_after`), and it must not have passed that time by then.
 const LONGEST_FABRIC_RUN_CYCLES: u64 = 500;
 
 /// The cores and the fabric of one server, and their clock.
@@ -48,7 +48,7 @@ pub struct Engine {
     /// A period of a core and the fabric together that is being looked for.
     #[state(fixed)]
     pub(crate) period: Option<Period>,
-    /// When each core next does something, and which of them ever do.
+    /// The cycle of each core's next action, and the cores that have any.
     #[state(cycles)]
     next: Vec<u64>,
     pub(crate) active: u64,
@@ -72,7 +72,7 @@ pub enum Advance {
     Running,
     /// The end that was set has been reached.
     End,
-    /// Nothing will ever happen again.
+    /// No event will ever happen again.
     Idle,
 }
 
@@ -150,7 +150,7 @@ impl Engine {
         self.pause = cycle;
     }
 
-    /// Does what is left before `cycle`, at which the server has paused.
+    /// Handles the remaining events before `cycle`, at which the server has paused.
     pub fn settle(&mut self, cycle: u64) {
         // The fabric's events are not all at the beginning of a cycle.
         self.fabric
@@ -173,7 +173,7 @@ impl Engine {
         (self.now() > cycle).then_some(core)
     }
 
-    /// Asks a core when it next does something.
+    /// Updates the cycle of a core's next action.
     pub(crate) fn update_next(&mut self, core: usize) -> u64 {
         let model = &self.cores[core];
         let next = if self.crashed.is_some() && model.crash().is_some() {
@@ -290,14 +290,14 @@ impl Engine {
         Advance::Running
     }
 
-    /// Lets every core do what it still has to do before `cycle`, where all has ended.
+    /// Advances every core to `cycle`, where the run has ended.
     pub fn catch_up(&mut self, cycle: u64) {
         for core in &mut self.cores {
             core.catch_up(cycle);
         }
     }
 
-    /// Where the server is in time: nothing before this cycle is still to happen.
+    /// The server's time: no event before this cycle remains.
     pub fn now(&self) -> u64 {
         let fabric = self.clock.cycle_at_or_after(self.fabric.next_event());
         bits(self.active)
@@ -307,7 +307,7 @@ impl Engine {
             .min(fabric)
     }
 
-    /// The same to the femtosecond: nothing before this time is still to happen.
+    /// The same to the femtosecond: no event before this time remains.
     pub(crate) fn next_time(&self) -> Time {
         let cores = bits(self.active).map(|core| self.next[core]).min();
         let cores = cores.map_or(Time::NEVER, |cycle| self.clock.time(cycle));

@@ -3,7 +3,7 @@
 use spec::SpecError;
 use thiserror::Error;
 
-/// Why a run did not end as asked.
+/// The reason why a run failed.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The description cannot be used.
@@ -12,16 +12,16 @@ pub enum RunError {
     /// The program cannot be used.
     #[error("{0}")]
     Program(String),
-    /// The guest did something that no machine allows, or gave up.
+    /// The guest made an invalid operation, or gave up.
     #[error("{0}")]
     Guest(String),
-    /// Nothing can happen any more, or nothing does.
+    /// No event remains, or there is no progress.
     #[error("{0}")]
     Deadlock(String),
     /// What was asked for cannot be written.
     #[error("{0}")]
     Output(String),
-    /// It has taken as much of the host as it may.
+    /// It has reached a limit on its use of the host.
     #[error("{0}")]
     Limit(String),
     /// The caller asked to stop.

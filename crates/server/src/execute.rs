@@ -89,7 +89,7 @@ pub struct HartResult {
     pub instructions: u64,
 }
 
-/// What came out of a program for which no time was simulated.
+/// The result of a program that ran without timing.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FunctionalResult {
     /// The guest's exit status; after a signal 128 and its number.

@@ -1,8 +1,8 @@
-//! Functional runs: what a program computes, and not how long it takes.
+//! Functional runs: a program's results, without timing.
 //!
-//! The harts take turns. In a round each executes as many instructions as the others, one a cycle
-//! of the server's clock, so that the time which programs see is that of a machine on which nothing
-//! waits. Devices are the agents of timed runs, and what they want happens at once.
+//! The harts take turns. In a round each executes the same number of instructions, one per cycle of
+//! the server's clock, so programs see the time of a machine on which nothing waits. Devices are
+//! the agents of timed runs, and their actions take no time.
 
 use crate::clint::{Clint, TICK};
 use crate::error::RunError;
@@ -32,7 +32,7 @@ const FLOATING_POINT_IS_ON: u64 = 1 << 13;
 /// Instructions of each hart in a round. A hart that spins does so to the end of its round, so long
 /// rounds delay all that wait for others; short ones switch more often.
 const ROUND_CYCLES: u64 = 1000;
-/// The same where only one hart has something to do. Between rounds the user can stop the run.
+/// The same if only one hart is active. Between rounds the user can stop the run.
 const LONE_ROUND_CYCLES: u64 = 100_000;
 
 /// Memory, which agents see too.
@@ -349,7 +349,7 @@ impl FunctionalMachine {
         (&hart.hart, hart.pc, registers, hart.waiting)
     }
 
-    /// Lets hart 0 go on at `pc`, in code that may have changed.
+    /// Lets hart 0 continue at `pc`, in code that may have changed.
     pub fn go_on_at(&mut self, pc: u64) {
         self.code = Threaded::default();
         self.harts[0].pc = pc;
@@ -382,7 +382,7 @@ impl FunctionalMachine {
         }
     }
 
-    /// Lets the guest write so many bytes in all. (A Linux program has been told.)
+    /// Limits the bytes that the guest may write in all. (A Linux program has its own limit.)
     pub fn limit_output(&mut self, bytes: u64) {
         if let Personality::Host(id) = self.personality
             && let Some(htif) = self.bus.agents.agent_mut::<Htif>(id)
@@ -391,7 +391,7 @@ impl FunctionalMachine {
         }
     }
 
-    /// What the guest has taken of the host so far.
+    /// The guest's use of the host so far.
     pub fn spent(&mut self) -> Spent {
         let exceeds_output = match self.personality {
             Personality::Linux(_) => self.linux().is_some_and(|linux| linux.exceeds_output()),
@@ -616,7 +616,7 @@ impl FunctionalMachine {
         }
     }
 
-    /// Whether a signal of the host has interrupted what the guest asked of it.
+    /// Whether a signal of the host has interrupted a request of the guest.
     pub fn take_interrupted(&mut self) -> bool {
         self.linux().is_some_and(Linux::take_interrupted)
     }

@@ -1,4 +1,4 @@
-//! The systems that take part in a server: which they are, and what they tell together.
+//! The systems of a server, and their combined results.
 
 use crate::description::ServerSpec;
 use crate::error::RunError;
@@ -120,7 +120,7 @@ impl<'a> Wanted<'a> {
         Ok(hardware)
     }
 
-    /// What systems are told of the server.
+    /// The properties of the server that systems receive.
     fn host<'s>(&'s self, setting: &'s Setting<'a>, is_used: bool) -> Host<'s> {
         let mut systems = self.systems.iter();
         Host {
@@ -193,7 +193,7 @@ impl Hardware {
             .collect()
     }
 
-    /// What the program has done first with one of them that cannot be.
+    /// The program's first error in the use of one of them.
     pub fn fault(&self, fabric: &mut Fabric) -> Option<String> {
         let mut systems = self.systems.iter();
         systems.find_map(|(_, attached)| attached.hardware.fault(fabric))
@@ -215,7 +215,7 @@ impl Hardware {
             .collect()
     }
 
-    /// How long the clock of a core has stood still until `now`.
+    /// The time that the clock of a core has been stopped until `now`.
     pub fn powered_down(&self, fabric: &mut Fabric, core: CoreId, now: Time) -> Time {
         let systems = self.systems.iter();
         systems.fold(Time::ZERO, |sum, (_, attached)| {

@@ -5,28 +5,28 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 
-/// What a run has cost the host. Of a result this is all that may differ from one run to the next,
-/// from host to host, and with the table `simulator` of the description; the name of each field
-/// begins with `host_`, so that one rule leaves it out of comparisons.
+/// The cost of a run on the host. Only these fields of a result may differ between runs, between
+/// hosts, and with the table `simulator` of the description; the name of each begins with `host_`,
+/// so that one rule excludes them from comparisons.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct HostCost {
-    /// Processor time of the thread that has made the run, in seconds: what else the host does is
-    /// not in it.
+    /// Processor time of the run's thread, in seconds; other work of the host is not included.
     pub host_seconds: f64,
-    /// Seconds on the wall clock.
+    /// Wall-clock time, in seconds.
     pub host_wall_seconds: f64,
-    /// Millions of simulated instructions in a second of processor time, without those that a
-    /// checkpoint has brought. Absent without instructions to execute.
+    /// Millions of simulated instructions per second of processor time, without those before a
+    /// checkpoint. Absent without instructions to execute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_mips: Option<f64>,
     /// For each core, of a rack server by server: cycles that were not simulated one by one because
-    /// the core provably only spun. How many depends on how far cores run ahead of each other.
-    /// Absent without cores that have times.
+    /// the core provably only spun. The number depends on how far cores run ahead of each other.
+    /// Absent in functional runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub host_skipped_cycles: Vec<u64>,
 }
 
-/// Measures what a run costs the host, which the thread that has started it must make.
+/// Measures the cost of a run on the host; the thread that started the measurement must make the
+/// run.
 #[derive(Clone, Copy, Debug)]
 pub struct HostClock {
     wall: Instant,
@@ -62,8 +62,7 @@ impl HostClock {
     }
 }
 
-/// Bytes of memory that this host, and what limits this process on it, still have; nothing if they
-/// do not say.
+/// Bytes of memory available to this process on this host; `None` if unknown.
 pub(crate) fn available_bytes() -> Option<u64> {
     let read = |path| std::fs::read_to_string(path).ok();
     let of_host = read("/proc/meminfo").and_then(|text| available_of(&text));

@@ -1,5 +1,4 @@
-//! The servers of a run, whether one alone or those of a rack, as they are described: how each is
-//! checked and built.
+//! The servers of a run, one alone or those of a rack: the check and the construction of each.
 
 use crate::data_plane::{DataPlanePlan, Io};
 use crate::description::{Description, MeasureSpec, ServerSpec, SimulatorSpec, written};
@@ -265,7 +264,7 @@ impl<'a> HostSpec<'a> {
         Ok(image)
     }
 
-    /// What `prepare()` of its program leaves, if it has one.
+    /// The state after its program's `prepare()`, if it has one.
     pub fn prepare(
         &self,
         image: &Image,
@@ -295,7 +294,7 @@ impl<'a> HostSpec<'a> {
         }
     }
 
-    /// What its program is told in `prepare()` and in `check_after_run()`.
+    /// The input of its program in `prepare()` and in `check_after_run()`.
     pub fn told(&self) -> Told {
         match &self.runs {
             Runs::DataPlane(plan) => plan.told(),

@@ -1,10 +1,10 @@
-//! How much a run may take of the host before it is ended.
+//! Limits on a run's use of the host.
 
 use crate::error::RunError;
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// A week: longer than a run that somebody waits for.
+/// A week: longer than any reasonable run.
 const SECONDS: f64 = 7.0 * 24.0 * 3600.0;
 /// What the functional interpreter, at 500 million a second, executes in more than two days.
 const INSTRUCTIONS: u64 = 100_000_000_000_000;
@@ -25,7 +25,7 @@ pub struct Limits {
     pub output_bytes: Option<u64>,
 }
 
-/// What a run has taken so far.
+/// A run's use of the host so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     /// Instructions that are certain to retire.
@@ -44,11 +44,11 @@ impl Spent {
     }
 }
 
-/// Ends a run that takes more than it may, or that the caller wants to stop.
+/// Ends a run that exceeds its limits, or that the caller stops.
 pub(crate) struct Guard<'a> {
     limits: Limits,
     begin: Instant,
-    /// Is told the part that is done, and says whether to go on.
+    /// Receives the completed fraction, and returns whether to continue.
     progress: &'a mut dyn FnMut(f64) -> bool,
 }
 

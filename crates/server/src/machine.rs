@@ -90,7 +90,7 @@ pub(crate) fn stack_of(hart: u64) -> (AddressRange, u64) {
     (AddressRange { start, length }, end)
 }
 
-/// All that a program can learn of its server by computing alone, when nothing takes time.
+/// Everything that a program can learn about its server without timing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UntimedServer {
     pub harts: usize,
@@ -190,9 +190,9 @@ pub(crate) fn linux_ram(image: &Image, contents: &[(u64, Vec<u8>)]) -> Result<Ra
     Ok(ram)
 }
 
-/// TLBs that are no limit, for Linux programs on cores whose description has none: they have the
-/// pages of 256 MB, and finding one takes no time. A core walks to a page when it first accesses
-/// it, and when the program has changed its mappings.
+/// TLBs large enough not to matter, for Linux programs on cores described without TLBs: they cover
+/// 256 MB, and a hit takes no time. A core walks to a page when it first accesses it, and when the
+/// program has changed its mappings.
 fn large_tlbs() -> TranslationSpec {
     let pages = |entries| TlbPagesSpec { entries, ways: 4 };
     let first = FirstLevelTlbSpec {
@@ -543,7 +543,7 @@ impl Machine {
         }
     }
 
-    /// Whether a signal of the host has interrupted what the guest asked of it.
+    /// Whether a signal of the host has interrupted a request of the guest.
     pub fn take_interrupted(&mut self) -> bool {
         self.linux().is_some_and(Linux::take_interrupted)
     }
@@ -567,7 +567,7 @@ impl Machine {
         }
     }
 
-    /// Lets the guest write so many bytes in all. (A Linux program has been told.)
+    /// Limits the bytes that the guest may write in all. (A Linux program has its own limit.)
     pub(crate) fn limit_output(&mut self, bytes: u64) {
         if let Some(htif) = self.htif() {
             htif.allowance = Allowance::new(bytes);
@@ -609,7 +609,7 @@ impl Machine {
         describe_crash(&self.image, is_linux, crash, names)
     }
 
-    /// `summary`, and then who waits for what.
+    /// `summary`, followed by the waiting units and their causes.
     pub fn describe_waiting(&mut self, summary: &str) -> String {
         let mut text = summary.to_string();
         let mut idle = 0;
@@ -708,13 +708,13 @@ fn below_stack(is_linux: bool, hart: usize) -> (AddressRange, u64) {
     }
 }
 
-/// Why a run ends in which a hart's `SC` at `pc` fails for ever.
+/// The error of a run in which a hart's `SC` at `pc` fails for ever.
 pub(crate) fn in_vain(image: &Image, hart: usize, pc: u64, attempts: &Attempts) -> RunError {
     let at = place(image, pc);
     RunError::Deadlock(format!("hart {hart} at {at}: {}", attempts.explain()))
 }
 
-/// Where and why the guest crashed, and its registers.
+/// The place and the cause of the guest's crash, and its registers.
 pub(crate) fn describe_crash(
     image: &Image,
     is_linux: bool,
@@ -777,7 +777,7 @@ pub(crate) fn describe_crash(
     text
 }
 
-/// Why an instruction is illegal, as far as can be told, to follow it in a message.
+/// The reason why an instruction is illegal, if known, to follow it in a message.
 fn why_illegal(instruction: &Instruction) -> String {
     if let Some(extension) = riscv::absent_extension(instruction.bits)
         && instruction.class == Class::Illegal

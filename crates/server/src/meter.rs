@@ -1,4 +1,4 @@
-//! The energy of a run: what its events have been counted to be, at its beginning and at its end.
+//! The energy of a run, from the counts of its events at the beginning and at the end.
 
 use crate::description::ServerSpec;
 use crate::hardware::Hardware;
@@ -68,7 +68,7 @@ impl Meter<'_> {
         }
     }
 
-    /// What was spent between two readings of `machine`, in nanojoules.
+    /// The energy between two readings of `machine`, in nanojoules.
     pub fn energy(&self, machine: &mut Machine, first: &Reading, last: &Reading) -> Energy {
         let before = self.energy_until(machine, first);
         self.energy_until(machine, last).since(&before)

@@ -1,4 +1,4 @@
-//! Systems that see what the harts execute, and traces beside them.
+//! Systems that observe the harts, and traces beside them.
 
 use fabric::CoreId;
 use pipeline::{CoreModel, Executed, Probe};

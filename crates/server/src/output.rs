@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file that appears under its name when it is whole, and is on the disk then.
+/// A file that gets its name when it is complete and on the disk.
 ///
 /// Until then its content is in `NAME.PROCESS-NUMBER.part` beside it, which is locked as long as
 /// its process lives. What a process that was killed has left is removed when the same file is
@@ -60,7 +60,7 @@ impl OutputFile {
 }
 
 impl Drop for OutputFile {
-    /// What was not finished leaves nothing.
+    /// An unfinished file is removed.
     fn drop(&mut self) {
         if let Some(part) = &self.part {
             let _ = fs::remove_file(part);

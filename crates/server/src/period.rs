@@ -17,7 +17,7 @@ use fabric::FootprintMark;
 use pipeline::{ClosedLoop, NEVER};
 use state::{Comparer, State};
 
-/// How many sample points are compared before a loop is taken to have no period for now.
+/// The number of compared sample points after which a loop counts as without a period for now.
 const MAX_LOOKS: u64 = 12;
 
 /// Sample points are looked at only if nothing disturbs a period for so many cycles: an iteration
@@ -38,7 +38,7 @@ pub(crate) struct Period {
     looks: u64,
     /// The loop that has closed before the next one.
     closed: ClosedLoop,
-    /// What the next ones are compared with: one of each phase.
+    /// The sample points for comparison with the next ones: one of each phase.
     remembered: Vec<SamplePoint>,
 }
 
@@ -60,7 +60,7 @@ impl Engine {
         alarm.min(self.end).min(self.pause)
     }
 
-    /// Forgets the sample points that have been looked at.
+    /// Drops the sample points so far.
     fn forget_period(&mut self) {
         if let Some(period) = self.period.take() {
             self.end_records(period.core);
@@ -73,8 +73,7 @@ impl Engine {
         self.cores[core].end_branches();
     }
 
-    /// Forgets what has been noticed of loops that repeat themselves, so that what is skipped from
-    /// now on does not depend on it.
+    /// Drops what is known of repeating loops, so that later skipping does not depend on it.
     pub fn forget_loops(&mut self) {
         self.forget_period();
         for core in &mut self.cores {
@@ -138,11 +137,10 @@ impl Engine {
         period.closed = closed;
     }
 
-    /// Everything before a sample point that is to be looked at has been done. If all is as it was
-    /// at one that is remembered, and no agent has been called and nothing stored in between, it
-    /// will go on in this way until an agent's time comes, and time can move on by whole periods.
-    /// As long as the length of a period is not known, by Brent's method, as the periods of single
-    /// cores.
+    /// All events before a sample point have been handled. If the state equals that of an earlier
+    /// sample point, and no agent has been called and nothing stored in between, it will repeat
+    /// until an agent's timer, and time can advance by whole periods. While the length of a period
+    /// is not known, the search uses Brent's method, as for the periods of single cores.
     pub(crate) fn look_for_period(&mut self) {
         let Some(mut period) = self.period.take() else {
             return;

@@ -1,4 +1,4 @@
-//! How every bare-metal server is built: alone, with a data plane, or in a rack.
+//! The construction of every bare-metal server: alone, with a data plane, or in a rack.
 
 use crate::description::{ServerSpec, SimulatorSpec};
 use crate::error::RunError;

@@ -1,11 +1,11 @@
-//! What a program does in `prepare()`, before `main()`: it takes no simulated time.
+//! The execution of a program's `prepare()`, before `main()`, in no simulated time.
 //!
-//! A server without times executes hart 0 up to `main()`. What it has then in its memory and
-//! registers is where the timed server begins.
+//! A functional server executes hart 0 up to `main()`. The timed server begins with its memory and
+//! registers.
 //!
-//! Runs of a sweep mostly differ in what `prepare()` cannot see. So this process keeps what the
-//! last one has left, and the one before if the two are not too large. Runs read it where it is,
-//! and have only the pages that they write for themselves.
+//! Runs of a sweep mostly differ in parameters that `prepare()` cannot see. This process therefore
+//! keeps the last state, and the one before if the two are not too large. Runs share its pages, and
+//! copy only those that they write.
 
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
@@ -33,8 +33,7 @@ const MAX_KEPT_BYTES: usize = 512 << 20;
 /// Between two looks at whether somebody else has prepared.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What the description tells `prepare()`: parameters, behind registers. Weights are not among
-/// them.
+/// The input of `prepare()` from the description: parameters, in registers, without weights.
 pub(crate) struct Told {
     registers: AddressRange,
     settings: ProgramSettings,
@@ -84,11 +83,11 @@ struct Premises {
 struct Kept {
     premises: Premises,
     made: OnceLock<Arc<Preparation>>,
-    /// Whoever makes it has this.
+    /// Held by the maker.
     making: Mutex<()>,
 }
 
-/// Where preparations are kept.
+/// The store of preparations.
 struct Shelf {
     /// That which was asked for last is the last.
     kept: Mutex<Vec<Arc<Kept>>>,
@@ -179,8 +178,8 @@ pub(crate) struct Preparation {
     pub program: ProgramPreparation,
 }
 
-/// Whether the host has memory for what `prepare()` has filled so far: it had `available` bytes
-/// when that began, if it says.
+/// Whether the host has memory for the pages that `prepare()` has filled so far: `available` bytes
+/// were free at its start, if known.
 fn fits(bytes: u64, available: Option<u64>) -> Result<(), RunError> {
     let Some(available) = available.filter(|&available| bytes > available) else {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Servers and network, ready to run: how they are built, run and read. A server alone is a rack of
-//! one without a network.
+//! Servers and network, ready to run: their construction, run and results. A server alone is a rack
+//! of one without a network.
 
 mod drain;
 mod report;
@@ -30,7 +30,7 @@ const STEPS: u32 = 256;
 /// The time between two such looks at a rack, whose run ends at a multiple of it.
 const LOOK_EVERY: Time = Time::from_fs(1_000_000_000);
 
-/// What is to be built.
+/// The servers and the network to build.
 pub(crate) struct Wanted<'a, 'p> {
     pub hosts: Vec<HostSpec<'a>>,
     /// The ELF file of each entry of `hosts`.
@@ -40,7 +40,7 @@ pub(crate) struct Wanted<'a, 'p> {
     pub common: Common<'a>,
 }
 
-/// What of a server is not simulated.
+/// The state of a server outside the simulation.
 struct Host<'a> {
     spec: HostSpec<'a>,
     hardware: Hardware,
@@ -366,8 +366,9 @@ impl<'a> Prepared<'a> {
         Ok(false)
     }
 
-    /// The run will never be done, as `summary` says: what has become of the clients' requests,
-    /// which programs have ended, what was dropped, and who waits for what.
+    /// The error of a run that will never be done, for the reason in `summary`: the state of the
+    /// clients' requests, the programs that have ended, the drops, and the waiting units with their
+    /// causes.
     fn stuck(&mut self, summary: &str) -> RunError {
         let Some(wires) = &self.wires else {
             let servers = self.rack.servers.iter_mut();

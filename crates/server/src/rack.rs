@@ -246,7 +246,7 @@ pub enum RackAdvance {
     Paused,
     /// All servers have ended, or the end that was set has been reached.
     End,
-    /// Nothing will ever happen again.
+    /// No event will ever happen again.
     Idle,
 }
 

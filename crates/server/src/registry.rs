@@ -40,7 +40,7 @@ macro_rules! systems {
                 #[serde(default, skip_serializing_if = "Option::is_none")]
                 pub $key: Option<$spec>,
             )*
-            /// What events cost and what components leak. It changes no other result.
+            /// The energy of events and the leakage of components. It changes no other result.
             #[serde(default)]
             pub energy: EnergySpec,
         }

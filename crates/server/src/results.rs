@@ -28,7 +28,7 @@ pub enum Outcome {
     Rack(Box<RackResult>),
 }
 
-/// What came out of a run of a data plane on one server.
+/// The result of a run of a data plane on one server.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunResult {
     /// What was measured of the data plane.
@@ -41,45 +41,45 @@ pub struct RunResult {
     #[serde(flatten)]
     #[schemars(schema_with = "schema::systems")]
     pub systems: SystemResults,
-    /// What the guest printed.
+    /// The guest's output.
     pub output: String,
-    /// What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    /// The output of the program's `check_after_run()`, which has found no error; absent if the
     /// program has no such function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// What has become of the traces that were asked for.
+    /// The traces that were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,
 }
 
-/// What came out of a program.
+/// The result of a program.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecuteResult {
     /// The guest's exit status; after a signal 128 and its number.
     pub exit_status: u64,
     /// The signal that ended it, such as `SIGABRT`.
     pub signal: Option<&'static str>,
-    /// What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    /// The output of the program's `check_after_run()`, which has found no error; absent if the
     /// program has no such function, or has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
     /// What every run has.
     #[serde(flatten)]
     pub totals: Totals,
-    /// What has become of the traces that were asked for.
+    /// The traces that were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,
 }
 
-/// What came out of a run of a rack.
+/// The result of a run of a rack.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RackResult {
     /// The servers.
     pub servers: Vec<RackServerResult>,
     /// The clients.
     pub clients: Vec<RackClientResult>,
-    /// What all clients have measured together: each of their measured requests counts once, and
-    /// their throughputs add up. `None` if there was no response.
+    /// The measurements of all clients together: each measured request counts once, and throughputs
+    /// add up. `None` if there was no response.
     pub measurement: Option<Measurement>,
     /// Throughput and latencies of the requests of each kind, by its name, of all clients together.
     pub by_kind: BTreeMap<String, KindMeasurement>,
@@ -95,7 +95,7 @@ pub struct RackResult {
     pub host: HostCost,
     /// Version of the simulator.
     pub version: &'static str,
-    /// What has become of the traces that were asked for.
+    /// The traces that were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,
 }
@@ -109,20 +109,19 @@ pub struct RackServerResult {
     pub address: Ipv4Addr,
     /// The exit status of the program; `None` if it still runs.
     pub exit_status: Option<u64>,
-    /// What the program has written.
+    /// The program's output.
     pub output: String,
-    /// What was measured of the data plane, if it has one.
+    /// The measurements of its data plane, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_plane: Option<DataPlaneResult>,
-    /// What a program without a data plane has counted, by the names that it gave, if clients have
-    /// operations for it.
+    /// The counters of a program without a data plane, by name, if clients have operations for it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub program_counters: BTreeMap<String, u64>,
-    /// What the program's `check_after_run()` printed, which has found nothing wrong; absent if the
+    /// The output of the program's `check_after_run()`, which has found no error; absent if the
     /// program has no such function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// What the network interface has counted.
+    /// Counts of the network interface.
     #[schemars(schema_with = "schema::interface")]
     pub interface: Value,
     /// Packets that its systems have dropped.
@@ -132,9 +131,9 @@ pub struct RackServerResult {
     #[serde(flatten)]
     #[schemars(schema_with = "schema::systems_beside_interfaces")]
     pub systems: SystemResults,
-    /// What the link has carried from the server.
+    /// Traffic of the link from the server.
     pub sent: LinkCounts,
-    /// What the link has carried to the server.
+    /// Traffic of the link to the server.
     pub received: LinkCounts,
     /// The cores.
     pub cores: Vec<CoreResult>,
@@ -142,10 +141,10 @@ pub struct RackServerResult {
     pub instructions: u64,
     /// Cycles of the server's clock.
     pub cycles: u64,
-    /// What the fabric has counted.
+    /// Counts of the fabric.
     pub fabric: FabricStatistics,
-    /// What the cores, and what they share, have cost since the first client began, in nanojoules;
-    /// for each response, too, if no other server serves.
+    /// The energy of the cores, and of the parts that they share, since the first client began, in
+    /// nanojoules; also per response if no other server serves.
     pub energy_nj: EnergyResult,
     /// The mean power in the time of `energy_nj`, in watts.
     #[schemars(with = "schema::ServerEnergy")]
@@ -162,9 +161,9 @@ pub struct RackClientResult {
     /// What it has measured and counted.
     #[serde(flatten)]
     pub report: LoadGeneratorReport,
-    /// What the link has carried from the client.
+    /// Traffic of the link from the client.
     pub sent: LinkCounts,
-    /// What the link has carried to the client.
+    /// Traffic of the link to the client.
     pub received: LinkCounts,
 }
 
@@ -225,6 +224,6 @@ pub(crate) fn overload(description: &RackDescription, result: &RackResult) -> Ve
 pub struct SwitchResult {
     /// By port, in the order of the servers and then of the clients.
     pub ports: Vec<PortCounts>,
-    /// Packets to addresses that nobody has; they were dropped.
+    /// Packets to unknown addresses, which were dropped.
     pub unroutable: u64,
 }

@@ -13,11 +13,11 @@ use serde::Serialize;
 /// One core's part of the results.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreResult {
-    /// Instructions in a cycle, in the time in which `energy_nj` was spent.
+    /// Instructions per cycle, over the time of `energy_nj`.
     pub ipc: f64,
-    /// Cycles, halted ones included.
+    /// Cycles, including halted ones.
     pub cycles: u64,
-    /// Cycles in C1, in which the core's clock stands still.
+    /// Cycles in C1, in which the core's clock is stopped.
     pub c1_cycles: u64,
     /// Everything that was counted, of all its harts together.
     #[serde(flatten)]
@@ -32,34 +32,34 @@ pub struct CoreResult {
 pub struct CoreHartResult {
     /// The number of the hart.
     pub hart: usize,
-    /// Instructions in a cycle, in the time in which `energy_nj` was spent.
+    /// Instructions per cycle, over the time of `energy_nj`.
     pub ipc: f64,
-    /// Instructions, without those that were undone.
+    /// Instructions, without squashed ones.
     pub instructions: u64,
-    /// Instructions that were executed on a wrong path or had to be done again.
+    /// Instructions that were executed on a wrong path or had to be repeated.
     pub squashed_instructions: u64,
-    /// Cycles in which it had halted of its own will.
+    /// Cycles in which it had halted voluntarily.
     pub halted_cycles: u64,
     /// Conditional branches and indirect jumps.
     pub branches: u64,
-    /// Branches that were predicted wrongly.
+    /// Mispredicted branches.
     pub mispredictions: u64,
     /// Loads that found their line.
     pub data_hits: u64,
     /// Loads that did not find their line.
     pub data_misses: u64,
-    /// Where its cycles went.
+    /// The hart's cycle stack.
     pub stack: CycleStack,
 }
 
-/// What a run has cost, in nanojoules.
+/// The energy of a run, in nanojoules.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct EnergyResult {
-    /// The time in which that was spent: from the beginning of the traffic, if there is any, or
-    /// from the end of the warm start, to the end.
+    /// The time over which energy is counted: from the beginning of the traffic, if there is any,
+    /// or from the end of the warm start, to the end.
     pub seconds: f64,
-    /// For each request that was delivered in that time, those of the warm-up included; absent if
-    /// there were none.
+    /// The energy per request delivered in that time, including the warm-up; absent if there were
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_request: Option<f64>,
     /// All and its parts.
@@ -82,9 +82,9 @@ pub struct Totals {
     /// What it has cost the host.
     #[serde(flatten)]
     pub host: HostCost,
-    /// What the fabric counted.
+    /// Counts of the fabric.
     pub fabric: FabricStatistics,
-    /// What the cores shown, and what all cores share, have cost, in nanojoules.
+    /// The energy of the cores shown, and of the parts that all cores share, in nanojoules.
     pub energy_nj: EnergyResult,
     /// The mean power in the time of `energy_nj`, in watts.
     #[schemars(with = "schema::ServerEnergy")]

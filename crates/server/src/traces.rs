@@ -65,14 +65,15 @@ impl TraceOptions {
     }
 }
 
-/// What has become of one file.
+/// One trace file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TraceReport {
     /// The path of the file.
     pub path: PathBuf,
-    /// What the file has: events of a timeline, instructions of a pipeline, cycles of a profile.
+    /// The number of entries: events of a timeline, instructions of a pipeline, cycles of a
+    /// profile.
     pub entries: u64,
-    /// Why the file is not complete; `None` if it is.
+    /// The reason why the file is not complete; `None` if it is.
     pub error: Option<String>,
 }
 

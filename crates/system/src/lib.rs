@@ -173,7 +173,7 @@ pub enum Setting<'a> {
 /// A data plane, as far as systems ask.
 #[derive(Clone, Debug)]
 pub struct DataPlane<'a> {
-    /// How it learns of work.
+    /// The notification mechanism.
     pub mechanism: &'static Mechanism,
     /// Its queues, or the nodes that send messages.
     pub queues: u32,
@@ -185,7 +185,7 @@ pub struct DataPlane<'a> {
     pub policy: String,
     /// `data_plane.organisation`, as it is written, if it is given.
     pub organisation: Option<String>,
-    /// What comes in.
+    /// The incoming traffic.
     pub traffic: &'a TrafficSpec,
 }
 
@@ -213,7 +213,7 @@ pub struct Site<'a> {
 pub struct Requests<'a> {
     /// The data plane.
     pub setup: &'a IoSetup,
-    /// What comes in.
+    /// The incoming traffic.
     pub traffic: &'a TrafficSpec,
     /// The files with data that the description names.
     pub files: &'a Files,

@@ -12,9 +12,9 @@ energy::costs! {
         /// A byte through media access control and coding, in either direction: 2.19 and 0.27 nJ a
         /// cycle, in which 8 bytes pass; times 32/65 and (0.9/1.1)^2.
         byte_pj = 101.3,
-        /// What the transceiver draws for each Gb/s of the link, whether anything crosses it or
-        /// not: 10 mW at 90 nm and 1.2 V ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006),
-        /// times the root of 32/90 and (0.9/1.2)^2.
+        /// The power of the transceiver for each Gb/s of the link, with and without traffic: 10 mW
+        /// at 90 nm and 1.2 V ("A 100mW 9.6Gb/s Transceiver in 90nm CMOS", ISSCC 2006), times the
+        /// root of 32/90 and (0.9/1.2)^2.
         static_mw_per_gbit_per_s = 3.354,
     }
 }

@@ -108,7 +108,7 @@ pub struct Ring {
     pub start: u64,
     /// Bytes of each.
     pub slot_bytes: u64,
-    /// How many there are.
+    /// The number of them.
     pub slots: u64,
 }
 
@@ -135,7 +135,7 @@ pub struct Shown<'a> {
     pub track: &'a str,
     /// What it is called itself.
     pub name: &'a str,
-    /// When it begins.
+    /// The time at which it begins.
     pub from: Time,
     /// When it ends; if that is the same, it is an instant.
     pub until: Time,

@@ -27,8 +27,8 @@ struct Route {
 /// What an access was for: bit 32 of its token. The lower bits are the source's number.
 const NOTIFYING: u64 = 1 << 32;
 
-/// The agent that stands for the local interrupt controllers of all harts, and for the part of an
-/// I/O memory-management unit that posts the message-signalled interrupts of devices.
+/// The agent that models the local interrupt controllers of all harts, and the part of an I/O
+/// memory-management unit that posts the message-signalled interrupts of devices.
 #[derive(state::State)]
 #[state(fields)]
 pub struct InterruptController {

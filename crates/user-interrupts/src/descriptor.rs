@@ -1,10 +1,10 @@
-//! What is in memory: the receiver's descriptor, and the sender's table. The layouts are Intel's
-//! (*Software Developer's Manual*, Volume 2, `SENDUIPI`).
+//! The structures in memory: the receiver's descriptor, and the sender's table. The layouts are
+//! Intel's (*Software Developer's Manual*, Volume 2, `SENDUIPI`).
 
 /// Outstanding notification: the hart has been notified, and has not taken the vectors yet. Bit 0
 /// of the first word of a user posted-interrupt descriptor (UPID), which is 16 bytes long.
 pub const OUTSTANDING: u64 = 1 << 0;
-/// Notifications are suppressed: vectors are posted, and nobody is notified.
+/// Notifications are suppressed: vectors are posted without a notification.
 pub const SUPPRESSED: u64 = 1 << 1;
 /// Where the notification vector begins in the first word; it has 8 bits.
 pub const NOTIFICATION_VECTOR_SHIFT: u32 = 16;

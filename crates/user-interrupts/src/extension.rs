@@ -80,7 +80,7 @@ pub(crate) mod notice {
     }
 }
 
-/// What has happened to the interrupts of all harts.
+/// Counts of the interrupts of all harts.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema, state::State,
 )]
@@ -90,9 +90,9 @@ pub struct Statistics {
     pub sent: u64,
     /// Interrupts of devices that were posted in a descriptor.
     pub posted: u64,
-    /// Interrupts of devices that went straight to a hart.
+    /// Interrupts of devices that were forwarded to a hart.
     pub forwarded: u64,
-    /// Interrupts of devices that had nowhere to go.
+    /// Interrupts of devices without a route.
     pub unrouted: u64,
     /// Timers that expired.
     pub timers: u64,
@@ -100,9 +100,9 @@ pub struct Statistics {
     pub notifications: u64,
     /// Deliveries.
     pub delivered: u64,
-    /// Deliveries that were on a wrong path, and came again.
+    /// Deliveries on a wrong path, which were repeated.
     pub redelivered: u64,
-    /// Notifications of a descriptor in which there was nothing, so that nothing was delivered.
+    /// Notifications of an empty descriptor, without a delivery.
     pub spurious: u64,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Counts {
 /// One for all harts and the controller.
 pub(crate) type SharedCounts = Rc<RefCell<Counts>>;
 
-/// What user-level interrupts add to a hart.
+/// The part of user-level interrupts in a hart.
 #[derive(Clone, state::State)]
 pub struct UserInterrupts {
     #[state(fixed)]

@@ -16,7 +16,7 @@ pub enum Operation {
     Return = 0,
     /// (index): sends the interrupt of an entry of the target table.
     Send = 1,
-    /// Interrupts are delivered no longer; they stay pending.
+    /// Stops the delivery of interrupts; they stay pending.
     Clear = 2,
     /// Interrupts are delivered.
     Set = 3,

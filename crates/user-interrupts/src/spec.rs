@@ -54,12 +54,12 @@ energy::costs! {
 #[serde(deny_unknown_fields, default)]
 pub struct UserInterruptSpec {
     /// What happens to instructions in flight when an interrupt is delivered: `tracked` lets them
-    /// go on (xUI), `flushing` undoes them (Intel's processors).
+    /// continue (xUI), `flushing` squashes them (Intel's processors).
     pub delivery: DeliveryKind,
     /// Whether a device's interrupt goes straight to the hart (xUI's interrupt forwarding). If not,
     /// it is posted in the descriptor in memory as an interrupt from another hart is.
     pub forwarding: bool,
-    /// What its events cost, and what it leaks.
+    /// The energy of its events, and its leakage.
     pub energy: UserInterruptEnergySpec,
 }
 

@@ -17,14 +17,14 @@ const LARGEST_CORRELATION: f64 = 0.9;
 /// that are nearly equal differ by the phases of two clocks, which drift.
 const MIN_CHANGE: f64 = 0.01;
 
-/// How a quantity has changed from the beginning to the end of what was measured: a straight line
+/// The change of a quantity from the beginning to the end of the measurement, by a straight line
 /// through its course.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drift {
-    /// By how much it has grown, as a part of its mean.
+    /// The growth, as a fraction of the mean.
     pub change: f64,
-    /// By how much `change` may differ from that of the process of which this is a sample: it does
-    /// not by more on either side with a probability of 99.9 %.
+    /// The error of `change`: with a probability of 99.9 % on either side, the change of the
+    /// underlying process does not differ by more.
     pub error: f64,
 }
 

@@ -66,7 +66,7 @@ pub enum OperationKind {
     StockLevel,
 }
 
-/// How long keys and values are.
+/// The lengths of keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sizes {
@@ -123,31 +123,30 @@ pub enum Popularity {
     Zipf,
 }
 
-/// The requests that a key-value store gets, and what it has from the beginning. Programs of other
-/// kinds do not look at it.
+/// The requests that a store receives, and its initial contents. Other programs ignore it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OperationsSpec {
     /// Keys in the store; all requests are for these.
     #[schemars(range(min = 1, max = 268_435_456))]
     pub keys: u64,
-    /// How long keys and values are.
+    /// The lengths of keys and values.
     pub sizes: Sizes,
     /// Bytes of a value, if sizes are fixed. HERD's are 32.
     #[schemars(range(min = 1, max = 1024))]
     pub value_bytes: u32,
-    /// The part of the requests that read one value. What is neither a get nor a scan is a put, of
+    /// The fraction of requests that read one value. What is neither a get nor a scan is a put, of
     /// a new value of the same length. 0.95 for HERD and 0.99 for Masstree in Daglis et al. (ASPLOS
     /// 2019).
     #[schemars(range(min = 0.0, max = 1.0))]
     pub gets: f64,
-    /// The part of the requests that read several consecutive keys with their values.
+    /// The fraction of requests that read several consecutive keys with their values.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub scans: f64,
     /// Keys that a scan reads; 100 in Daglis et al. (ASPLOS 2019).
     #[schemars(range(min = 1, max = 1000))]
     pub scan_keys: u32,
-    /// How often each key is asked for; where a scan begins, too.
+    /// The distribution of requests over keys, and of the keys at which scans begin.
     pub popularity: Popularity,
     /// The exponent of `zipf`. 0.99 is that of YCSB (Cooper et al., SoCC 2010).
     #[schemars(range(min = 0.01, max = 10.0))]

@@ -17,11 +17,11 @@ use std::collections::BTreeMap;
 /// Bytes of the head of requests and replies.
 const HEAD: usize = HEAD_BYTES as usize;
 
-/// Replies of a store, by what they say.
+/// Replies of a store, by status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 #[state(all(count))]
 pub struct ReplyCounts {
-    /// The store has done what was asked.
+    /// The store has performed the operation.
     pub done: u64,
     /// The store has no such key; a transaction of TPC-C has rolled itself back.
     pub not_found: u64,

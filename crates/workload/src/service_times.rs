@@ -29,20 +29,20 @@ pub enum ServiceTimes {
     ///
     /// Defaults: Daglis et al. (ASPLOS 2019, Section 5), in cycles.
     GeneralizedExtremeValue {
-        /// Where most values are.
+        /// The location parameter: the position of the peak.
         #[serde(default = "gev_location")]
         #[schemars(range(min = 0.0, max = 1e12))]
         location: f64,
-        /// How far they spread.
+        /// The scale parameter: the spread.
         #[serde(default = "gev_scale")]
         #[schemars(range(min = 1e-9, max = 1e12))]
         scale: f64,
-        /// How heavy the tail is; from 1 on there is no mean.
+        /// The shape parameter: the weight of the tail; from 1 on there is no mean.
         #[serde(default = "gev_shape")]
         #[schemars(extend("exclusiveMinimum" = 0.0, "exclusiveMaximum" = 1.0))]
         shape: f64,
     },
-    /// What has been measured: each time of a histogram as often as it was counted.
+    /// Recorded times: each time of a histogram as often as it was counted.
     Recorded {
         /// The path of a CSV file: the line `service_time_ns,count`, and then a line for each bin.
         file: String,

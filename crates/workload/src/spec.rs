@@ -44,29 +44,29 @@ pub enum Sources {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrafficSpec {
-    /// Through which queues it passes.
+    /// The distribution of the traffic over the queues.
     pub shape: Shape,
     /// When items arrive.
     pub arrivals: Arrivals,
     /// Mean number of items in a burst, for bursty arrivals.
     #[schemars(range(min = 1.0, max = 1e6))]
     pub burst_length: f64,
-    /// How much is offered, in words. Without `load` and `rate_mrps`: `saturate`.
+    /// The offered load as a word. Without `load` and `rate_mrps`: `saturate`.
     pub load: Option<Load>,
-    /// How much is offered, in millions of items a second over all queues.
+    /// The offered load, in millions of items a second over all queues.
     #[schemars(range(min = 1e-6, max = 1e4))]
     pub rate_mrps: Option<f64>,
-    /// What `load = "saturate"` offers, in millions of items a second. If it is not given, it is
-    /// found: a short trial begins with 20, which is well above what a core can take (a few hundred
-    /// nanoseconds an item), and the run is offered 1.35 times what is served.
+    /// The offered load with `load = "saturate"`, in millions of items a second. If it is not
+    /// given, it is found: a short trial begins with 20, which is well above what a core can take
+    /// (a few hundred nanoseconds an item), and the run is offered 1.35 times what is served.
     #[schemars(range(min = 1e-6, max = 1e4))]
     pub saturation_rate_mrps: f64,
     /// `generated`, or the path of a pcap file. What is generated, packets, blocks or requests, is
     /// for the program to say.
     pub packets: String,
-    /// Bytes in a generated item, a packet from its IPv4 header on; with a pcap file, the most that
-    /// a packet may have. The papers on data planes do not say; 1024 is one of the sizes of
-    /// RFC 2544.
+    /// Bytes in a generated item, a packet from its IPv4 header on; with a pcap file, the maximum
+    /// length of a packet. The papers on data planes do not say; 1024 is one of the sizes of RFC
+    /// 2544.
     #[schemars(range(min = MINIMUM_PACKET_BYTES, max = MAXIMUM_PACKET_BYTES))]
     pub packet_bytes: u32,
     /// Slots in each ring, a power of two. A device queue holds one item less, since the consumer
@@ -78,19 +78,19 @@ pub struct TrafficSpec {
     /// the rest.
     #[schemars(range(min = 0.0, max = 31.0))]
     pub imbalance: f64,
-    /// What key-value stores are asked for, and have.
+    /// The requests and the contents of stores.
     pub operations: OperationsSpec,
-    /// How long a program that does synthetic work takes for each item, which generated packets
-    /// then say. Without it they say nothing.
+    /// The time that a program with synthetic work takes for each item, which generated packets
+    /// then state. Without it they do not.
     pub work: Option<WorkSpec>,
     /// Static load imbalance between two sockets: the queues of the first one get
     /// `1 + socket_imbalance` times an equal share of the traffic; the others share the rest.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub socket_imbalance: f64,
-    /// Who writes the items into their queues: "device", or "cores".
+    /// The writer of items into their queues: "device", or "cores".
     pub sources: Sources,
-    /// With `sources = "cores"`: how many cores, the next ones behind those of the data plane; if
-    /// it is not given, all others. Each queue is written by one of them.
+    /// With `sources = "cores"`: the number of source cores, which follow those of the data plane;
+    /// by default all others. Each queue is written by one of them.
     #[schemars(range(min = 1, max = 31))]
     pub source_cores: Option<u32>,
 }

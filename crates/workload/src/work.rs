@@ -12,7 +12,7 @@ const TEXT: &[u8; 4] = b"work";
 /// Where the payload begins.
 const PAYLOAD: usize = IPV4_HEADER_BYTES + UDP_HEADER_BYTES;
 
-/// How long programs that do synthetic work are to take for each item.
+/// The time that programs with synthetic work take for each item.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkSpec {
@@ -20,15 +20,15 @@ pub struct WorkSpec {
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub base_ns: f64,
-    /// Nanoseconds that come on top, on average. Recorded times are as they were recorded without
-    /// it; the other distributions need it.
+    /// Additional nanoseconds, on average. Recorded times are as they were recorded without it; the
+    /// other distributions need it.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub mean_ns: Option<f64>,
-    /// How what comes on top is distributed.
+    /// The distribution of the additional time.
     pub service_times: ServiceTimes,
-    /// Items that take so many nanoseconds or more are of the kind `long` in results, and all
-    /// others of the kind `short`. Without it there are no kinds.
+    /// The minimum time in nanoseconds of items of the kind `long` in results; all others are of
+    /// the kind `short`. Without it there are no kinds.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub long_ns: Option<f64>,

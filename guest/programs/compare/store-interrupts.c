@@ -1,6 +1,6 @@
 /**
  * The key-value store behind a network interface with rings of descriptors, and user-level
- * interrupts: each hart serves its own ring, and sleeps while there is nothing.
+ * interrupts: each hart serves its own ring, and sleeps while it is empty.
  *
  * Interrupts are off while a hart has work, as with Linux's NAPI. A hart that finds no frame tells
  * the interface how many it has taken, looks once more, and waits. No wake-up is lost: for a frame

@@ -1,5 +1,5 @@
 /**
- * Which of a few vectors of 64 dimensions is nearest to one that comes with the request.
+ * Finds which of a few vectors of 64 dimensions is nearest to the one in the request.
  *
  * The nanoPU paper's high-dimensional search (Table 1), the part of uSuite's HDSearch that computes
  * distances.

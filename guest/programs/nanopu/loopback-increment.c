@@ -1,5 +1,5 @@
 /**
- * Sends every message back to where it came from, each of its words increased by one.
+ * Sends every message back to its sender, each of its words increased by one.
  *
  * The nanoPU paper's stateless job (Section 5.2.1, Figure 5): a word goes from register to register
  * by way of an addition, and never to memory.

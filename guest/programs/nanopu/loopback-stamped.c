@@ -1,7 +1,7 @@
 /**
- * Sends every message back to where it came from, with the last word of the first one in place of
- * its own. So the last reply tells when the first request came: the prototype's program for the
- * paper's Figure 4 does so.
+ * Sends every message back to its sender, with the last word of the first one in place of its own.
+ * So the last reply tells when the first request came: the prototype's program for the paper's
+ * Figure 4 does so.
  */
 #include <lnic.h>
 #include <nanopu/messages.h>

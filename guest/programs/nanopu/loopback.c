@@ -1,5 +1,5 @@
 /**
- * Sends every message back to where it came from, whatever its length.
+ * Sends every message back to its sender, whatever its length.
  */
 #include <lnic.h>
 #include <nanopu/messages.h>

@@ -1,6 +1,6 @@
 /**
- * A client of three servers that run `raft`: tells them who they are, finds the leader, writes and
- * reads, and prints how long a write takes.
+ * A client of three servers that run `raft`: assigns their identities, finds the leader, writes and
+ * reads, and prints the latency of a write.
  *
  * The servers are 10.0.0.1 to 10.0.0.3, context 0. The nanoPU paper measures 10,000 writes of
  * random keys one after the other (Section 5.3). A server that does not answer for 1 ms, or does

@@ -1,6 +1,6 @@
 /**
- * Which documents have all of one to four words: set intersections. services/set-algebra.h has the
- * messages and the work.
+ * Finds the documents that contain all of one to four words: set intersections.
+ * services/set-algebra.h has the messages and the work.
  */
 #include <lnic.h>
 #define SERVICE_ON_ALL_HARTS

@@ -1,5 +1,5 @@
 /**
- * Increases the words of a stream of messages by one, and tells when the stream began.
+ * Increases the words of a stream of messages by one, and reports when the stream began.
  *
  * | message | words |
  * | --- | --- |

@@ -1,7 +1,6 @@
 /**
- * Sends every packet that comes in at the first port out of the second one, as it is: DPDK's
- * TestPMD in its default mode. Each core polls receive queues of its own in turn, and has a send
- * queue of its own.
+ * Forwards every packet from the first port to the second one, unchanged: DPDK's TestPMD in its
+ * default mode. Each core polls receive queues of its own in turn, and has a send queue of its own.
  *
  * Parameters: `queues` (receive queues, 1), `cores` (1), `burst` (32), `descriptors` (of each
  * queue, 512), `rx_vec_en` (1: receive by four completions at a time, 0), `rxq_cqe_comp_en` (1: and

@@ -1,6 +1,6 @@
 /**
- * Receives packets on one core and discards them, and prints how fast it has received: the receiver
- * of the text of spin-polling data planes in its Figure 11.
+ * Receives packets on one core and discards them, and prints the rate: the receiver of the study of
+ * spinning data planes in its Figure 11.
  *
  * Parameters: `packets` (how many are measured, 20000), `warmup` (how many come before, 2000),
  * `burst` (32), `descriptors` (512), `rx_vec_en` (1: receive by four completions at a time, 0),

@@ -1,5 +1,5 @@
 /**
- * Sends every frame back to where it came from, in batches: how many it does is nanoPU's Figure 4.
+ * Sends every frame back to its sender, in batches: the throughput is nanoPU's Figure 4.
  */
 #include <frame_service.h>
 

@@ -1,6 +1,6 @@
 /**
- * Sends every frame back to where it came from, through a network interface behind PCI Express:
- * each hart those of its queue.
+ * Sends every frame back to its sender, through a network interface behind PCI Express: each hart
+ * serves its own queue.
  */
 #include <dma_nic.h>
 #include <frames.h>

@@ -1,6 +1,6 @@
 /**
- * Sends every frame back to where it came from, each word of its payload increased by one: nanoPU's
- * Figure 5. Each word comes out of the last-level cache and goes back to memory.
+ * Sends every frame back to its sender, each word of its payload increased by one: nanoPU's Figure
+ * 5. Each word comes out of the last-level cache and goes back to memory.
  */
 #include <frame_service.h>
 

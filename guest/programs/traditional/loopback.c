@@ -1,6 +1,5 @@
 /**
- * Sends every frame back to where it came from, one after the other: how long one takes is nanoPU's
- * Figure 3.
+ * Sends every frame back to its sender, one after the other: the latency is nanoPU's Figure 3.
  */
 #include <frames.h>
 #include <ice_nic.h>

@@ -1,6 +1,6 @@
 /**
- * Which documents have all of one to four words, behind a conventional network interface (nanoPU,
- * Figure 10). services/set-algebra.h has the messages and the work.
+ * Finds the documents that contain all of one to four words, behind a conventional network
+ * interface (nanoPU, Figure 10). services/set-algebra.h has the messages and the work.
  */
 #include <frame_service.h>
 #include <services/set-algebra.h>

@@ -1,4 +1,4 @@
-"""What the commands share: the application, options, and how they print."""
+"""Common parts of the commands: the application, options, and output."""
 
 import json
 import math
@@ -46,7 +46,7 @@ class Commands(typer.core.TyperGroup):
 
 
 def _part(text: str) -> float:
-    """Return the number that `1%` or `0.01` stands for, which `measure.precision` can be."""
+    """Return the number of `1%` or `0.01`, a value of `measure.precision`."""
     try:
         part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
@@ -227,7 +227,7 @@ def with_settings(description: "Description", settings: list[str]) -> "Descripti
 
 
 def check_kept(outcomes: "Iterable[Outcome]") -> None:
-    """Raise a Failure if the store has not taken a result, which is printed all the same."""
+    """Raise a Failure if the store has not taken a result, which is printed in any case."""
     for outcome in outcomes:
         if outcome.unkept is not None:
             raise Failure(outcome.unkept)

@@ -1,4 +1,4 @@
-"""`list`, `explain`, `keys`, `schema`: what there is to choose from, and what it means."""
+"""`list`, `explain`, `keys`, `schema`: the available choices and their meanings."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`figure`, `claims`, `report`: what the papers show and say."""
+"""`figure`, `claims`, `report`: the papers' figures and claims."""
 
 import itertools
 from collections.abc import Iterable
@@ -61,11 +61,11 @@ def _stored(
     precision: float | None = None,
     or_quick: bool = False,
 ) -> tuple[Measured, set[Any]]:
-    """Return what the store has of figures, and of longer runs for undecided claims.
+    """Return the stored results of figures, and of longer runs for undecided claims.
 
-    Several figures may have a point, and run it for as long as each needs: any of these will do.
-    With `or_quick` a quick run takes the place of a full one that is missing; the set has these
-    points.
+    Several
+    figures may have the same point, with runs of different lengths: any of these is accepted. With
+    `or_quick` a quick run takes the place of a full one that is missing; the set has these points.
     """
     outcomes: dict[Any, Outcome] = {}
     found: dict[Any, Run] = {}

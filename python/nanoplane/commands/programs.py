@@ -172,7 +172,7 @@ def execute(
 
 
 def _check_functional(settings: list[str], traces: Traces, checkpoints: Checkpoints) -> None:
-    """Refuse what only has a meaning where there are times."""
+    """Reject options that only have a meaning in timed runs."""
     if checkpoints:
         raise DescriptionError(
             "checkpoints are of timed runs: leave --save-checkpoint and --from-checkpoint or "

@@ -1,4 +1,4 @@
-"""How a result is printed."""
+"""Printing of results."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +23,7 @@ def run_document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _cycles(core: dict[str, Any]) -> str:
-    """Say where most of a core's cycles went."""
+    """Name the largest parts of a core's cycle stack."""
     parts = sorted(core["stack"].items(), key=lambda part: -part[1])
     shares = [(name.replace("_", " "), cycles / core["cycles"]) for name, cycles in parts]
     return "cycles: " + ", ".join(f"{share:.0%} {name}" for name, share in shares if share >= 0.01)
@@ -68,7 +68,7 @@ def _add_domains(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
 
 
 def _power(result: Mapping[str, Any]) -> str:
-    """Say where the power goes, most of it first."""
+    """Name the parts of the power, the largest first."""
     power = result["power_w"]
     parts = {
         name.replace("_", " "): sum(part.values())
@@ -121,7 +121,7 @@ def _add_overload(table: "rich.table.Table", outcome: Outcome) -> None:
 
 
 def _add_host(table: "rich.table.Table", outcome: Outcome) -> None:
-    """Add what the run has cost the host."""
+    """Add the cost of the run on the host."""
     result = outcome.result
     note = f"of processor time; {report.number(result['host_wall_seconds'])} on the clock"
     if outcome.stored:
@@ -152,7 +152,7 @@ _FEW_HOSTS = 8
 
 
 def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
-    """Add what all clients and each of them have measured, and what each server has done."""
+    """Add the measurements of all clients together and of each, and the counts of each server."""
     together = result.get("measurement")
     if together is not None and len(result["clients"]) > 1:
         for name in ("offered_mrps", "throughput_mrps"):

@@ -35,7 +35,7 @@ from nanoplane.progress import Progress
 from nanoplane.sweep import sweep as run_all
 
 _MAX_RUNS = 100_000
-"""So many points are one command's: more are a mistake in `--vary`."""
+"""The maximum number of points of one command: more are a mistake in `--vary`."""
 
 
 @app.command(
@@ -136,7 +136,7 @@ def _count(values: Any) -> int:
 
 
 def _varied(base: Description, option: str) -> tuple[str, list[str]]:
-    """Return the key of a `--vary` and its values; commas in brackets and texts part nothing."""
+    """Return the key of a `--vary` and its values; commas in brackets and strings are kept."""
     key, equals, text = option.partition("=")
     values = [one.strip() for one in _parts(text)]
     if not equals or not key.strip() or not all(values):
@@ -221,7 +221,7 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     as_document: Json = False,
 ) -> None:
-    """Show what differs between two results: in their descriptions, and in what was measured.
+    """Show the differences between two results: in their descriptions and in their measurements.
 
     The ratio is B over A, with its 95 % confidence interval.
     """
@@ -254,7 +254,7 @@ def compare(
 
 
 def _overload(side: comparison.Side) -> list[str]:
-    """Return why a server did not keep up with its load, unless it was to be saturated."""
+    """Return why a server did not keep up with its load, unless it was saturated on purpose."""
     if side.description is not None and saturates(side.description):
         return []
     found: list[str] = measurement(side.result).get("overload", [])

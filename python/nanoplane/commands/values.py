@@ -1,9 +1,8 @@
 """Values of the command line's parameters, without what Typer imports for them.
 
 Typer reads each value with an adapter of Pydantic, which takes a third of a second of processor
-time to import and to build: more than all else that happens before a command begins. Texts, paths
-and what is the default already need none. Whatever is left Typer reads itself, and says what is
-wrong with it.
+time to import and to build: more than everything else before a command begins. Strings, paths and
+default values need no adapter. Typer reads the remaining values itself, and reports their errors.
 """
 
 import os

@@ -6,7 +6,7 @@ use crate::memory::Ticket;
 use crate::queue::Alarm;
 use crate::{AgentId, CacheId, CoreId, LineAddress, OutgoingKind, ToHome};
 
-/// Something for a home that is not from a private cache.
+/// A request for a home that is not from a private cache.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) enum HomeInput {
     ReadAtHome(AgentId),
@@ -17,7 +17,7 @@ pub(crate) enum HomeInput {
     Prefetch,
 }
 
-/// Where a message of a private cache is on its way to the home.
+/// The stage of a message from a private cache to the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Stage {
     /// It leaves the cache.
@@ -30,7 +30,7 @@ pub(crate) enum Stage {
 
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) enum Event {
-    /// A message of a private cache to a bank. It stays one event on its whole way.
+    /// A message of a private cache to a bank. It stays one event on its whole path.
     ToHome {
         stage: Stage,
         cache: CacheId,
@@ -73,7 +73,7 @@ pub(crate) enum Event {
     MemoryWrite { controller: u32, line: LineAddress },
     /// A memory controller has asked for this time.
     MemoryWake { controller: u32 },
-    /// Something of an agent.
+    /// An event of an agent.
     Hosted(Hosted),
 }
 
@@ -86,8 +86,8 @@ impl Alarm for Event {
 /// Where the sender's number is in an event's order; below it is the sender's count.
 pub(super) const SENDER_SHIFT: u32 = 48;
 
-/// The sender of what comes out of processing events; cores come before it.
+/// The sender of events that result from other events; cores come before it.
 pub(super) const INTERNAL: u64 = 0xffff << SENDER_SHIFT;
 
-/// The sender of what the builder of the server asks for.
+/// The sender of requests of the server's builder.
 pub(crate) const SERVER: u64 = 0xfffe << SENDER_SHIFT;

@@ -7,42 +7,42 @@ use crate::home::Bank;
 use crate::{CacheId, LineAddress};
 use crate::{Clock, Ram};
 
-/// A sample point since which it is recorded what the banks of the last-level cache do.
+/// A sample point from which the operations of the banks of the last-level cache are recorded.
 #[derive(Debug)]
 pub struct FootprintMark(Vec<usize>);
 
 impl Fabric {
-    /// The cores, as bits, whose inboxes have got something since this was last asked.
+    /// The cores, as bits, whose inboxes have received messages since the last call.
     #[inline]
     pub fn take_delivered_to(&mut self) -> u64 {
         std::mem::take(&mut self.delivered_to)
     }
 
-    /// Brings what goes by cycles up to `cycle`, before which nothing is still to happen. It
-    /// changes nothing but that two sample points can be compared.
+    /// Advances per-cycle state to `cycle`, before which no event remains. Its only effect is that
+    /// two sample points can be compared.
     pub fn settle(&mut self, cycle: u64) {
         self.mesh.settle(cycle);
     }
 
-    /// Whether periods can be told from each other: only with an inclusive last-level cache, where
-    /// lines that cores give up stay what they are.
+    /// Whether periods can be detected: only with an inclusive last-level cache, where lines that
+    /// cores evict do not change.
     pub fn can_repeat(&self) -> bool {
         self.banks.iter().all(Bank::can_repeat)
     }
 
-    /// This is a sample point that later ones may be compared with: what is done from now on at the
-    /// banks of the last-level cache is recorded.
+    /// Starts a sample point for later comparisons: operations of the banks of the last-level cache
+    /// are recorded from now on.
     pub fn mark_footprint(&mut self) -> FootprintMark {
         FootprintMark(self.banks.iter_mut().map(Bank::mark_footprint).collect())
     }
 
-    /// Records no more.
+    /// Stops recording.
     pub fn end_footprint(&mut self) {
         self.banks.iter_mut().for_each(Bank::end_footprint);
     }
 
-    /// Whether the banks hold what they held at a sample point, as far as that has been of use
-    /// since. What is done from now on is not recorded before the next mark.
+    /// Whether the banks hold the same content as at a sample point, as far as it has been used
+    /// since. Recording stops until the next mark.
     pub fn footprint_holds(&mut self, FootprintMark(marks): &FootprintMark) -> bool {
         let mut banks = self.banks.iter_mut().zip(marks);
         banks.all(|(bank, &mark)| bank.footprint_holds(mark))
@@ -58,7 +58,7 @@ impl Fabric {
         &mut self.ram
     }
 
-    /// Who waits for what, one sentence each: for reports of deadlocks.
+    /// The waiting units and the causes, one sentence each: for reports of deadlocks.
     pub fn waiting_for(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for bank in &self.banks {
@@ -83,7 +83,7 @@ impl Fabric {
         sentences
     }
 
-    /// What agents have done wrong, one sentence each. A simulation that has any should fail.
+    /// Errors of agents, one sentence each. A simulation with any error should fail.
     pub fn errors(&self) -> &[String] {
         &self.errors
     }

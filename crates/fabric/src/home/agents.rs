@@ -1,8 +1,8 @@
-//! What agents read and write at the home.
+//! Reads and writes of agents at the home.
 
 use super::*;
 
-/// What an agent writes at the home.
+/// A write of an agent at the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub(crate) struct HomeWrite {
     pub(crate) agent: AgentId,
@@ -55,8 +55,8 @@ impl Bank {
         self.request(line, Request::WriteAtHome(write), ram, out);
     }
 
-    /// Writes what an agent has sent; no private cache holds the line. It is told like a grant of
-    /// ownership, for whoever snoops those wants to know of every write.
+    /// Writes what an agent has sent; no private cache holds the line. It is reported like a grant
+    /// of ownership, because snoopers of grants need to know of every write.
     pub(super) fn perform_write(
         &mut self,
         slot: Option<usize>,
@@ -73,7 +73,7 @@ impl Bank {
         if write.allocate {
             self.install(slot, line, true, Origin::Io, out);
         } else {
-            // What is not written of it comes from here, or stays in memory as it is.
+            // The unwritten part comes from here, or stays unchanged in memory.
             out.push(HomeAction::WriteToMemory(line));
             if let Some(lines) = &mut self.lines {
                 lines.remove(self.banks.divide(line.0), line);

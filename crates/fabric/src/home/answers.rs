@@ -32,8 +32,8 @@ impl Bank {
                 if *missing == 0 {
                     let (request, source) = (*request, *source);
                     if let Request::Get { cache, .. } = request {
-                        // It has the data since it was served, even if another line has taken
-                        // this one's place in the last-level cache meanwhile.
+                        // It has had the data since it was served, even if another line has
+                        // replaced this one in the last-level cache meanwhile.
                         self.grant(slot, line, cache, Grant::Modified, source, out);
                         self.next_request(slot, transaction, ram, out);
                     } else {
@@ -121,7 +121,7 @@ impl Bank {
         }
     }
 
-    /// Goes on with the request that a transaction is for.
+    /// Continues with the request of a transaction.
     fn serve_again(
         &mut self,
         slot: usize,
@@ -138,8 +138,8 @@ impl Bank {
         }
     }
 
-    /// A transaction is complete: serves what waits for the line until something blocks it again
-    /// or nothing waits.
+    /// A transaction is complete: serves waiting requests for the line until one blocks it again or
+    /// none waits.
     pub(super) fn next_request(
         &mut self,
         slot: usize,

@@ -25,14 +25,14 @@ impl Bank {
         (way << self.set_bits) + set
     }
 
-    /// A message about `line` is going to come. The host gets from its memory meanwhile what tells
-    /// where the line's entry is.
+    /// A message about `line` will arrive. The host meanwhile prefetches from its memory the tags
+    /// that locate the line's entry.
     #[inline]
     pub(crate) fn announce(&self, line: LineAddress) {
         prefetch(&self.sets[self.set(line) * self.ways * 2]);
     }
 
-    /// The same for the entry, when there has been time for the former. Returns where it may be.
+    /// The same for the entry, when the tags have arrived. Returns its possible location.
     #[inline]
     pub(crate) fn announce_entry(&self, line: LineAddress) -> u32 {
         let set = self.set(line);

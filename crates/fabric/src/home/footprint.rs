@@ -1,23 +1,22 @@
-//! Whether a bank has come back to what it was, so that periods can be skipped.
+//! Detects whether a bank has returned to an earlier state, so that periods can be skipped.
 
 use super::{Bank, Entry};
 use crate::LineAddress;
 
-/// The entries of a bank that have been looked at since some sample point, as they were then.
-/// Nothing else of its content has decided on what the bank has done since, as long as no line came
-/// or went.
+/// The entries of a bank that have been accessed since a sample point, with their values at that
+/// time. No other content has influenced the bank since, as long as no line was filled or evicted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Footprint {
     pub(super) recording: bool,
-    /// Whether each entry has been looked at since the last sample point, as bits.
+    /// Whether each entry has been accessed since the last sample point, as bits.
     pub(super) seen: Vec<u64>,
-    /// Those that have been, sample point by sample point; `None` where a line came or went, or an
-    /// agent asked for one.
+    /// The accessed entries, sample point by sample point; `None` where a line was filled or
+    /// evicted, or an agent requested one.
     pub(super) looks: Vec<Option<(usize, Entry)>>,
 }
 
 impl Footprint {
-    /// What comes from here on depends on more than on entries.
+    /// From here on the behaviour depends on more than the entries.
     #[inline]
     pub(super) fn fail(&mut self) {
         if self.recording {
@@ -41,8 +40,8 @@ impl Bank {
         self.lines.is_none() && self.prefetching.is_none()
     }
 
-    /// This is a sample point that others may be compared with: what is done from now on is
-    /// recorded. Returns how much had been before, to be told to [`Bank::footprint_holds`].
+    /// Starts a sample point for later comparisons: operations are recorded from now on. Returns
+    /// the number of earlier records, for [`Bank::footprint_holds`].
     pub(crate) fn mark_footprint(&mut self) -> usize {
         let footprint = &mut self.footprint;
         footprint.recording = true;
@@ -51,14 +50,14 @@ impl Bank {
         footprint.looks.len()
     }
 
-    /// Records no more.
+    /// Stops recording.
     pub(crate) fn end_footprint(&mut self) {
         self.footprint.recording = false;
         self.footprint.looks.clear();
     }
 
-    /// Whether the bank holds what it held at a sample point, as far as that has been of use since.
-    /// This is the end of the sample point before it.
+    /// Whether the bank holds the same content as at a sample point, as far as it has been used
+    /// since. Ends the previous sample point.
     pub(crate) fn footprint_holds(&mut self, mark: usize) -> bool {
         let footprint = &mut self.footprint;
         footprint.seen.fill(0);

@@ -95,16 +95,16 @@ use state::{Purpose, State, Walker};
 use std::collections::VecDeque;
 use transaction::{Origin, Request, Stalled, Step, Transaction};
 
-/// What a bank wants done, in order.
+/// The actions of a bank, in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HomeAction {
-    /// A message to a private cache that brings no data.
+    /// A message without data to a private cache.
     Send(CacheId, LineAddress, ToCache),
     /// The line, as it is in memory's image, to a private cache.
     Grant(CacheId, LineAddress, Grant, Source),
-    /// A cache is being granted E or M; comes before the message that does so.
+    /// A cache is being granted E or M; precedes the granting message.
     Granted(LineAddress),
-    /// Read a line from memory and say so with [`Bank::memory_answered`].
+    /// Read a line from memory and report it by [`Bank::memory_answered`].
     FetchFromMemory(TransactionId, LineAddress),
     /// A line goes to memory.
     WriteToMemory(LineAddress),
@@ -112,15 +112,15 @@ pub(crate) enum HomeAction {
     Prefetch(LineAddress),
     /// After the bank's latency the agent has its data; [`Bank::read_out_done`] goes on.
     ReadOut(TransactionId, AgentId, LineAddress),
-    /// An agent's write is done, and this is the line now. After the bank's latency the agent is
-    /// told.
+    /// An agent's write is done, with the resulting line. After the bank's latency the agent is
+    /// notified.
     Written(AgentId, LineAddress, LineData),
 }
 
-/// What a bank [answers at once](Bank::answer_at_once).
+/// An [immediate answer](Bank::answer_at_once) of a bank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
-    /// The line, from the last-level cache. A grant of E or M is to be told first.
+    /// The line, from the last-level cache. A grant of E or M must be reported first.
     Grant(Grant),
     /// An owner's line has been taken back.
     PutAck,
@@ -158,12 +158,12 @@ const EMPTY: Entry = Entry {
 };
 
 impl Entry {
-    /// A private cache holds the line, or somebody waits for it.
+    /// A private cache holds the line, or a request waits for it.
     fn is_held(&self) -> bool {
         self.owner != NO_OWNER || self.sharers != 0 || self.transaction != IDLE
     }
 
-    /// `cache` gets the line, which nobody owns, and which no other holds if it is to be owned.
+    /// `cache` gets the line, which has no owner, and no other holder if it will be owned.
     #[inline]
     fn grant(&mut self, cache: CacheId, grant: Grant) {
         if grant == Grant::Shared {
@@ -204,12 +204,12 @@ pub(crate) struct Bank {
     /// How many bits of a line's number choose its set.
     #[state(fixed)]
     set_bits: u32,
-    /// The directory: the first ways of all sets, then their second ones, and so on. What is read
-    /// one after the other is next to each other, and does not share the few lines of the host's
-    /// caches that sets a power of two apart would have.
+    /// The directory: the first ways of all sets, then their second ones, and so on. Entries that
+    /// are read consecutively are adjacent, and do not conflict in the host's caches, as sets a
+    /// power of two apart would.
     #[state(exact, slice)]
     entries: Vec<Entry>,
-    /// How many entries of each set are in use: to look for a free one means to read them all.
+    /// The number of used entries of each set, since a search for a free one reads them all.
     #[state(exact, slice)]
     used: Vec<u16>,
     /// The lines of a non-inclusive cache; those of an inclusive one are the directory's.
@@ -241,8 +241,7 @@ pub(crate) struct Bank {
 impl State for Bank {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
-        // What has been in transactions that are over, and which of them is used next, makes no
-        // difference.
+        // The content of completed transactions, and which of them is reused next, does not matter.
         if walker.purpose() == Purpose::Compare && self.free.len() < self.transactions.len() {
             for (number, transaction) in self.transactions.iter_mut().enumerate() {
                 if !self.free.contains(&(number as TransactionId)) {
@@ -413,7 +412,7 @@ impl Bank {
             let set = self.set(line);
             let mut waiting = self.spare.pop().unwrap_or_default();
             waiting.push_back((line, request));
-            // The victim that has just been found busy or begun to be recalled says which.
+            // The victim that was just found busy or whose recall has begun determines it.
             let recalling = self.recall_in(set);
             self.stalled.push(Stalled {
                 set,
@@ -447,8 +446,8 @@ impl Bank {
             }
             return true;
         }
-        // Nobody holds it. A write that needs no old data is done at once, unless it needs a place
-        // in an inclusive cache.
+        // The line has no holder. A write that needs no old data is done at once, unless it needs
+        // room in an inclusive cache.
         let write = match request {
             Request::WriteAtHome(write) => Some(write),
             _ => None,
@@ -476,7 +475,7 @@ impl Bank {
         true
     }
 
-    /// Asks memory for a line that is needed for `request`.
+    /// Requests a line from memory for `request`.
     fn fetch(
         &mut self,
         slot: usize,
@@ -498,7 +497,7 @@ impl Bank {
         }
     }
 
-    /// Makes the line busy, or lets it be busy with something else.
+    /// Makes the line busy, or changes the transaction with which it is busy.
     fn block(&mut self, slot: usize, line: LineAddress, step: Step) -> TransactionId {
         let mut transaction = self.entries[slot].transaction;
         if transaction != IDLE {
@@ -522,8 +521,8 @@ impl Bank {
         transaction
     }
 
-    /// Serves a request for a line that is here and waits for nothing. Leaves the line busy if it
-    /// cannot be completed now.
+    /// Serves a request for a line that is present and not busy. Leaves the line busy if the
+    /// request cannot complete now.
     fn serve(
         &mut self,
         slot: usize,
@@ -600,7 +599,7 @@ impl Bank {
         }
     }
 
-    /// Takes the copies of `holders` away; `request` is served when they are gone.
+    /// Invalidates the copies of `holders`; `request` is served when they are gone.
     fn invalidate_for(
         &mut self,
         slot: usize,
@@ -618,7 +617,7 @@ impl Bank {
         self.invalidate(line, holders, out);
     }
 
-    /// Gives a line that nobody owns, and that no other holds if it is to be owned.
+    /// Grants a line that has no owner, and no other holder if it will be owned.
     #[allow(clippy::too_many_arguments)]
     fn grant(
         &mut self,

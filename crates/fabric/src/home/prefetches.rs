@@ -1,17 +1,17 @@
 //! Prefetches into the last-level cache.
 //!
 //! The home of a line that a cache or an agent reads asks the home of the next line to fetch that
-//! from memory, which is one message from bank to bank, as of any other request. It does so only if
-//! the line is not there and nobody holds it, and if it finds a place without taking a line from
-//! those who hold it: prefetches never recall anything. Until memory has answered, the line is busy
-//! with a request of nobody.
+//! from memory, which is one message from bank to bank, as of any other request. That home fetches
+//! the line only if it is neither present nor held, and if there is room without recalling a line
+//! from its holders: prefetches never recall anything. Until memory has answered, the line is busy
+//! with a request without a requester.
 
 use super::*;
 use crate::prefetcher::Prefetching;
 use crate::{LookUp, MemoryMap, PrefetchStatistics, RequestOutcome, Slot};
 
 impl Bank {
-    /// Gives the bank a prefetcher of what `memory` has.
+    /// Gives the bank a prefetcher for the lines of `memory`.
     pub(crate) fn attach_prefetcher(&mut self, memory: &MemoryMap) {
         let places = match &self.lines {
             None => (self.entries.len(), self.ways),
@@ -20,7 +20,7 @@ impl Bank {
         self.prefetching = Some(Box::new(Prefetching::next_line(places, memory)));
     }
 
-    /// What has been prefetched, if there is a prefetcher.
+    /// The counts of the prefetcher, if there is one.
     pub(crate) fn prefetches(&self) -> Option<PrefetchStatistics> {
         self.prefetching.as_ref().map(|one| one.statistics())
     }
@@ -30,7 +30,7 @@ impl Bank {
         (self.set_of(slot) * self.ways + self.way_of(slot)) as Slot
     }
 
-    /// A request reads `line`: the prefetcher is told.
+    /// A request reads `line`: notifies the prefetcher.
     #[inline(never)]
     pub(super) fn tell_prefetcher(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) {
         let Some(mut prefetching) = self.prefetching.take() else {
@@ -52,7 +52,7 @@ impl Bank {
             entry.owner != NO_OWNER || entry.transaction != IDLE
         };
         let is_hit = look_up.slot.is_some() || entry.is_some_and(is_nearby);
-        // Whether it is fetched is for the line's home to decide.
+        // The line's home decides whether to fetch it.
         prefetching.accessed(look_up, is_hit, None, |next| {
             out.push(HomeAction::Prefetch(next));
             RequestOutcome::Pending
@@ -60,7 +60,7 @@ impl Bank {
         self.prefetching = Some(prefetching);
     }
 
-    /// The home of the line before asks that `line` be fetched.
+    /// The home of the previous line requests a prefetch of `line`.
     pub(crate) fn prefetch(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) {
         cell!(self.note("Prefetch", line));
         self.footprint.fail();

@@ -1,4 +1,4 @@
-//! Which lines are in the directory and in the last-level cache, and which have to leave.
+//! Allocation and eviction in the directory and in the last-level cache.
 
 use super::*;
 use std::ops::Range;
@@ -40,8 +40,8 @@ impl Bank {
         lines.is_some_and(|lines| lines.touch(index, line))
     }
 
-    /// The last-level cache gets the line of the entry `slot`, which a non-inclusive one does
-    /// not need.
+    /// The last-level cache gets the line of the entry `slot`; a non-inclusive one does not need
+    /// the entry.
     #[inline]
     pub(super) fn install(
         &mut self,
@@ -59,7 +59,7 @@ impl Bank {
         }
     }
 
-    /// A non-inclusive cache gets a line, for which another may have to go.
+    /// A non-inclusive cache gets a line, for which another may be evicted.
     #[inline(never)]
     pub(super) fn install_line(
         &mut self,
@@ -88,8 +88,8 @@ impl Bank {
         }
     }
 
-    /// Frees an entry that tells nothing any more: nobody holds the line or waits for it, and the
-    /// last-level cache does not have it, or does not need an entry for it.
+    /// Frees an entry without information: the line has no holder or waiting request, and the
+    /// last-level cache does not have it, or needs no entry for it.
     #[inline]
     pub(super) fn release_unused(&mut self, slot: usize) {
         let entry = &self.entries[slot];
@@ -99,7 +99,7 @@ impl Bank {
         }
     }
 
-    /// A free way for `line`, or `None` after having begun to make one free, where possible.
+    /// A free way for `line`, or `None` after starting an eviction, where possible.
     pub(super) fn make_room(
         &mut self,
         line: LineAddress,
@@ -144,7 +144,7 @@ impl Bank {
         None
     }
 
-    /// The entry that a line takes which comes to one of `ways` of `set`, if that may go.
+    /// The entry to replace by a line that goes to one of `ways` of `set`, if it can be evicted.
     #[inline]
     pub(super) fn victim(
         &self,
@@ -164,20 +164,20 @@ impl Bank {
         way.map(|way| self.slot(set, way))
     }
 
-    /// The line of the entry `slot` has been chosen to make room.
+    /// The line of the entry `slot` has been chosen as the victim.
     pub(super) fn evict(&mut self, slot: usize) {
         let (order, way) = (self.order(self.set_of(slot)), self.way_of(slot));
         self.policy.evict(&mut self.sets[order], way);
     }
 
-    /// Whether a private cache holds `line`, or somebody waits for it.
+    /// Whether a private cache holds `line`, or a request waits for it.
     pub(crate) fn is_held(&self, line: LineAddress) -> bool {
         let found = self.find(line);
         found.is_some_and(|slot| self.entries[slot].is_held())
     }
 
-    /// The last-level cache gets a line as if it had just been written, if nobody holds it or waits
-    /// for it, and if it finds a place without taking a line from those who do.
+    /// The last-level cache gets a line as if it had just been written, if the line has no holder
+    /// or waiting request, and if there is room without recalling a line that has one.
     pub(crate) fn warm(&mut self, line: LineAddress) {
         let found = self.find(line);
         let is_held = Entry::is_held;
@@ -185,7 +185,7 @@ impl Bank {
             return;
         }
         if let Some(lines) = &mut self.lines {
-            // What leaves it has been written to memory by now.
+            // Evicted lines have been written to memory by now.
             let ways = 0..lines.ways();
             lines.install(self.banks.divide(line.0), line, true, ways);
             return;
@@ -207,9 +207,9 @@ impl Bank {
         self.entries[slot].dirty = true;
     }
 
-    /// An inclusive cache's directory has it that some caches share `line`, if that is here and
-    /// nobody holds it or waits for it. Caches drop what they share silently, so that they need not
-    /// have it.
+    /// Records some caches as sharers of `line` in an inclusive cache's directory, if the line is
+    /// present and has no holder or waiting request. Caches drop shared lines silently, so they
+    /// need not have it.
     pub(crate) fn note_sharers(
         &mut self,
         line: LineAddress,
@@ -247,7 +247,7 @@ impl Bank {
         self.drop_line(slot, out);
         let mut waiting = std::mem::take(&mut self.transactions[transaction as usize].waiting);
         if let Some(stalled) = self.stalled.iter_mut().find(|stalled| stalled.set == set) {
-            // Requests for the recalled line are misses now.
+            // Requests for the recalled line now miss.
             if !waiting.is_empty() {
                 reached!("request for a line that is being recalled");
             }

@@ -1,4 +1,4 @@
-//! What tests look at, and which cells of the tables they have come to.
+//! State for tests, and the cells of the tables that they have reached.
 
 use super::*;
 
@@ -18,7 +18,7 @@ impl Bank {
             })
     }
 
-    /// Does with a message what the fabric does.
+    /// Handles a message as the fabric does.
     pub(crate) fn take(
         &mut self,
         from: CacheId,
@@ -108,7 +108,7 @@ impl Bank {
             .is_some_and(|lines| lines.contains(index, line))
     }
 
-    /// Another line takes the place of `line` in a non-inclusive last-level cache.
+    /// Another line replaces `line` in a non-inclusive last-level cache.
     pub(crate) fn replace_line(&mut self, line: LineAddress) -> bool {
         let index = self.banks.divide(line.0);
         let removed = self
@@ -121,7 +121,7 @@ impl Bank {
         removed.is_some()
     }
 
-    /// Adds what decides on the bank's behaviour: not the numbers of transactions.
+    /// Adds the state that determines the bank's behaviour, without the numbers of transactions.
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
         self.sets.hash(hasher);
@@ -170,7 +170,7 @@ impl Bank {
         (!self.stalled.is_empty(), put)
     }
 
-    /// Forgets what costs room and decides on nothing.
+    /// Drops state that takes room and has no influence.
     pub(crate) fn shrink(&mut self) {
         self.spare.clear();
         if self.free.len() == self.transactions.len() {

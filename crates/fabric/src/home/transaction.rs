@@ -22,14 +22,14 @@ pub(super) enum Request {
     },
 }
 
-/// Whose access brings a line into the last-level cache.
+/// The requester whose access brings a line into the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Core,
     Io,
 }
 
-/// What a busy line waits for.
+/// The event that a busy line waits for.
 #[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
 pub(super) enum Step {
     /// Nothing: between two requests of the queue.
@@ -38,7 +38,7 @@ pub(super) enum Step {
     Invalidates {
         request: Request,
         missing: u32,
-        /// Where the line was found that the requester gets.
+        /// The location where the requested line was found.
         source: Source,
     },
     Forward {
@@ -46,7 +46,7 @@ pub(super) enum Step {
         request: Request,
     },
     ReadOut,
-    /// The line has to go, to make room.
+    /// The line is being evicted.
     Recall {
         owner: u16,
         missing: u32,
@@ -78,7 +78,7 @@ impl Request {
         }
     }
 
-    /// Whether a cache or an agent wants to have the line.
+    /// Whether a cache or an agent requests the line.
     pub(super) fn reads(&self) -> bool {
         matches!(self, Request::Get { .. } | Request::ReadAtHome { .. })
     }

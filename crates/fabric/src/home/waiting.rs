@@ -1,4 +1,4 @@
-//! Who waits for what at a bank, in words.
+//! The waiting requests of a bank and their causes, in words.
 
 use super::*;
 

@@ -10,15 +10,15 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// An access of an agent that is not done.
+/// An outstanding access of an agent.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct PendingAccess {
     pub(crate) serial: u64,
     pub(crate) access: MemoryAccess,
     pub(crate) token: u64,
     pub(crate) state: PendingState,
-    /// The line was on its way when others were promised that it is gone: what comes of it is new
-    /// enough for this access, but not for later ones.
+    /// The line was in flight when its invalidation was acknowledged: its data is new enough for
+    /// this access, but not for later ones.
     pub(crate) in_time: bool,
 }
 
@@ -34,10 +34,10 @@ pub(crate) enum PendingState {
     AtHome,
 }
 
-/// The accesses of an agent that are not done, in order.
+/// The outstanding accesses of an agent, in order.
 #[derive(Default, state::State)]
 pub(crate) struct PendingAccesses {
-    /// The line of each: a list of its own, for it is searched often and may be long.
+    /// The line of each: a separate list, because it is searched often and may be long.
     pub(crate) lines: Vec<LineAddress>,
     /// The first ones are done first, as a rule.
     pub(crate) accesses: VecDeque<PendingAccess>,
@@ -95,7 +95,7 @@ impl Fabric {
             None
         };
         if let Some(problem) = problem {
-            // The first ones tell what is wrong; an agent in a loop must not fill the host.
+            // The first errors suffice; an agent in a loop must not fill the host's memory.
             if self.errors.len() < 100 {
                 let name = self.agent_name(self.agents[usize::from(id.0)].first);
                 self.errors.push(format!(
@@ -137,8 +137,8 @@ impl Fabric {
         }
     }
 
-    /// Does an agent's accesses to `line` in order, as far as they can be done, and asks for what
-    /// the next one needs. `use_once`: only those that were in time.
+    /// Performs an agent's accesses to `line` in order, as far as possible, and requests the
+    /// permission that the next one needs. `use_once`: only those that were in time.
     pub(crate) fn advance(
         &mut self,
         now: Time,
@@ -268,7 +268,7 @@ impl Fabric {
         }
     }
 
-    /// A miss status holding register has become free: those that wait for one go on, in order.
+    /// A miss status holding register has become free: waiting accesses continue, in order.
     pub(crate) fn retry_refused(&mut self, now: Time, id: AgentId, inboxes: &mut [Inbox]) {
         let port = &mut self.agents[usize::from(id.0)];
         port.refused = false;
@@ -349,8 +349,8 @@ impl Fabric {
         }
     }
 
-    /// A line that an agent reads at home is there: the agent's part beside the home has it at
-    /// once, a DMA engine when it has come over the mesh.
+    /// A line that an agent reads at home is available: the agent's part beside the home has it at
+    /// once, a DMA engine when it has crossed the mesh.
     pub(crate) fn read_out(
         &mut self,
         now: Time,
@@ -409,8 +409,8 @@ impl Fabric {
     }
 }
 
-/// Does an access to a line that is here with the right permission; returns the line's content for
-/// the agent.
+/// Performs an access to a line that is present with the right permission; returns the line's
+/// content for the agent.
 pub(crate) fn perform(cache: &mut PrivateCache, slot: u32, access: &MemoryAccess) -> LineData {
     match *access {
         MemoryAccess::Read { .. }

@@ -22,7 +22,7 @@ pub struct Observation {
     pub value: u64,
 }
 
-/// Where and how an agent is attached.
+/// The attachment of an agent.
 #[derive(Clone, Debug, Default)]
 pub struct Attachment {
     /// Its place on the mesh.
@@ -33,12 +33,12 @@ pub struct Attachment {
     pub snoops: Option<AddressRange>,
     /// A private cache, for agents that read and write memory.
     pub cache: Option<CacheSpec>,
-    /// Of two sockets it is on both: it has such a cache on the same tile of the other one, too,
-    /// and accesses each line from the socket that the line belongs to.
+    /// Whether it is on both of two sockets: it then has such a cache on the same tile of the other
+    /// socket, too, and accesses each line from the line's socket.
     pub on_each_socket: bool,
 }
 
-/// Whom to answer, and over which way.
+/// The destination of an answer, and its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct ReplyTo {
     /// The core that asked.
@@ -54,8 +54,8 @@ pub struct ReplyTo {
 /// A core's request, as it arrives at an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Request {
-    /// Where the answer goes. Every request must be answered exactly once, now or later, except
-    /// those that an extension sends without waiting.
+    /// The destination of the answer. Every request must be answered exactly once, now or later,
+    /// except those that an extension sends without waiting.
     pub reply_to: ReplyTo,
     /// What is asked.
     pub kind: RequestKind,
@@ -123,17 +123,16 @@ pub enum MemoryAccess {
         /// Any byte of the line.
         address: u64,
     },
-    /// Reads the whole line as DMA does: at its home, to which the request goes over the mesh and
-    /// from where the data comes back, and otherwise like [`MemoryAccess::ReadAtHome`]. Needs no
-    /// private cache.
+    /// Reads the whole line by DMA: at its home, with request and data crossing the mesh, and
+    /// otherwise like [`MemoryAccess::ReadAtHome`]. Needs no private cache.
     DmaRead {
         /// Any byte of the line.
         address: u64,
     },
-    /// Writes as DMA does: at the line's home, after all private caches have given up their copies.
-    /// It is done when the home's acknowledgement is back. Writes to different lines may be
-    /// performed in any order: who needs one to be seen before another waits until it is done.
-    /// Needs no private cache.
+    /// Writes by DMA: at the line's home, after all private caches have invalidated their copies.
+    /// It is done when the home's acknowledgement arrives. Writes to different lines may be
+    /// performed in any order; to order two of them, wait until the first is done. Needs no private
+    /// cache.
     DmaWrite {
         /// First byte.
         address: u64,
@@ -174,7 +173,7 @@ impl MemoryAccess {
     }
 }
 
-/// What one agent tells another. They agree on what it means.
+/// A message from one agent to another. The two agree on its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct AgentMessage {
     /// What it is.
@@ -185,7 +184,7 @@ pub struct AgentMessage {
 
 /// Hardware on the fabric beside the cores: devices, network interfaces, accelerators.
 ///
-/// All methods run at the time that the context tells, in the order of simulated time.
+/// All methods run at the context's time, in the order of simulated time.
 pub trait Agent: Any + state::State {
     /// A name for reports.
     fn name(&self) -> String;
@@ -201,8 +200,8 @@ pub trait Agent: Any + state::State {
     /// home and DMA reads never cause it.
     fn ownership_granted(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
-    /// Whether it wants to hear of ownership now. As long as it does not,
-    /// [`Agent::ownership_granted`] is not called.
+    /// Whether it snoops grants of ownership now. Otherwise [`Agent::ownership_granted`] is not
+    /// called.
     fn is_snooping(&self) -> bool {
         true
     }
@@ -218,8 +217,7 @@ pub trait Agent: Any + state::State {
     ) {
     }
 
-    /// The agent's private cache has lost its copy of `line`: somebody else wants it, or the cache
-    /// needed its place.
+    /// The agent's private cache has lost its copy of `line`, by an invalidation or an eviction.
     fn line_lost(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
     /// Another agent tells something.
@@ -229,17 +227,17 @@ pub trait Agent: Any + state::State {
     /// A time that the agent asked for has come.
     fn timer(&mut self, _context: &mut AgentContext<'_>, _token: u64) {}
 
-    /// A core's store to a watched address has been performed. This is an instrument, not
-    /// hardware: it comes some time after it has happened and must not influence what is simulated.
+    /// A core's store to a watched address has been performed. This is an instrument, not hardware:
+    /// the call comes some time after the store and must not influence the simulation.
     fn observe(&mut self, _observation: &Observation) {}
 
-    /// What the agent waits for, one sentence each: for reports of deadlocks.
+    /// The events that the agent waits for, one sentence each: for reports of deadlocks.
     fn waiting_for(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What an agent wants to happen; carried out right after its method returns.
+/// An action of an agent, carried out when its method returns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Effect {
     Reply {
@@ -296,16 +294,16 @@ pub(crate) enum Effect {
     },
 }
 
-/// How a message gets from one agent to another.
+/// The path of a message from one agent to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Way {
-    /// Over the mesh, as so many bytes.
+    /// Over the mesh, with a number of bytes.
     Mesh { bytes: u64 },
-    /// Over wires of its own, in so much time.
+    /// Over dedicated wires, with a latency.
     Wires { delay: Time },
 }
 
-/// What an agent can do.
+/// The operations of an agent.
 pub struct AgentContext<'a> {
     pub(crate) now: Time,
     pub(crate) minimum_delivery_latency: Time,
@@ -319,9 +317,9 @@ impl AgentContext<'_> {
         self.now
     }
 
-    /// Nothing reaches a core sooner than this after it was decided; shorter delays are made
-    /// this long, which [`FabricStatistics`](crate::FabricStatistics) counts. Agents whose
-    /// description has a latency of wires of their own should refuse a shorter one.
+    /// The minimum latency from a decision to its delivery at a core; shorter delays are extended
+    /// to it, which [`FabricStatistics`](crate::FabricStatistics) counts. Agents whose description
+    /// has a latency of dedicated wires should reject a shorter one.
     pub fn minimum_delivery_latency(&self) -> Time {
         self.minimum_delivery_latency
     }
@@ -379,8 +377,8 @@ impl AgentContext<'_> {
     }
 
     /// Tells a core to fetch `line` into its data cache, so that it can write it, as the stash
-    /// hints of AMBA CHI do (ARM IHI 0050, "Cache stashing"). It gets there as soon as anything
-    /// can.
+    /// hints of AMBA CHI do (ARM IHI 0050, "Cache stashing"). The hint arrives after the minimum
+    /// latency.
     pub fn stash(&mut self, core: CoreId, line: LineAddress) {
         let is_to_write = true;
         self.effects.push(Effect::Stash {
@@ -400,8 +398,8 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Tells the extension of a hart's core something, over wires on which it takes `delay`. Harts
-    /// are numbered as in [`AgentContext::interrupt`].
+    /// Sends a notice to the extension of a hart's core, over wires with a latency of `delay`.
+    /// Harts are numbered as in [`AgentContext::interrupt`].
     pub fn notify(&mut self, hart: u16, header: u64, delay: Time) {
         self.effects.push(Effect::Notify {
             hart,
@@ -410,17 +408,17 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Asks for [`Agent::timer`] at `at`, or now if that is past.
+    /// Requests [`Agent::timer`] at `at`, or now if that is past.
     pub fn wake(&mut self, at: Time, token: u64) {
         self.effects.push(Effect::Wake { at, token });
     }
 
     /// Accesses memory; [`Agent::access_done`] is called with `token` when it is done. Accesses to
-    /// one line are done in the order asked; others overlap as far as the private cache's miss
-    /// status holding registers go, and wait in order beyond.
+    /// one line are done in the order of their requests; others overlap up to the number of the
+    /// private cache's miss status holding registers, and wait in order beyond.
     ///
-    /// An access that cannot be done (no memory there, across lines, no private cache) is
-    /// recorded in [`Fabric::errors`](crate::Fabric::errors), reads zeros and writes nothing.
+    /// An impossible access (without memory, across lines, without a private cache) is recorded in
+    /// [`Fabric::errors`](crate::Fabric::errors), reads zeros and writes nothing.
     pub fn access(&mut self, access: MemoryAccess, token: u64) {
         self.effects.push(Effect::Access { access, token });
     }
@@ -434,9 +432,9 @@ impl AgentContext<'_> {
     }
 
     /// Puts the directory into the state that it is in after a hart and an agent have both read
-    /// the lines of `range`, and their caches have dropped them, of which it is not told: of those
-    /// lines that are in an inclusive last-level cache and that nobody holds or awaits. Takes no
-    /// time. Harts are numbered as in [`AgentContext::interrupt`].
+    /// the lines of `range`, and their caches have silently dropped them. This applies to lines in
+    /// an inclusive last-level cache without holders or waiting requests. Takes no time. Harts are
+    /// numbered as in [`AgentContext::interrupt`].
     pub fn note_sharers(&mut self, range: AddressRange, hart: u16, agent: AgentId) {
         self.effects
             .push(Effect::NoteSharers { range, hart, agent });

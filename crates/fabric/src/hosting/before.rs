@@ -1,9 +1,7 @@
-//! What agents change as if it had happened before the simulation: in no time, and without a
-//! message.
+//! Changes by agents as if before the simulation: in no time, and without a message.
 //!
-//! All of it leaves alone the lines that a private cache holds or awaits, so that no cache has to
-//! be told: one writer or many readers, inclusion and the directory's knowledge of both stay as
-//! they are.
+//! Lines that a private cache holds or awaits do not change, so that no cache has to be notified:
+//! one writer or many readers, inclusion and the directory's knowledge of both stay as they are.
 
 use super::AgentId;
 use crate::{
@@ -26,7 +24,7 @@ impl Fabric {
         }
     }
 
-    /// The directory has it that a core and an agent have read the lines of `range`.
+    /// Records a core and an agent as readers of the lines of `range` in the directory.
     pub(crate) fn note_sharers(&mut self, range: AddressRange, core: CoreId, agent: AgentId) {
         for line in lines(range).filter(|&line| self.ram.contains(line)) {
             let place = self.place_of_access(agent, line);

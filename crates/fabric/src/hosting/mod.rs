@@ -1,7 +1,7 @@
-//! The hosting of agents on the fabric: their places, what they ask for, and what they are told.
+//! The hosting of agents on the fabric: their places, requests and notifications.
 //!
-//! What an agent is, is in `agent`; how its accesses to memory are done, through a private cache of
-//! its own or at a line's home, in `access`.
+//! `agent` defines an agent; `access` performs its accesses to memory, through a private cache of
+//! its own or at a line's home.
 
 mod access;
 mod agent;
@@ -44,7 +44,7 @@ pub(crate) enum Hosted {
     },
     /// A core's request arrives at an agent.
     AgentRequest { agent: AgentId, request: Request },
-    /// An agent's answer is about to go on the mesh.
+    /// An agent's answer is about to enter the mesh.
     AgentReply {
         reply_to: ReplyTo,
         tile: usize,
@@ -52,7 +52,7 @@ pub(crate) enum Hosted {
     },
     /// An agent's private cache has looked an access up.
     Lookup { agent: AgentId, serial: u64 },
-    /// An access that cannot be done is over.
+    /// An impossible access ends.
     AccessRefused {
         agent: AgentId,
         access: MemoryAccess,
@@ -64,7 +64,7 @@ pub(crate) enum Hosted {
         line: LineAddress,
         data: LineData,
     },
-    /// An agent's time has come.
+    /// An agent's timer expires.
     Timer { agent: AgentId, token: u64 },
     /// A message arrives at an agent.
     Message {
@@ -78,13 +78,13 @@ pub(crate) enum Hosted {
 #[derive(state::State)]
 #[state(fields)]
 pub(crate) struct Port {
-    /// Taken out while one of its methods runs; none in a second place.
+    /// Taken out while one of its methods runs; absent in a second place.
     #[state(fixed)]
     pub(crate) agent: Option<Box<dyn Agent>>,
     /// The agent's first place.
     #[state(fixed)]
     pub(crate) first: AgentId,
-    /// Its place on the second socket, from where it accesses the lines of that socket.
+    /// The place on the second socket, from which it accesses the lines of that socket.
     #[state(fixed)]
     pub(crate) second: Option<AgentId>,
     #[state(fixed)]
@@ -270,7 +270,7 @@ impl Fabric {
         Ok(id)
     }
 
-    /// The number that the next agent gets: for agents that have to know each other.
+    /// The number of the next agent, for agents that refer to each other.
     pub fn next_agent(&self) -> AgentId {
         AgentId(self.agents.len() as u16)
     }
@@ -305,7 +305,7 @@ impl Fabric {
         Ok(cache)
     }
 
-    /// From where agent `id` accesses `line`.
+    /// The place from which agent `id` accesses `line`.
     pub(crate) fn place_of_access(&self, id: AgentId, line: LineAddress) -> AgentId {
         let port = &self.agents[usize::from(id.0)];
         match port.second {
@@ -416,7 +416,7 @@ impl Fabric {
         }
     }
 
-    /// Calls a method of an agent and carries out what it wants.
+    /// Calls a method of an agent and carries out its actions.
     pub(crate) fn call(
         &mut self,
         now: Time,
@@ -567,7 +567,7 @@ impl Fabric {
         );
     }
 
-    /// Brings something to a core over wires of its own.
+    /// Delivers a message to a core over dedicated wires.
     pub(crate) fn deliver(
         &mut self,
         now: Time,
@@ -607,14 +607,14 @@ impl Fabric {
         );
     }
 
-    /// How often an agent has been called, or its private cache has had something to do: as long as
-    /// that stays, no agent has changed, nor what it has on the fabric. Two sample points at which
-    /// it is the same are compared without agents.
+    /// The number of calls of agents and of events of their private caches. While it does not
+    /// change, neither do the agents or their state on the fabric, so two sample points with the
+    /// same number are compared without agents.
     pub fn agent_calls(&self) -> u64 {
         self.calls
     }
 
-    /// The first time that an agent has asked for.
+    /// The earliest timer of an agent.
     pub fn next_timer(&self) -> Time {
         self.queue.next_alarm()
     }

@@ -1,8 +1,8 @@
-//! Memory maps: ranges of addresses with what is there.
+//! Memory maps: ranges of addresses and their contents.
 
 use crate::AddressRange;
 
-/// Who answers at an address.
+/// The unit that answers at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// An agent: registers.
@@ -14,17 +14,17 @@ pub enum Answers {
 /// A part of a memory map.
 #[derive(Clone, Copy, Debug)]
 pub struct NamedRange {
-    /// What programs call it.
+    /// The name in programs.
     pub name: &'static str,
     /// Who answers.
     pub answers: Answers,
-    /// Where it is at most.
+    /// The largest extent.
     pub range: AddressRange,
-    /// In which servers it is.
+    /// The servers that have it.
     pub servers: &'static str,
     /// The file whose code it belongs to, below `crates`.
     pub owner: &'static str,
-    /// What is there: sentences.
+    /// The contents, in sentences.
     pub text: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What the registers of devices have in common.
+//! Common parts of the registers of devices.
 
 use crate::{AgentContext, ReplyTo, Request, RequestKind, Time};
 

@@ -1,4 +1,4 @@
-//! Agents without a fabric, for runs without times: what they want happens at once.
+//! Agents without a fabric, for functional runs: their actions take no time.
 
 use super::agent::Effect;
 use crate::{
@@ -8,7 +8,8 @@ use crate::{
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Memory as agents without a fabric see it. What does not exist reads as zeros and is not written.
+/// Memory as agents without a fabric see it. Addresses without memory read as zeros and ignore
+/// writes.
 pub trait UntimedMemory {
     /// Reads bytes.
     fn read(&mut self, address: u64, bytes: &mut [u8]);
@@ -27,17 +28,17 @@ pub struct LineChange {
     pub level: bool,
 }
 
-/// Agents, and what they want. Their accesses, answers and interrupts take no time; only their
-/// alarms wait. There are no owners of lines: a store to a snooped line is as a grant of its
-/// ownership. Nobody observes stores.
+/// Agents and their actions. Their accesses, answers and interrupts take no time; only their alarms
+/// wait. Lines have no owners: a store to a snooped line counts as a grant of its ownership. Stores
+/// are not observed.
 #[derive(Default)]
 pub struct UntimedAgents {
     agents: Vec<(Box<dyn Agent>, Option<AddressRange>)>,
-    /// Lines and who snoops their changes.
+    /// Lines and the agents that snoop them.
     snoops: Vec<(AddressRange, AgentId)>,
-    /// Where memory is; what it holds is elsewhere.
+    /// The ranges of memory; the contents are elsewhere.
     map: Ram,
-    /// The time last told, which never goes back: harts that take turns do.
+    /// The latest time, which never goes back, although the times of harts that take turns do.
     now: Time,
     wanted: VecDeque<(usize, Effect)>,
     /// Agents and their tokens by the time, and then in the order in which they asked.
@@ -73,7 +74,7 @@ impl UntimedAgents {
         snoops.any(|(range, _)| range.contains(address))
     }
 
-    /// A core has stored at `address`, which somebody snoops.
+    /// A core has stored at `address`, which an agent snoops.
     pub fn stored(&mut self, now: Time, address: u64, memory: &mut impl UntimedMemory) {
         self.now = self.now.max(now);
         for index in 0..self.snoops.len() {
@@ -103,7 +104,8 @@ impl UntimedAgents {
         Some(AgentId(index as u16))
     }
 
-    /// A core asks an agent. `Err`: it refuses. Nothing: it has not answered, and never will.
+    /// A request of a core to an agent. `Err` if it is refused; `None` if it has not been answered,
+    /// and never will be.
     pub fn request(
         &mut self,
         now: Time,
@@ -128,7 +130,7 @@ impl UntimedAgents {
         self.answer.take()
     }
 
-    /// When the next alarm rings.
+    /// The time of the next alarm.
     pub fn next_alarm(&self) -> Option<Time> {
         self.alarms.first_key_value().map(|(&(at, _), _)| at)
     }
@@ -177,7 +179,7 @@ impl UntimedAgents {
         self.wanted.extend(effects);
     }
 
-    /// Carries out what agents want, and what they want because of that.
+    /// Carries out the actions of agents, and the actions that result from them.
     fn settle(&mut self, memory: &mut impl UntimedMemory) {
         while let Some((agent, effect)) = self.wanted.pop_front() {
             match effect {

@@ -1,12 +1,12 @@
-//! Every read takes the same time once it is served. Requests are served in the order of arrival,
-//! as far apart as the bandwidth says. So all is known when a request comes.
+//! Every read takes the same time from the start of its service. Requests are served in the order
+//! of arrival, at intervals given by the bandwidth, so all times are known when a request arrives.
 
 use super::{Controller, Decisions, MemoryRequest};
 use crate::{LINE_BYTES, MemorySpec, Time};
 
 #[derive(Clone, Debug, state::State)]
 pub(super) struct Fixed {
-    /// When the channel has carried what it was given so far.
+    /// The time at which the channel has carried all requests so far.
     free: Time,
     #[state(fixed)]
     latency: Time,

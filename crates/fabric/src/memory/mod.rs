@@ -1,9 +1,8 @@
-//! Memory controllers: where they are, what they are asked, and what they answer. Each model of a
-//! controller is a file.
+//! Memory controllers: their places, requests and answers. Each model of a controller is a file.
 //!
-//! A controller is told of each read and write when it arrives, and says when the answers of reads
-//! leave. It may say so at once, or ask to be woken at some time and decide then. So it can let
-//! requests wait for each other, and serve them in another order than that in which they came.
+//! A controller receives each read and write when it arrives, and determines when the answers of
+//! reads leave: at once, or later, when it is woken at a time that it has requested. It can
+//! therefore queue requests, and serve them out of order.
 
 mod dram;
 mod fixed;
@@ -20,7 +19,7 @@ use side_cache::{Behind, SideCache};
 pub use side_cache::{MemoryCacheSpec, MemoryCacheStatistics};
 use state::{State, Walker};
 
-/// Who waits for the answer of a read.
+/// The unit that waits for the answer of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Ticket {
     pub(crate) bank: u32,
@@ -28,7 +27,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Of lines that a cache in front of memory fetches for itself.
+    /// For lines that a cache in front of memory fetches for itself.
     const NOBODY: Ticket = Ticket {
         bank: u32::MAX,
         transaction: TransactionId::MAX,
@@ -43,19 +42,19 @@ pub(crate) struct MemoryRequest {
     pub(crate) read: Option<Ticket>,
 }
 
-/// What a controller has decided.
+/// The decisions of a controller.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decisions {
-    /// When which answers leave, no sooner than now.
+    /// The departure times of answers, not before now.
     pub(crate) answers: Vec<(Time, LineAddress, Ticket)>,
     /// The controller is to be woken then.
     pub(crate) wake: Option<Time>,
-    /// How long the requests that have been served had to wait.
+    /// The queueing time of the served requests.
     queueing: Time,
 }
 
-/// A memory controller with its channel. Every read is answered once; when depends on nothing but
-/// the requests and their times.
+/// A memory controller with its channel. Every read is answered once, at a time that depends only
+/// on the requests and their times.
 trait Controller {
     /// A request arrives at `now`, in the order of time.
     fn ask(&mut self, now: Time, request: MemoryRequest, decisions: &mut Decisions);
@@ -180,7 +179,7 @@ impl Memory {
         self.tiles[controller]
     }
 
-    /// A request arrives; what the controller has decided is in [`Memory::decisions`].
+    /// A request arrives; the controller's decisions are in [`Memory::decisions`].
     pub(crate) fn ask(&mut self, controller: usize, now: Time, request: MemoryRequest) {
         let decisions = &mut self.decisions;
         let mut behind = Behind {

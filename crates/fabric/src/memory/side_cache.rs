@@ -1,8 +1,8 @@
 //! A cache in front of a memory controller, for all that is behind it.
 //!
-//! It has tags and times; the bytes are in memory's image. A block that misses is taken up at once:
-//! who wants it before it has come waits for it. The line that was asked for comes first. Blocks
-//! that were written go back to memory when they make room. Free ways of a set are filled first.
+//! It has tags and times; the bytes are in memory's image. A missing block is allocated at once:
+//! requests for it wait until it arrives. The requested line comes first. Dirty blocks are written
+//! back when they are evicted. Free ways of a set are filled first.
 //!
 //! The cache that FireSim has in front of its models of DRAM (`LastLevelCache.scala`), without its
 //! limit of misses under way. A write of less than a block fetches the block, as there.
@@ -34,13 +34,15 @@ pub struct MemoryCacheSpec {
     /// Bytes of a block: a multiple of 64.
     #[schemars(range(min = LINE_BYTES, max = 4096))]
     pub block_bytes: u64,
-    /// `lru`, `tree-plru`, `srrip` or `random`: which block of a full set makes room for another.
+    /// `lru`, `tree-plru`, `srrip` or `random`: the policy that selects the block of a set to
+    /// evict.
     pub replacement: Replacement,
-    /// Cycles of the fabric's clock of a look-up: from when a read is served to the departure of
-    /// its answer if it hits, and in addition to the controller's time if it misses.
+    /// The latency of a look-up in cycles of the fabric's clock: from the start of a read's service
+    /// to the departure of its answer if it hits, and in addition to the controller's time if it
+    /// misses.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub latency_cycles: u64,
-    /// Gigabytes (1e9 bytes) a second that its port carries of what hits.
+    /// The bandwidth of its port for hits, in gigabytes (1e9 bytes) a second.
     #[schemars(range(min = 0.001, max = 1e6))]
     pub bandwidth_gb_per_s: f64,
 }
@@ -78,17 +80,17 @@ impl MemoryCacheSpec {
     }
 }
 
-/// What the caches in front of memory have done.
+/// Counts of the caches in front of memory.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
 )]
 #[state(all(count))]
 pub struct MemoryCacheStatistics {
-    /// Reads and writes of lines whose block was there, or on its way.
+    /// Reads and writes of lines whose block was present, or in flight.
     pub hits: u64,
-    /// Reads and writes of lines whose block was not.
+    /// Reads and writes of lines whose block was absent.
     pub misses: u64,
-    /// Blocks that had been written and went back to memory to make room.
+    /// Dirty blocks that were written back to memory when they were evicted.
     pub writebacks: u64,
 }
 
@@ -163,8 +165,8 @@ pub(super) struct SideCache {
     pub(super) statistics: MemoryCacheStatistics,
 }
 
-/// The states at two times have the same future if no request has come in between and what came
-/// before is done: as those of a channel of DRAM.
+/// The states at two times have the same future if no request has arrived in between and earlier
+/// ones are done, as for a channel of DRAM.
 impl State for SideCache {
     fn walk(&mut self, walker: &mut dyn Walker) {
         match walker.purpose() {

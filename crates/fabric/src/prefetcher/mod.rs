@@ -1,8 +1,8 @@
-//! Prefetching: which lines a cache asks for before they are needed. Each prefetcher is a file.
+//! Prefetching: the lines that a cache requests before they are needed. Each prefetcher is a file.
 //!
-//! A prefetcher is told of each demand access, and answers with lines to fetch. What it fetches is
-//! asked for like any other line, to be read, so that it can change when something happens, never
-//! which values are read nor in which order.
+//! A prefetcher observes each demand access, and answers with lines to fetch. These are requested
+//! like any other line, for reading, so a prefetcher can change times, but never the values that
+//! are read nor their order.
 //!
 //! The host's own prefetching is in the module `prefetch`.
 
@@ -26,10 +26,10 @@ use state::{Comparer, Purpose, State, Walker};
 use streamer::Streamer;
 use stride::Stride;
 
-/// Lines of a page. No prefetcher crosses its end: behind it is other memory, as a rule.
+/// Lines of a page. No prefetcher crosses its end, because other memory usually follows.
 const PAGE_LINES: u64 = 4096 / LINE_BYTES as u64;
 
-/// Which lines a first-level data cache fetches before they are needed.
+/// The lines that a first-level data cache fetches before they are needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataPrefetcherKind {
@@ -39,8 +39,9 @@ pub enum DataPrefetcherKind {
     /// The next one, after each miss and after the first use of a line that was prefetched (tagged
     /// prefetching: Smith, "Cache Memories", ACM Computing Surveys 14(3), 1982).
     NextLine,
-    /// Those that each load instruction will need if it goes on in its stride (Baer and Chen, "An
-    /// Effective On-Chip Preloading Scheme to Reduce Data Access Penalty", Supercomputing 1991).
+    /// Those that each load instruction will need if it continues with its stride (Baer and Chen,
+    /// "An Effective On-Chip Preloading Scheme to Reduce Data Access Penalty", Supercomputing
+    /// 1991).
     Stride,
 }
 
@@ -51,7 +52,7 @@ impl DataPrefetcherKind {
     }
 }
 
-/// Which lines a first-level instruction cache, or the last-level cache, fetches before they are
+/// The lines that a first-level instruction cache, or the last-level cache, fetches before they are
 /// needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -64,7 +65,7 @@ pub enum SequentialPrefetcherKind {
     NextLine,
 }
 
-/// Which lines a second-level cache fetches before they are needed.
+/// The lines that a second-level cache fetches before they are needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetcherKind {
@@ -84,7 +85,7 @@ pub enum PrefetcherKind {
     StreamerAndAdjacentLine,
 }
 
-/// A load instruction that has looked into a first-level cache.
+/// A load instruction that has accessed a first-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadInstruction {
     /// Where the instruction is.
@@ -101,15 +102,15 @@ struct DemandAccess {
     is_hit: bool,
     /// It is the first one to a line that was prefetched.
     is_first_use: bool,
-    /// Who wants it; only first-level caches know.
+    /// The instruction that needs it; only first-level caches know.
     load: Option<LoadInstruction>,
 }
 
 trait Prefetcher {
-    /// A demand access has been looked up. Lines that would be of use are appended to `wanted`.
+    /// A demand access has been looked up. Lines to prefetch are appended to `wanted`.
     fn accessed(&mut self, access: &DemandAccess, wanted: &mut Vec<LineAddress>);
 
-    /// There was no miss register for the line that it wanted last, nor for those behind it.
+    /// There was no miss register for the line that it requested last, nor for those after it.
     fn refused(&mut self, _line: LineAddress) {}
 }
 
@@ -151,20 +152,20 @@ impl State for Model {
     }
 }
 
-/// What a prefetcher has done.
+/// Counts of a prefetcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 #[state(all(count))]
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct PrefetchStatistics {
-    /// Lines that the prefetcher has asked for.
+    /// Lines that the prefetcher has requested.
     pub issued: u64,
-    /// Prefetched lines that had come when they were needed.
+    /// Prefetched lines that had arrived when they were needed.
     pub useful: u64,
-    /// Prefetched lines that were still on their way when they were needed.
+    /// Prefetched lines that were still in flight when they were needed.
     pub late: u64,
-    /// Prefetched lines that were never needed before another line took their place.
+    /// Prefetched lines that were evicted without having been needed.
     pub unused: u64,
-    /// Misses of lines that a prefetched line had replaced, and whose place no other line had taken
+    /// Misses on lines that a prefetched line had evicted, if no other line has replaced that one
     /// since.
     pub polluting: u64,
 }
@@ -176,7 +177,7 @@ impl PrefetchStatistics {
     }
 }
 
-/// A prefetcher beside a cache, with what is known of the lines that it has fetched.
+/// A prefetcher beside a cache, with the state of the lines that it has fetched.
 #[derive(Clone, Debug, state::State)]
 #[state(fields)]
 pub struct Prefetching {
@@ -193,7 +194,7 @@ pub struct Prefetching {
     /// For each place the line that the prefetched one has replaced and that has not come back.
     #[state(exact, slice)]
     replaced: Vec<Option<LineAddress>>,
-    /// Lines that are on their way and have not been needed yet.
+    /// Lines in flight that have not been needed yet.
     #[state(exact)]
     under_way: Vec<LineAddress>,
     /// A buffer, empty between accesses.
@@ -202,7 +203,7 @@ pub struct Prefetching {
     /// Accesses so far.
     #[state(count)]
     accesses: u64,
-    /// How often what is known of lines has changed.
+    /// The number of changes to the state of lines.
     #[state(count)]
     version: u64,
     statistics: PrefetchStatistics,
@@ -211,7 +212,7 @@ pub struct Prefetching {
 impl State for Prefetching {
     fn walk(&mut self, walker: &mut dyn Walker) {
         if walker.purpose() == Purpose::Compare {
-            // States between which it was told of anything are never alike.
+            // Two states with an access in between are never equal.
             walker.number(&mut self.accesses.clone());
         }
         self.walk_fields(walker);
@@ -292,7 +293,7 @@ impl Prefetching {
         self.statistics
     }
 
-    /// Appends what decides on all that it will do, if its cache does not change.
+    /// Appends the state that determines its future behaviour, if its cache does not change.
     pub fn append_words(&mut self, words: &mut Vec<u64>) {
         words.push(self.version);
         for model in &mut self.models {

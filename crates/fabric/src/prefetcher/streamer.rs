@@ -17,13 +17,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamerSpec {
-    /// Pages that are watched. Another page takes the place of the one that was used longest ago.
+    /// The number of pages that it tracks. Another page takes the place of the one that was used
+    /// longest ago.
     #[schemars(range(min = 1, max = 1024))]
     pub streams: u32,
-    /// Lines that are fetched at each look-up, at most.
+    /// The maximum number of lines fetched at each look-up.
     #[schemars(range(min = 1, max = 16))]
     pub degree: u32,
-    /// Lines that a stream is fetched ahead of the look-up, at most.
+    /// The maximum distance of a stream's prefetches ahead of the look-up, in lines.
     #[schemars(range(min = 1, max = 63))]
     pub distance: u32,
 }

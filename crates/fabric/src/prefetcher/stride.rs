@@ -27,13 +27,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StrideSpec {
-    /// Load instructions that are remembered: a direct-mapped table, by program counter.
+    /// Load instructions in the table, which is direct-mapped by program counter.
     #[schemars(range(min = 1, max = 4096))]
     pub entries: u32,
-    /// Strides that are fetched for at each load, at most.
+    /// The maximum number of prefetches at each load.
     #[schemars(range(min = 1, max = 16))]
     pub degree: u32,
-    /// How many strides ahead the first of them is. A stride of less than a line counts as a line.
+    /// The distance of the first of them, in strides. A stride of less than a line counts as a
+    /// line.
     #[schemars(range(min = 1, max = 64))]
     pub distance: u32,
 }

@@ -1,4 +1,4 @@
-//! Which core gets a message of an application.
+//! The selection of a core for a message.
 
 mod jbsq;
 mod rss;

@@ -10,13 +10,13 @@ use workload::{KindMeasurement, Measurement, ReplyCounts};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 #[state(all(count))]
 pub struct UnexpectedMessages {
-    /// The message ends before the two words by which a response is known.
+    /// The message ends before the two words that identify a response.
     pub too_short: u64,
-    /// No request was made at the time that is the second word of the message.
+    /// No request was created at the time in the second word of the message.
     pub wrong_time: u64,
     /// The request is over: it has been answered, or the transport has given it up.
     pub over: u64,
-    /// No request that waits for an answer was sent to the server from which the message comes.
+    /// No outstanding request was sent to the server from which the message comes.
     pub other_server: u64,
     /// A request was sent to that server, but to another port.
     pub other_port: u64,
@@ -57,7 +57,7 @@ impl UnexpectedMessages {
     }
 }
 
-/// What a load generator has counted.
+/// Counts of a load generator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct LoadGeneratorStatistics {
     /// Requests made.
@@ -72,9 +72,9 @@ pub struct LoadGeneratorStatistics {
     /// Messages that answer no request.
     #[state(count)]
     pub unexpected: u64,
-    /// Why messages answer no request.
+    /// The reasons why messages answer no request.
     pub unexpected_because: UnexpectedMessages,
-    /// The largest number of requests that were under way at one time.
+    /// The maximum number of requests in flight.
     #[state(count)]
     pub max_under_way: u64,
     /// Requests that found no room in the transport, and waited for it.
@@ -85,18 +85,18 @@ pub struct LoadGeneratorStatistics {
 /// What a load generator has to report.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadGeneratorReport {
-    /// Response times, from when a request was made until the host has the response; `None` if
+    /// Response times, from the creation of a request until the host has the response; `None` if
     /// there was no response.
     pub measurement: Option<Measurement>,
     /// Throughput and response times of the requests of each kind, by its name.
     pub by_kind: BTreeMap<String, KindMeasurement>,
-    /// What the client has counted.
+    /// Counts of the client.
     pub statistics: LoadGeneratorStatistics,
-    /// Replies to operations, by what they say; absent if the client sends none.
+    /// Replies to operations, by status; absent if the client sends none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replies: Option<ReplyCounts>,
-    /// What the client's transport has counted.
+    /// Counts of the client's transport.
     pub transport: TransportStatistics,
-    /// Why the first request was given up, if one was.
+    /// The reason why the first request was given up, if one was.
     pub first_given_up: Option<String>,
 }

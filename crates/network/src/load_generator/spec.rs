@@ -11,13 +11,13 @@ pub(super) const LOAD_BYTES: u32 = 16;
 /// Kinds of requests are numbered in a byte.
 const MAX_KINDS: usize = 256;
 
-/// When requests are sent.
+/// The times at which requests are sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Offer {
-    /// Whatever becomes of those before: an open loop.
+    /// Independently of earlier requests: an open loop.
     Open {
-        /// When they come.
+        /// The arrival process.
         #[serde(default)]
         arrivals: Arrivals,
         /// Millions a second.
@@ -28,7 +28,7 @@ pub enum Offer {
         #[schemars(range(min = 1.0, max = 1e6))]
         burst_length: f64,
     },
-    /// A burst of requests, and again after a while: with many load generators, an incast.
+    /// Bursts of requests at regular times: with many load generators, an incast.
     Simultaneous {
         /// Requests in a burst.
         #[serde(default = "one_request")]
@@ -38,7 +38,7 @@ pub enum Offer {
         #[schemars(range(min = 1.0, max = 1e12))]
         every_ns: f64,
     },
-    /// Clients of which each has one request under way: a closed loop.
+    /// Clients with one outstanding request each: a closed loop.
     Closed {
         /// How many.
         #[schemars(range(min = 1, max = 1000000))]
@@ -58,26 +58,27 @@ fn one_request() -> u32 {
     1
 }
 
-/// A word of a request, behind the first two.
+/// A word of a request, after the first two.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Word {
     /// Always the same.
     Constant(u64),
-    /// Any number from one to another, each as likely.
+    /// A number of a range, all equally likely.
     Uniform {
         /// The smallest.
         min: u64,
         /// The largest.
         max: u64,
     },
-    /// One of some numbers, of which the k-th comes in proportion to `k^-zipf_exponent`.
+    /// One of a sequence of numbers, the k-th with a probability in proportion to
+    /// `k^-zipf_exponent`.
     Zipf {
         /// The first number.
         #[serde(default)]
         #[schemars(range(max = u64::MAX - (1 << 28)))]
         zipf_min: u64,
-        /// How many there are.
+        /// The number of them.
         #[schemars(range(min = 1, max = 1 << 28))]
         zipf_items: u64,
         /// The exponent.
@@ -90,25 +91,24 @@ pub enum Word {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RequestSpec {
-    /// What it is called in results.
+    /// The name of the kind in results.
     pub name: String,
-    /// How many of these there are in proportion to the others'.
+    /// The rate of this kind relative to the others.
     #[schemars(range(min = 0.0, max = 1e9))]
     pub weight: f64,
-    /// To which port they go; nanoPU's name for it is context.
+    /// The destination port, which nanoPU calls context.
     pub port: u16,
-    /// The mean of the first word, in what the program takes it for: nanoPU's programs count
-    /// cycles.
+    /// The mean of the first word, in the program's unit: nanoPU's programs count cycles.
     #[schemars(range(min = 0.0, max = 1e12))]
     pub service: f64,
-    /// How the first word is distributed.
+    /// The distribution of the first word.
     pub service_times: ServiceTimes,
-    /// Bytes of the whole message, if it has more than its words: the rest are zeros.
+    /// Bytes of the whole message, if it is longer than its words: the rest are zeros.
     #[schemars(range(max = MAX_MESSAGE_BYTES))]
     pub bytes: u32,
-    /// The words behind the first two, or all if the load generator leaves these out.
+    /// The words after the first two, or all words without those two.
     pub words: Vec<Word>,
-    /// A trace: lists of as many words each, of which any one comes behind `words`.
+    /// A trace: lists of equally many words, one of which follows `words`, chosen at random.
     pub rows: Vec<Vec<u64>>,
 }
 
@@ -168,17 +168,18 @@ impl RequestSpec {
     }
 }
 
-/// A message that each server is sent once, before the first request: for programs that have to be
-/// told something before they serve. Whether it is answered does not matter.
+/// A message that each server receives once, before the first request: for programs that need
+/// information before they serve. An answer is not required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OpeningSpec {
-    /// To which port it goes.
+    /// The destination port.
     #[serde(default)]
     pub port: u16,
     /// All its words: at least one.
     pub words: Vec<u64>,
-    /// Nanoseconds until the next one is sent, or the first request: the servers' start is in it.
+    /// Nanoseconds until the next one is sent, or the first request; they include the start of the
+    /// servers.
     #[serde(default = "opening_ns")]
     #[schemars(range(min = 0.0, max = 1e12))]
     pub then_ns: f64,
@@ -193,12 +194,12 @@ fn opening_ns() -> f64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadGeneratorSpec {
-    /// When it sends requests.
+    /// The times at which it sends requests.
     pub offer: Offer,
-    /// What it sends before: nothing as a rule.
+    /// Messages that it sends before the first request; by default none.
     #[serde(default)]
     pub opening: Vec<OpeningSpec>,
-    /// What it sends: kinds of requests, from 1 to 256.
+    /// The kinds of its requests, from 1 to 256.
     #[serde(default = "one_kind")]
     #[schemars(length(min = 1, max = MAX_KINDS))]
     pub requests: Vec<RequestSpec>,
@@ -207,39 +208,40 @@ pub struct LoadGeneratorSpec {
     /// from here, as they do of `traffic.operations`. Replies are checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operations: Option<OperationsSpec>,
-    /// Whether requests begin with their service time and the time at which they were made, by
-    /// which their responses are known. Without these words a response answers the oldest request
-    /// to its sender and port that has not been answered.
+    /// Whether requests begin with their service time and the time of their creation, which
+    /// identify their responses. Without these words a response answers the oldest request to its
+    /// sender and port that has not been answered.
     #[serde(default = "yes")]
     pub stamped: bool,
-    /// From how many ports it sends, each as likely: the flows that receive-side scaling tells
-    /// apart.
+    /// The number of ports from which it sends, all equally likely: the flows that receive-side
+    /// scaling distinguishes.
     #[serde(default = "one_port")]
     #[schemars(range(min = 1, max = 65536))]
     pub ports: u32,
-    /// IPv4 destinations of its packets, each as likely, for a server that is a router. Without,
-    /// packets go to the server's own address.
+    /// IPv4 destinations of its packets, all equally likely, for a server that is a router.
+    /// Without, packets go to the server's own address.
     #[serde(default)]
     pub destinations: Option<AddressSpan>,
-    /// How many requests it sends; without it, as many as the measurement needs.
+    /// The number of requests that it sends; without it, as many as the measurement needs.
     #[serde(default)]
     #[schemars(range(max = 100_000_000_000_u64))]
     pub max_requests: Option<u64>,
     /// Its transport. It must be that of the servers.
     #[serde(default)]
     pub transport: TransportSpec,
-    /// Nanoseconds from when a request is made until the transport has it: of the host's software
-    /// and network interface, which are not simulated. None in nanoPU's load generator.
+    /// Nanoseconds from the creation of a request until the transport has it: the time of the
+    /// host's software and network interface, which are not simulated. None in nanoPU's load
+    /// generator.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub send_latency_ns: f64,
-    /// Nanoseconds from when the transport has all of a response until the host has it.
+    /// Nanoseconds from a response's completion in the transport until the host has it.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub receive_latency_ns: f64,
 }
 
-/// IPv4 addresses that follow each other.
+/// A range of IPv4 addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddressSpan {

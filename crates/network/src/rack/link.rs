@@ -53,14 +53,14 @@ pub struct LinkSpec {
     /// Gigabits in a second.
     #[schemars(range(min = 0.1, max = 10000.0))]
     pub rate_gbit_per_s: f64,
-    /// From when a bit enters the link until it leaves it.
+    /// Nanoseconds from a bit's entering the link until its leaving it.
     #[schemars(range(min = 2.0, max = 1e9))]
     pub latency_ns: f64,
-    /// Bytes that each packet takes on the link beside its own. Ethernet's preamble, checksum and
-    /// gap have 8, 4 and 12 (IEEE 802.3); nanoPU does not count them.
+    /// Additional bytes of each packet on the link. Ethernet's preamble, checksum and gap have 8, 4
+    /// and 12 (IEEE 802.3); nanoPU does not count them.
     #[schemars(range(max = 64))]
     pub overhead_bytes: u32,
-    /// What goes wrong on it.
+    /// Faults of the link.
     pub faults: LinkFaultSpec,
 }
 
@@ -87,22 +87,22 @@ impl LinkSpec {
     }
 }
 
-/// What goes wrong on a link, in each direction. Nobody repairs it but the transport.
+/// Faults of a link, in each direction. Only the transport repairs them.
 ///
 /// Defaults: nothing goes wrong. 500 ns are twelve packets of 1 KB at 200 Gb/s.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LinkFaultSpec {
-    /// The part of packets that is lost.
+    /// The fraction of packets that is lost.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub lost: f64,
-    /// The part of packets that comes twice, the second time right behind the first.
+    /// The fraction of packets that is duplicated, the copy immediately after the original.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub duplicated: f64,
-    /// The part of packets that comes late, so that others overtake them.
+    /// The fraction of packets that is delayed, so that others overtake them.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub reordered: f64,
-    /// How much later such a packet comes, at most; every time up to that is as likely.
+    /// The maximum delay of such a packet; delays are uniformly distributed up to it.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub reordered_by_ns: f64,
 }
@@ -125,7 +125,7 @@ impl LinkFaultSpec {
     }
 }
 
-/// What one direction of a link has carried.
+/// The traffic of one direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 #[state(all(count))]
 pub struct LinkCounts {
@@ -135,9 +135,9 @@ pub struct LinkCounts {
     pub bytes: u64,
     /// Packets that were lost.
     pub lost: u64,
-    /// Packets that came twice.
+    /// Packets that were duplicated.
     pub duplicated: u64,
-    /// Packets that came late.
+    /// Packets that were delayed.
     pub reordered: u64,
 }
 

@@ -20,18 +20,18 @@ pub enum Forwarding {
 
 /// A switch.
 ///
-/// Each output port has a buffer of its own. What waits for it is sent by priority, 0 first, and in
+/// Each output port has a buffer of its own. Waiting packets are sent by priority, 0 first, and in
 /// the order of arrival within a priority. A packet that finds its buffer full is dropped. With
-/// `trimming` its payload is cut off instead, and the rest goes on at the highest priority (NDP;
+/// `trimming` its payload is cut off instead, and the rest continues at the highest priority (NDP;
 /// Handley et al., SIGCOMM 2017).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwitchSpec {
-    /// From a packet's arrival until it can leave. 300 ns are nanoPU's (OSDI 2021, Section 5.3),
-    /// "typical of modern cut-through commercial switch ASICs".
+    /// Nanoseconds from a packet's arrival until it can leave. 300 ns are nanoPU's (OSDI 2021,
+    /// Section 5.3), "typical of modern cut-through commercial switch ASICs".
     #[schemars(range(min = 0.0, max = 1e6))]
     pub forwarding_latency_ns: f64,
-    /// When it begins to forward a packet: the latency counts from its first bit, or from its last.
+    /// The start of forwarding: the latency counts from a packet's first bit, or from its last.
     pub forwarding: Forwarding,
     /// Bytes that can wait for each port: with `trimming` those of packets with a payload,
     /// otherwise all. A packet that is being sent does not count. No paper says; 128 KiB are some
@@ -44,7 +44,7 @@ pub struct SwitchSpec {
     /// no room there is dropped. 65536 are 1024 headers; NDP has 1125.
     #[schemars(range(min = 64, max = 1_000_000_000))]
     pub header_buffer_bytes: u64,
-    /// How many priorities it tells apart; packets of lower ones have the lowest.
+    /// The number of priorities that it distinguishes; packets of lower ones have the lowest.
     #[schemars(range(min = 1, max = 8))]
     pub priorities: u8,
 }
@@ -62,17 +62,17 @@ impl Default for SwitchSpec {
     }
 }
 
-/// What has become of the packets for one port of a switch.
+/// The packets of one port of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 #[state(all(count))]
 pub struct PortCounts {
-    /// Packets that were sent, those that had been trimmed included.
+    /// Packets that were sent, including trimmed ones.
     pub forwarded: u64,
     /// Packets whose payload was cut off here.
     pub trimmed: u64,
     /// Packets that were dropped.
     pub dropped: u64,
-    /// The most bytes that have waited at one time.
+    /// The maximum number of waiting bytes.
     pub max_queued_bytes: u64,
 }
 

@@ -62,15 +62,15 @@ pub enum Protocol {
 pub struct TransportSpec {
     /// The protocol.
     pub protocol: Protocol,
-    /// Most bytes of a message in a packet: 1024 in the prototype.
+    /// The maximum number of bytes of a message in a packet: 1024 in the prototype.
     #[schemars(range(min = 64, max = 9000))]
     pub packet_bytes: u32,
     /// Bytes of the largest message, which is also the size of a buffer: "2KB (two packets)"
     /// (Section 3.2); the prototype was tried with messages of up to 38 packets.
     #[schemars(range(min = 8, max = MAX_MESSAGE_BYTES))]
     pub largest_message_bytes: u32,
-    /// How many packets of a message are sent before the receiver has said anything: those of a
-    /// round trip. 2 in the prototype's experiments.
+    /// The number of packets of a message that are sent before any packet from the receiver: those
+    /// of a round trip. 2 in the prototype's experiments.
     #[schemars(range(min = 1, max = 65535))]
     pub rtt_packets: u32,
     /// Messages that can be outstanding from the host: the prototype has 64 buffers of one
@@ -80,12 +80,12 @@ pub struct TransportSpec {
     /// Messages that can be in reassembly or wait to be taken: as many in the prototype.
     #[schemars(range(min = 1, max = MAX_BUFFERS))]
     pub receive_buffers: u32,
-    /// Nanoseconds without a word of the other side until what is missing is sent, or asked for,
-    /// again: 30,000 cycles at 3.2 GHz, the prototype's default before it became a parameter of
-    /// each experiment.
+    /// Nanoseconds without a packet from the other side until missing packets are sent, or
+    /// requested, again: 30,000 cycles at 3.2 GHz, the prototype's default before it became a
+    /// parameter of each experiment.
     #[schemars(range(min = 1.0, max = 1e9))]
     pub timeout_ns: f64,
-    /// How many timeouts without a word in between end in giving a message up. The prototype never
+    /// The number of consecutive timeouts after which a message is given up. The prototype never
     /// gives up; 1000 are 9 ms, in which a host that lives answers.
     #[schemars(range(min = 1, max = 1000000))]
     pub max_timeouts: u32,
@@ -93,7 +93,7 @@ pub struct TransportSpec {
     /// dropped, and only timeouts tell that they are missing ("when NDP is disabled", Section
     /// 5.2.3).
     pub answer_trimmed: bool,
-    /// What only Homa needs.
+    /// Parameters of Homa.
     pub homa: HomaSpec,
 }
 
@@ -106,14 +106,14 @@ pub struct HomaSpec {
     /// Priorities in switches: 4 in the prototype, 8 in Homa's paper.
     #[schemars(range(min = 2, max = 8))]
     pub priorities: u8,
-    /// Sizes of messages, in bytes and in ascending order, at which the priority of packets that
-    /// are sent unasked changes: messages of up to the first one get 0, those of up to the second
-    /// one 1, and so on. The scheduled packets have the rest. None in the prototype, where all
-    /// have 0. Homa's receivers choose them by the sizes that they see; here they are given.
+    /// Sizes of messages, in bytes and in ascending order, at which the priority of unscheduled
+    /// packets changes: messages of up to the first size get 0, those of up to the second size 1,
+    /// and so on. The scheduled packets have the rest. None in the prototype, where all have 0.
+    /// Homa's receivers choose them by the sizes that they see; here they are given.
     #[schemars(inner(range(min = 1, max = MAX_MESSAGE_BYTES)))]
     pub unscheduled_up_to_bytes: Vec<u32>,
-    /// How many messages a receiver grants bytes to concurrently: 3 in the prototype; in Homa's paper as
-    /// many as there are scheduled priorities.
+    /// The number of messages to which a receiver grants bytes concurrently: 3 in the prototype; in
+    /// Homa's paper as many as there are scheduled priorities.
     #[schemars(range(min = 1, max = 65000))]
     pub overcommitment: u32,
 }

@@ -1,10 +1,10 @@
 //! Completions of a receive queue, compressed: several successive ones become a title and an array.
 //!
-//! A session begins with a completion and ends with the eighth, when its time is over, when the
-//! ring comes round, or before a completion that cannot be compressed. The title is a completion
-//! whose format says so (`format::COMPRESSED`) and whose byte count is how many it stands for; the
-//! slot behind it has eight bytes of each, the title's among them. So many slots count as written,
-//! though what is in the others stays. A session of one is a completion.
+//! A session begins with a completion and ends with the eighth, at its timeout, when the ring wraps
+//! around, or before a completion that cannot be compressed. The title is a completion with the
+//! format `format::COMPRESSED`, whose byte count is the number of completions; the slot after it
+//! has eight bytes of each, including the title's. All their slots count as written, though the
+//! others keep their content. A session of one is an ordinary completion.
 //!
 //! The real interface has longer sessions, with more arrays, and a limit on both their number and
 //! their time (`cqe_compression_max_num` and `cqe_compression_timeout` of its capabilities), whose

@@ -30,12 +30,12 @@ const COMPRESSED: u8 = 0x0c;
 /// Bytes of one of the completions that a title stands for.
 pub const MINI_BYTES: usize = 8;
 
-/// Why a work request failed: the syndrome of its completion.
+/// The cause of a work request's failure: the syndrome of its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
     /// The buffer is too short.
     Length = 0x01,
-    /// The work request cannot be.
+    /// The work request is invalid.
     Operation = 0x02,
     /// There is no such memory.
     Protection = 0x04,
@@ -119,7 +119,7 @@ pub struct SendRequest {
     pub completes: bool,
 }
 
-/// The work request in these blocks, or why there is none, as the end of a sentence.
+/// The work request in these blocks, or its error, as the end of a sentence.
 pub fn send_request(bytes: &[u8]) -> Result<SendRequest, String> {
     let mut first = [0; 8];
     first.copy_from_slice(&bytes[..8]);

@@ -127,18 +127,18 @@ mod purpose {
     pub const INDEX: u64 = !(0xff << 56);
 }
 
-/// What the interface has counted.
+/// Counts of the interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct CqeNicStatistics {
     /// Frames, of both ports together.
     pub frames: NicStatistics,
-    /// Frames that were dropped because their completion found no room.
+    /// Frames that were dropped because there was no room for their completion.
     #[state(count)]
     pub dropped_overrun: u64,
     /// Completions written.
     #[state(count)]
     pub completions: u64,
-    /// Completions that a title stands for, among those.
+    /// Completions that were compressed, as part of these.
     #[state(count)]
     pub compressed_completions: u64,
     /// Doorbells of send queues.
@@ -271,7 +271,7 @@ impl CqeNic {
         self.spec.ports
     }
 
-    /// What the program has done first that cannot be: a sentence.
+    /// The program's first error: a sentence.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
@@ -300,7 +300,7 @@ impl CqeNic {
         }
     }
 
-    /// A write has come. The core that wrote has long gone on: what is wrong is remembered.
+    /// A write has arrived. Its core has long continued, so an error is recorded.
     fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
         if let Err(sentence) = self.try_write(context, offset, value) {
             self.blame(|| sentence);
@@ -631,7 +631,7 @@ fn kind(is_send: bool) -> &'static str {
     }
 }
 
-/// Whether a queue can be like this, or why not, as the end of a sentence.
+/// Checks the setup of a queue; the error is the end of a sentence.
 fn check(context: &AgentContext<'_>, setup: &Setup, is_send: bool) -> Result<(), String> {
     let entry_bytes = match is_send {
         true => BLOCK_BYTES,

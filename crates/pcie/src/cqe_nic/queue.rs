@@ -1,4 +1,4 @@
-//! What the queues of the interface have in common: set-up, and completions.
+//! Common parts of the interface's queues: set-up, and completions.
 
 use super::format::{BLOCK_BYTES, Completion};
 use fabric::Time;

@@ -1,11 +1,11 @@
 //! From the port to memory.
 //!
 //! A frame passes the receive pipeline, which takes so many a second; the hash and the indirection
-//! table give its queue, where it waits for a buffer. The interface reads buffers ahead. How many
-//! there are says the queue's doorbell record in memory, which the interface reads again when it
-//! knows of few: when a frame comes and none is known, or fewer than twice as many as it reads
-//! ahead. When that the real one does is not published. Frames that wait when a record says that
-//! there is no buffer are dropped.
+//! table give its queue, where it waits for a buffer. The interface reads buffers ahead. The
+//! queue's doorbell record in memory has their number. The interface reads it again when it knows
+//! of few: when a frame arrives and none is known, or fewer than twice as many as it reads ahead.
+//! The rule of the real interface is not published. Frames that wait when a record says that there
+//! is no buffer are dropped.
 
 use super::compression::Session;
 use super::format::{Completion, SEGMENT_BYTES, Segment, Syndrome, completion};

@@ -234,7 +234,7 @@ impl DmaNic {
         self.port.rate()
     }
 
-    /// What the program has done first that cannot be: a sentence.
+    /// The program's first error: a sentence.
     pub fn fault(&self) -> Option<&str> {
         let of_iommu = self.express.iommu().and_then(Iommu::fault);
         let of_firmware = self.processors.as_deref().and_then(Processors::fault);
@@ -277,7 +277,7 @@ impl DmaNic {
         }
     }
 
-    /// A write has come. The core that wrote has long gone on: what is wrong is remembered.
+    /// A write has arrived. Its core has long continued, so an error is recorded.
     fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
         if let Err(sentence) = self.try_write(context, offset, value) {
             self.blame(sentence);

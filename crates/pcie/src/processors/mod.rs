@@ -68,7 +68,7 @@ fn header() -> String {
     )
 }
 
-/// What the cores of an interface have counted, all together.
+/// Counts of the cores of an interface, all together.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
 )]
@@ -78,7 +78,7 @@ pub struct ProcessorsStatistics {
     pub instructions: u64,
     /// Lines that were not in an instruction cache.
     pub instruction_cache_misses: u64,
-    /// Words of 8 bytes that the scratchpad has read and written, of instructions too.
+    /// Words of 8 bytes read from and written to the scratchpad, including instructions.
     pub scratchpad_words: u64,
     /// Cycles that accesses have waited for a bank of the scratchpad.
     pub bank_conflict_cycles: u64,
@@ -96,25 +96,25 @@ pub struct ProcessorsStatistics {
     pub host_loads: u64,
     /// Loads of host memory that carried a steering tag.
     pub host_loads_steered: u64,
-    /// Loads of host memory that found no memory.
+    /// Loads of host memory from addresses without memory.
     pub host_load_faults: u64,
-    /// Runs of untrusted code, such as hardware of the host sends.
+    /// Runs of untrusted code from hardware of the host.
     pub runs: u64,
-    /// Runs that were ended because they had executed as many instructions as they may.
+    /// Runs that ended at their budget of instructions.
     pub runs_over_budget: u64,
-    /// Runs that were ended by what such code may not do.
+    /// Runs that ended at a forbidden operation.
     pub runs_refused: u64,
-    /// Runs that were ended by a load that found no memory.
+    /// Runs that ended at a load without memory.
     pub runs_without_memory: u64,
     /// Instructions of such code, as part of `instructions`.
     pub run_instructions: u64,
     /// Loads of host memory by such code, as part of `host_loads`.
     pub run_host_loads: u64,
-    /// Bytes of PCI Express for what hardware of the host has sent into the scratchpad.
+    /// Bytes of PCI Express for blocks from hardware of the host to the scratchpad.
     pub window_bytes: u64,
     /// Blocks from hardware of the host for which there was no room in the scratchpad.
     pub window_blocks_refused: u64,
-    /// Bytes of PCI Express for what firmware has noted of frames for hardware of the host.
+    /// Bytes of PCI Express for notes about frames from firmware to hardware of the host.
     pub note_bytes: u64,
     /// Bytes of PCI Express for the requests of loads of host memory.
     pub host_load_request_bytes: u64,

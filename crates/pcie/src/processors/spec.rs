@@ -7,8 +7,8 @@ use spec::{SpecError, require};
 /// Cores of a network interface, which run firmware between its port and its receive rings.
 ///
 /// Defaults: Table 5 and Section 5 of the text of CARGO, after "An Efficient Programmable 10 Gigabit
-/// Ethernet Network Interface Card" (Willmann et al., HPCA 2005). What neither says is chosen, and
-/// said.
+/// Ethernet Network Interface Card" (Willmann et al., HPCA 2005). Numbers that neither gives were
+/// chosen, and are marked as such.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProcessorsSpec {
@@ -38,15 +38,15 @@ pub struct ProcessorsSpec {
     /// Bytes of each core's stack, at the end of the scratchpad. Chosen.
     #[schemars(range(min = 256, max = 1 << 16))]
     pub stack_bytes: u32,
-    /// Loads of host memory of each core that are under way at one time, at most. Chosen: with 6
-    /// cores more than the 32 reads of an interface without extended tags.
+    /// The maximum number of outstanding loads of host memory of each core. Chosen: with 6 cores
+    /// more than the 32 reads of an interface without extended tags.
     #[schemars(range(min = 1, max = 31))]
     pub host_loads: u32,
-    /// Instructions that a core executes without asking for a frame before its firmware counts as
-    /// endless, and the run ends. Chosen: 6 ms.
+    /// Instructions that a core may execute without requesting a frame; beyond this, its firmware
+    /// counts as an endless loop, and the run ends. Chosen: 6 ms.
     #[schemars(range(min = 1000, max = 1_000_000_000))]
     pub max_instructions: u64,
-    /// What they cost.
+    /// The energy of cores and scratchpad.
     pub energy: ProcessorsEnergySpec,
 }
 

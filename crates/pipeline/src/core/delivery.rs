@@ -19,7 +19,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     return;
                 }
                 if matches!(message, ToCache::PutAck) && self.shared.second_level.is_none() {
-                    // It concerns nothing but the cache.
+                    // It concerns only the cache.
                     self.shared.data_cache.acknowledge(line);
                     return;
                 }
@@ -86,7 +86,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Whether a line has come for data and its use has not ended.
+    /// Whether a fill of the data cache is in progress.
     fn is_filling(&self) -> bool {
         match &self.shared.second_level {
             None => self.shared.data_cache.is_filling(),

@@ -8,7 +8,7 @@ use crate::window::{SlotKind, UNKNOWN};
 use riscv::SINK;
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// At `now`, undoes everything from `position` on; fetch goes on at `pc`, to be dispatched
+    /// At `now`, squashes everything from `position` on; fetch continues at `pc`, with dispatch
     /// from `cycle`.
     pub(crate) fn squash(&mut self, position: u64, now: u64, pc: u64, cycle: u64) {
         debug_assert!(
@@ -67,7 +67,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 }
             }
         }
-        // Nobody ever waits for what is thrown away.
+        // Nothing ever waits for a squashed instruction.
         let hart = &mut *self.hart;
         hart.ready[usize::from(SINK)] = 0;
         hart.window.uncommit();
@@ -96,7 +96,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.serial_event = NEVER;
     }
 
-    /// Where the youngest atomic is that has not been performed and holds back the loads behind it.
+    /// The position of the youngest atomic that has not performed and holds back younger loads.
     fn youngest_acquire(&self) -> Option<u64> {
         (self.hart.stores.head..self.hart.stores.tail)
             .rev()

@@ -8,7 +8,7 @@ use fabric::{LineAddress, LineData, NewerLines, SecondLevelStatistics, State};
 use riscv::Trap;
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Counts of what the core has done before `cycle`: all its harts together.
+    /// The core's counts before `cycle`: all its harts together.
     pub fn statistics(&self, cycle: u64) -> CoreStatistics {
         let mut statistics = self.hart.statistics(cycle);
         for other in self.others() {
@@ -45,9 +45,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.harts().map(|hart| hart.statistics.instructions).sum()
     }
 
-    /// Cycles that were not simulated one by one because the core provably only spun. How many
-    /// these are depends on how far the core is allowed to run, so they are no part of what it has
-    /// done.
+    /// Cycles that were not simulated one by one because the core provably only spun. Their number
+    /// depends on how far the core is allowed to run, so they are not part of its counts.
     pub fn skipped_cycles(&self) -> u64 {
         self.shared.spin.skipped_cycles()
     }
@@ -68,12 +67,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.dispatch_cycle
     }
 
-    /// Where the hart of a hardware thread is.
+    /// The program counter of the hart of a hardware thread.
     pub fn pc(&self, thread: u8) -> u64 {
         self.hart_of(thread).pc
     }
 
-    /// Whether all harts have halted of their own will and wait to be woken.
+    /// Whether all harts have halted voluntarily and wait to be woken.
     pub fn is_halted(&self) -> bool {
         self.harts().all(|hart| hart.is_halted())
     }

@@ -1,4 +1,4 @@
-//! Dispatch of branches and jumps: the front end goes on as predicted.
+//! Dispatch of branches and jumps: the front end continues as predicted.
 
 use crate::blocks::NOWHERE;
 use crate::core::Core;
@@ -38,7 +38,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Where the cycles have gone, this one included, in which an instruction is dispatched.
+    /// The cycle stack including this cycle, in which an instruction is dispatched.
     fn cycles_so_far(&mut self) -> (CycleStack, u64) {
         if self.hart.stall != Stall::None {
             self.blame(self.hart.dispatch_cycle, Stall::None);

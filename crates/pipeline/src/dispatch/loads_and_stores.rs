@@ -14,12 +14,12 @@ use fabric::{LineAddress, Outbox};
 use riscv::paging::Access;
 use riscv::{Class, Instruction};
 
-/// What is known of the address of a load that is dispatched.
+/// The knowledge of a dispatched load's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadAddress {
     /// Its base is not known.
     Unknown,
-    /// Its physical address, and from when on its page may be used.
+    /// Its physical address, and the time from which its page may be used.
     Known { address: u64, page_from: u64 },
     /// A page walk looks for the page of this address.
     InWalk(u64),
@@ -59,7 +59,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 }
             }
         }
-        // The common case, in a few steps: no older store is in the way, and the line is here.
+        // The common case, in a few steps: no conflict with an older store, and a hit.
         if base_ready < UNKNOWN
             && self.hart.stores.unknown_addresses == 0
             && address % 64 + u64::from(bytes) <= 64
@@ -159,7 +159,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Whether no younger load may look for its value before atomic `i` is performed.
+    /// Whether younger loads must wait until atomic `i` has performed.
     pub(crate) fn acquires(&self, i: &Instruction) -> bool {
         // "Ztso": all AMOs behave as if they had both annotations.
         i.acquire() || i.class == Class::Atomic && self.shared.spec.memory_model == MemoryModel::Tso

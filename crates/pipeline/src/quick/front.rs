@@ -118,7 +118,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.hart.window.commit_known = at.tail;
             self.hart.window.last_commit = at.last_commit;
         }
-        // Nobody ever waits for what is thrown away.
+        // Nothing ever waits for a squashed instruction.
         self.hart.ready[usize::from(SINK)] = 0;
     }
 

@@ -1,9 +1,9 @@
-//! What a fence makes wait.
+//! The accesses that a fence makes wait.
 
 use crate::spec::MemoryModel;
 use riscv::Instruction;
 
-/// What a fence makes wait.
+/// The accesses that a fence makes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FenceEffect {
     /// Nothing: stores are performed in order, after all older loads, and with TSO loads are in

@@ -1,9 +1,9 @@
 //! Spinning is skipped.
 //!
-//! When a loop comes back to the same state of everything that decides what the core does next,
-//! and has only read lines that it holds, it will go on in the same way until a message arrives.
-//! The core then *dozes*: it does nothing and keeps nobody waiting. When a message comes, whole
-//! periods are skipped: times move on, counts are multiplied, nothing else changes.
+//! When a loop returns to the same state of everything that determines the core's behaviour, and
+//! has only read lines that the core holds, it will continue in the same way until a message
+//! arrives. The core then *dozes*: it does nothing and delays no other unit. When a message
+//! arrives, whole periods are skipped: times advance, counts are multiplied, nothing else changes.
 
 use crate::core::{Core, NEVER, REGISTERS};
 use crate::extension::Extension;
@@ -18,7 +18,7 @@ use fabric::{Outbox, PrivateCache, Slot};
 #[derive(state::State, state::Plain)]
 pub(super) struct Doze {
     period: u64,
-    /// What had been counted one period ago.
+    /// The counts one period ago.
     before: CoreStatistics,
 }
 
@@ -61,7 +61,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Whether nothing but a message can change what the core does.
+    /// Whether only a message can change the core's behaviour.
     #[inline]
     pub(crate) fn dozes(&self) -> bool {
         self.shared.spin.doze.is_some()
@@ -84,8 +84,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Catches up with what a dozing core has done before `cycle`: there is no message before
-    /// that.
+    /// Advances a dozing core to `cycle`, before which there is no message.
     pub fn catch_up(&mut self, cycle: u64) {
         if self.dozes() {
             self.wake_up(cycle);
@@ -96,7 +95,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The loop that begins at `pc` is about to iteration once more.
+    /// The loop that begins at `pc` is about to start another iteration.
     #[inline(never)]
     pub(crate) fn look_for_period(&mut self, pc: u64) {
         if let Some(translation) = &mut self.shared.translation {
@@ -132,7 +131,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             cache.replacement_order() == (order, recent)
         };
         let [data, instructions] = &remembered.replacement;
-        // Nothing is copied before: what predicts branches is alike last, as a rule.
+        // Nothing is copied before, because the branch predictor usually settles last.
         if self.hart.branches == remembered.branches
             && is_alike(&self.shared.data_cache, data)
             && is_alike(&self.shared.instruction_cache, instructions)
@@ -213,7 +212,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What is still to come, as seen from now, and whether the caches are the same.
+    /// Future events relative to now, and whether the caches are the same.
     fn timing(&mut self) -> Vec<u64> {
         self.blame(self.hart.dispatch_cycle, Stall::None);
         let now = self.hart.dispatch_cycle;
@@ -238,7 +237,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 .iter()
                 .map(|one| one.cache().content_version()),
         );
-        // The second-level TLB is likewise.
+        // The same holds for the second-level TLB.
         if let Some(translation) = &self.shared.translation {
             timing.extend(translation.words());
             for fetched in &self.hart.fetched {

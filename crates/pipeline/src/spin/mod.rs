@@ -45,7 +45,7 @@ pub(crate) struct SpinSkip {
     wanted: bool,
     /// Counts everything that is not plain execution out of the caches.
     activity: u64,
-    /// How often the guest has asked for the time: what it does from then on may depend on that.
+    /// The number of reads of the time by the guest, whose behaviour may depend on them.
     #[state(fixed)]
     clock_reads: u64,
     /// Cycles that have been skipped. Neither compared nor written down: it is the host's.
@@ -71,7 +71,7 @@ pub(crate) struct SpinSkip {
 }
 
 impl SpinSkip {
-    /// Something has happened that is not plain execution out of the caches: no loop is quiet.
+    /// Records an event other than plain execution out of the caches: no loop is quiet.
     #[inline(always)]
     pub fn disturb(&mut self) {
         self.activity += 1;
@@ -82,7 +82,7 @@ impl SpinSkip {
         self.activity -= 1;
     }
 
-    /// The guest has asked for the time.
+    /// The guest has read the time.
     pub fn clock_is_read(&mut self) {
         self.clock_reads += 1;
     }
@@ -102,7 +102,7 @@ impl SpinSkip {
         self.skipped_cycles
     }
 
-    /// Forgets what has been seen of a loop in which the core does not doze.
+    /// Drops the state of a loop in which the core does not doze.
     fn forget(&mut self) {
         self.quiet_iterations = 0;
         self.remembered = None;

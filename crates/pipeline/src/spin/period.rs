@@ -43,7 +43,7 @@ pub(super) struct LoopMark {
     /// What is remembered: where the loop closed, and the registers then.
     pc: u64,
     registers: Vec<u64>,
-    /// What may be a period.
+    /// A possible period.
     proposed: Option<ClosedLoop>,
     /// Iterations to wait for before the next proposal.
     patience: u64,
@@ -55,8 +55,8 @@ pub(super) struct LoopMark {
 struct KnownPeriod {
     /// Its length.
     iterations: u64,
-    /// How many iterations after the last state change the first sample point is proposed: about
-    /// where everything repeats itself, as it was the last time.
+    /// The number of iterations from the last state change to the first proposed sample point:
+    /// about where everything began to repeat the last time.
     begin: u64,
     /// Which of its sample points is proposed next.
     phase: u64,
@@ -97,9 +97,9 @@ pub trait Periodic {
     /// Forgets what has been noticed of loops.
     fn forget_loops(&mut self);
 
-    /// Shows what decides on all that the core does from the beginning of cycle `now` on, before
-    /// which it has done everything. Two sample points between which nothing has been stored, and
-    /// at which this is equal, are followed by the same, if the fabric is equal, too. Registers and
+    /// Shows the state that determines the core's behaviour from the beginning of cycle `now` on,
+    /// up to which it has run. Two sample points between which nothing has been stored, and at
+    /// which this is equal, are followed by the same, if the fabric is equal, too. Registers and
     /// queues are numbered from their ends; what is over counts no more.
     fn compare(&mut self, now: u64, walker: &mut dyn Walker);
 

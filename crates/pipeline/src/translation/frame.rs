@@ -1,9 +1,9 @@
-//! Where pages are, as far as that is known.
+//! Physical addresses of pages.
 
 use riscv::Trap;
 use riscv::paging::{Access, TABLE_BYTES};
 
-/// Why an access has no page.
+/// The reason why an access has no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// There is none, or it does not allow the access.

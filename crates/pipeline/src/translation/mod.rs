@@ -1,22 +1,21 @@
-//! Address translation: what it costs a core.
+//! Address translation: its cost for a core.
 //!
-//! An access whose page the first-level TLB has takes no longer for it. One that misses there looks
-//! into the second level, and if that has not got the page either, a page walk reads the tables
-//! entry by entry through the data cache, each after the one before it. Loads, stores and atomics
-//! go on when their page is known; what they do until then is in `dispatch`, `resolve` and
-//! `serializing`. A core without translation pays nothing; one that has it dispatches as quickly
-//! where the first-level TLBs have the pages (`hits`).
+//! An access that hits the first-level TLB takes no longer. On a miss it looks up the second level;
+//! if that misses, too, a page walk reads the tables entry by entry through the data cache, one
+//! after the other. Loads, stores and atomics continue when their page is known; `dispatch`,
+//! `resolve` and `serializing` handle them until then. A core without translation pays nothing; a
+//! core with translation dispatches as quickly while the first-level TLBs hit (`hits`).
 //!
 //! Supervisor and user mode have the page tables that `satp` names, and TLBs tell address spaces
-//! apart by hart and ASID. A look-up tells the page and whether the access is allowed. An access
-//! that is not is executed alone, after all older instructions, and traps there. Until its page is
-//! known, the address of a load or a store is unknown to all others. An `sfence.vma` lets the walks
-//! of its hart begin anew.
+//! apart by hart and ASID. A look-up tells the page and whether the access is allowed. A forbidden
+//! access is executed alone, after all older instructions, and then traps. Until its page is known,
+//! the address of a load or a store is unknown to all others. An `sfence.vma` restarts the walks of
+//! its hart.
 //!
 //! Machine mode's addresses are never translated by the architecture. If `server.core.translation`
-//! is given, bare-metal programs are translated there all the same, as those of a program under an
-//! operating system are, by tables that map each address to itself and allow everything: so only
-//! times change. Extensions access memory by physical addresses.
+//! is given, bare-metal programs are nevertheless translated there, like programs under an
+//! operating system, by tables that map each address to itself and allow everything, so only times
+//! change. Extensions access memory by physical addresses.
 
 mod frame;
 mod hits;
@@ -57,28 +56,28 @@ pub(crate) use walker::Wanted;
 #[state(all(count))]
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub struct TranslationStatistics {
-    /// Loads, stores and atomics that the first-level TLB had the page of.
+    /// Loads, stores and atomics that hit the first-level TLB.
     pub l1_data_tlb_hits: u64,
-    /// Loads, stores and atomics that the first-level TLB did not have the page of. Those that
-    /// joined a page walk under way are not among them.
+    /// Loads, stores and atomics that missed the first-level TLB, except those that joined a page
+    /// walk in progress.
     pub l1_data_tlb_misses: u64,
-    /// Instruction fetches that the first-level TLB had the page of. A fetch is of what is decoded
-    /// at once: up to a jump or a branch, or to the end of a line.
+    /// Instruction fetches that hit the first-level TLB. A fetch extends to the next jump or
+    /// branch, or to the end of a line.
     pub l1_instruction_tlb_hits: u64,
-    /// Instruction fetches that the first-level TLB did not have the page of.
+    /// Instruction fetches that missed the first-level TLB.
     pub l1_instruction_tlb_misses: u64,
-    /// Misses of both first-level TLBs that the second-level TLB had the page of.
+    /// Misses of both first-level TLBs that hit the second-level TLB.
     pub l2_tlb_hits: u64,
-    /// Misses of both first-level TLBs that the second-level TLB had not either: the page walks.
+    /// Misses of both first-level TLBs that also missed the second-level TLB: the page walks.
     pub l2_tlb_misses: u64,
-    /// Page walks that have begun below the first table, because the caches of the upper levels had
-    /// the entry that leads there.
+    /// Page walks that began below the first table, because the caches of the upper levels had the
+    /// entry that points there.
     pub structure_cache_hits: u64,
-    /// Entries that page walks have put into these caches.
+    /// Entries that page walks have filled into these caches.
     pub structure_cache_fills: u64,
     /// Page-table entries that page walks have read.
     pub page_walk_loads: u64,
-    /// Cycles of page walks, of each from its beginning to its end.
+    /// Cycles of page walks, summed over the walks.
     pub page_walk_cycles: u64,
     /// Page faults that harts have taken.
     pub page_faults: u64,

@@ -52,7 +52,7 @@ impl PageSize {
     }
 }
 
-/// Pages that a TLB remembers, in sets of `ways`, of which the least recently used makes room.
+/// The entries of a TLB, in sets of `ways` with LRU replacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TlbPagesSpec {
@@ -87,7 +87,7 @@ const fn pages(entries: u32, ways: u32) -> TlbPagesSpec {
     TlbPagesSpec { entries, ways }
 }
 
-/// A first-level TLB: a part for pages of each size. What it has costs no time.
+/// A first-level TLB: a part for pages of each size. A hit takes no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirstLevelTlbSpec {
@@ -107,7 +107,7 @@ impl FirstLevelTlbSpec {
     }
 }
 
-/// A TLB for what the first-level TLBs have not.
+/// The TLB behind the first-level TLBs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SecondLevelTlbSpec {
@@ -120,13 +120,13 @@ pub struct SecondLevelTlbSpec {
     pub hit_latency_cycles: u8,
 }
 
-/// Address translation of a core: `{}` is a Skylake's, with pages of 4 KB.
+/// Address translation of a core: `{}` selects that of a Skylake, with pages of 4 KB.
 ///
 /// The TLBs are those of Intel's "64 and IA-32 Architectures Optimization Reference Manual" (order
 /// number 248966-045), table "TLB Parameters of the Skylake Client Microarchitecture", which the
-/// servers share; it gives no 1 GB entries for instructions: as many are taken as for 2 MB. Two
-/// page walks at a time: the same section. 9 cycles for a hit in the second level:
-/// `Mem_STLB_Hit_Cost` in Intel's top-down metrics for Skylake servers.
+/// servers share; it gives no 1 GB entries for instructions: the number for 2 MB is used. Two page
+/// walks at a time: the same section. 9 cycles for a hit in the second level: `Mem_STLB_Hit_Cost`
+/// in Intel's top-down metrics for Skylake servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TranslationSpec {
@@ -142,20 +142,20 @@ pub struct TranslationSpec {
     pub l2_tlb: SecondLevelTlbSpec,
     /// Caches of the upper levels of the tables. Absent: page walks read every level.
     pub structure_caches: Option<StructureCachesSpec>,
-    /// Page walks at the same time, at most.
+    /// The maximum number of concurrent page walks.
     #[schemars(range(min = 1, max = 16))]
     pub page_walkers: u8,
 }
 
-/// Caches of page-table entries that lead to other tables, fully associative, of which the least
-/// recently used makes room. The names are Intel's.
+/// Caches of page-table entries that point to other tables, fully associative with LRU replacement.
+/// The names are Intel's.
 ///
 /// Defaults: 32, 8 and 4 entries, as ChampSim has for the same levels (`PSCL2`, `PSCL3` and `PSCL4`
 /// of its configuration, where they have sets). Intel publishes no sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct StructureCachesSpec {
-    /// Entries that lead to tables of pages of 4 KB: each covers 2 MB.
+    /// Entries that point to tables of pages of 4 KB: each covers 2 MB.
     #[schemars(range(max = 1024))]
     pub pde_entries: u32,
     /// Entries above those: each covers 1 GB.

@@ -1,4 +1,4 @@
-//! TLBs: which pages a core remembers.
+//! TLBs.
 
 use super::spec::{FirstLevelTlbSpec, SecondLevelTlbSpec, TlbPagesSpec};
 use riscv::paging::{Entry, Flush, Page};

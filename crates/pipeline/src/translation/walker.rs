@@ -1,9 +1,9 @@
 //! Page walks: they read page tables through the data cache of the core.
 //!
-//! An entry that the cache has is read in the cache's latency; otherwise its line is asked for as a
-//! load's is, with a miss register, and the walk goes on when it comes. Walkers have a port of
-//! their own at the cache. Of several walks that wait for a miss register or for a walker, the
-//! oldest goes first, and before loads.
+//! A hit takes the cache's latency; a miss requests the line as a load does, with a miss register,
+//! and the walk continues when it arrives. Walkers have a port of their own at the cache. Of
+//! several walks that wait for a miss register or for a walker, the oldest goes first, and before
+//! loads.
 
 use super::frame::{Fault, FetchedPage, Frame};
 use super::spaces::Tables;
@@ -108,7 +108,7 @@ impl Translation {
         walks.any(|walk| (walk.page(), walk.space) == wanted)
     }
 
-    /// Lets the walks of a hart begin anew: what they have read may be too old.
+    /// Restarts the walks of a hart: the entries that they have read may be stale.
     pub(super) fn begin_walks_anew(&mut self, thread: u8, now: u64) {
         let under_way = self
             .walkers
@@ -182,7 +182,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Some instructions of this hart are undone: what they wait for is nobody's.
+    /// Some instructions of this hart are squashed: removes their waits.
     #[inline(never)]
     pub(crate) fn forget_waiters(&mut self) {
         let Some(one) = &mut self.shared.translation else {
@@ -301,7 +301,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A walk ends. What it has found is remembered; that there is nothing is not.
+    /// A walk ends. A page that it has found is cached; a missing page is not.
     fn end_walk(&mut self, number: usize, found: Result<Page, Fault>) -> Option<Ended> {
         let one = self.shared.translation.as_mut()?;
         let walk = one.walkers[number].walk.take()?;
@@ -401,7 +401,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let Some(one) = &mut self.shared.translation else {
                 return;
             };
-            // Somebody who has just gone on may have taken the walker.
+            // An access that has just continued may have taken the walker.
             if one.walkers[number].walk.is_some() {
                 return;
             }
@@ -412,7 +412,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What waits for a page that is known goes on.
+    /// Accesses that wait for a known page continue.
     fn serve_waiters(&mut self, ended: &Ended, now: u64, outbox: &mut Outbox) {
         loop {
             let Some(one) = &mut self.shared.translation else {

@@ -41,7 +41,7 @@ impl IoSource {
             _ if offset >= register::STATES => {
                 let number = ((offset - register::STATES) / 8) as usize;
                 let state = self.queues.get(number).map(|queue| queue.state);
-                // Before their descriptors are read all are on the way to be open.
+                // Before their descriptors are read, all queues are being opened.
                 (number < setup.queues as usize)
                     .then_some(state.unwrap_or(QueueState::Opening) as u64)?
             }
@@ -133,7 +133,7 @@ impl IoSource {
         true
     }
 
-    /// What is wrong with a queue's ring of completions, if the program has asked for them.
+    /// The error of a queue's ring of completions, if the program uses completions.
     pub(super) fn completion_fault(
         &self,
         context: &AgentContext<'_>,
@@ -212,7 +212,7 @@ impl IoSource {
         }
     }
 
-    /// Writes the end of a queue that is to be closed, when all that came before is in it and there
+    /// Writes the end of a queue that is being closed, when all earlier items are in it and there
     /// is room.
     pub(super) fn end_if_possible(&mut self, context: &mut AgentContext<'_>, number: u32) {
         let queue = &mut self.queues[number as usize];
@@ -295,7 +295,7 @@ impl IoSource {
     }
 }
 
-/// What is wrong with a descriptor in the table at `table`.
+/// The error of a descriptor in the table at `table`.
 pub(crate) fn descriptor_fault(
     setup: &IoSetup,
     context: &AgentContext<'_>,

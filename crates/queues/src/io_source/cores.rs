@@ -3,10 +3,11 @@
 //! (Section V-A).
 //!
 //! Each queue belongs to one of these cores, so that its items come in their order without locks.
-//! An item that arrives is written into a ring in its core's memory: which queue it is for, and
-//! what its slot is to hold. The core learns by a register how many have arrived, copies each into
-//! its queue and rings the doorbell, all by its own loads, stores and atomics. So the device stands
-//! for what the core would make up by itself, and no queue's line is ever in its cache.
+//! The device writes an arriving item into a ring in its core's memory: its queue, and the contents
+//! of its slot. The core reads the number of arrivals from a register, copies each into its queue
+//! and rings the doorbell, all by its own loads, stores and atomics. The device therefore only
+//! supplies the data that the core would generate itself, and never holds a queue's line in its
+//! cache.
 
 use super::{IoSource, LINE, purpose};
 use fabric::{AgentContext, LINE_BYTES, LineData, MemoryAccess, ReplyTo, Time};
@@ -51,10 +52,10 @@ pub(super) struct SourceCore {
     oldest: u32,
     being_written: u32,
     lines_left: [u32; ENTRIES as usize],
-    /// Entries that are whole and the core has not been told of, and those it was told of last.
+    /// Complete entries that have not been reported to the core, and those reported last.
     ready: u32,
     told: u32,
-    /// It waits to be told of the next one.
+    /// It waits for a report of the next one.
     asking: Option<ReplyTo>,
 }
 

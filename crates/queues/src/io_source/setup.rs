@@ -1,4 +1,4 @@
-//! What the program reads from the device's registers, and where they are.
+//! The program's view of the device's registers, and their addresses.
 
 use super::LINE;
 use fabric::AddressRange;

@@ -1,12 +1,12 @@
 //! Rings that have been used before simulated time begins.
 //!
 //! After a lap, each slot has been written by the source, read and answered by a hart, and its
-//! result read by the tenant. What is left of the lap in the last-level cache depends only on the
-//! order of these accesses, which is known: all rings in step, one slot of each in a round. So the
-//! lap is not simulated: its lines go into the last-level cache in this order, the directory is
-//! told who has shared them, and what a saturated source would have left in full rings is put into
-//! memory. Private caches and branch predictors hold at most the last thousand items, and learn
-//! from the first requests.
+//! result read by the tenant. The lines of the lap that remain in the last-level cache depend only
+//! on the order of these accesses, which is known: all rings advance together, one slot of each in
+//! a round. The lap is therefore not simulated: its lines are filled into the last-level cache in
+//! this order, the directory records their sharers, and the items that a saturated source would
+//! have left in full rings are written to memory. Private caches and branch predictors hold at most
+//! the last thousand items, and learn from the first requests.
 
 use super::{Completions, IoSource, LINE, ROOM_POLL, purpose};
 use fabric::{
@@ -15,7 +15,7 @@ use fabric::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the rings of the queues with traffic begin.
+/// The initial state of the rings of the queues with traffic.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, state::State,
 )]
@@ -24,7 +24,7 @@ pub enum RingsAtStart {
     /// Empty. No slot has been used.
     #[default]
     New,
-    /// Empty. Each slot has been used once, and the last-level cache has what that leaves.
+    /// Empty. Each slot has been used once, and the last-level cache has the resulting contents.
     Used,
     /// Full. Each slot has been used once, and the last-level cache has what that leaves if the
     /// source refills each slot at once.

@@ -1,4 +1,5 @@
-//! The dispatcher (Section 4.3): shared completion queues in memory, and who gets their messages.
+//! The dispatcher (Section 4.3): shared completion queues in memory, and the assignment of their
+//! messages to cores.
 
 use super::{Backend, LINE, NOTICE_BYTES, QUEUE_AT, at_length, in_short, purpose};
 use crate::dispatch::{Load, Policy};

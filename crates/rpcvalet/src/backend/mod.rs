@@ -1,9 +1,9 @@
 //! A backend at the edge of the chip: takes packets from the network and gives packets to it, reads
 //! and writes memory, and dispatches the messages of the queues that it has.
 //!
-//! How messages come in is here; what becomes of them then, in `dispatching.rs`; what cores send,
-//! and one-sided operations in both directions, in `transfers.rs`; the program's registers, in
-//! `registers.rs`.
+//! This file has the reception of messages; `dispatching.rs` their dispatch; `transfers.rs`
+//! messages of cores, and one-sided operations in both directions; `registers.rs` the program's
+//! registers.
 
 mod dispatching;
 pub(crate) mod registers;
@@ -53,8 +53,8 @@ mod purpose {
     pub const MASK: u64 = 0xff << 56;
 }
 
-/// Where a token has the queue of a message whose type is looked for: behind the message in short.
-/// There is room for more queues than there can be cores.
+/// The bits of a token with the queue of a message whose type is being read: above the message's
+/// place. There is room for more queues than there can be cores.
 const QUEUE_AT: u32 = 48;
 /// Where a message in short has its slot, its context and its length.
 const SLOT_AT: u32 = MAX_NODES.ilog2();
@@ -237,7 +237,7 @@ impl Backend {
         Some(domain.receive_counter(domain.place(header.node, header.slot)?))
     }
 
-    /// A packet has been counted. The counter is 0 again before anybody learns of the message.
+    /// A packet has been counted. The counter is 0 again before the message is announced.
     fn counted(&mut self, context: &mut AgentContext<'_>, header: Header, before: u64) {
         if before + 1 == u64::from(header.blocks())
             && let Some(address) = self.counter(header)

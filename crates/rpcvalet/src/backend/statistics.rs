@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What backends have counted.
+/// Counts of backends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 #[state(all(count))]
 pub struct BackendStatistics {
@@ -21,24 +21,23 @@ pub struct BackendStatistics {
     pub replenished: u64,
     /// Replenishes of slots without a message, which were ignored.
     pub unexpected_replenishes: u64,
-    /// Packets of messages that were not taken: their slot was in use, or they did not fit.
+    /// Packets of refused messages: their slot was in use, or they did not fit.
     pub refused: u64,
     /// One-sided reads and writes of this server's cores.
     pub one_sided: u64,
     /// Blocks of one-sided operations that a node has refused: it has no such context, or they are
     /// not in its segment.
     pub faults: u64,
-    /// Blocks that a node wanted to read or write, and that are in no segment of the context that
-    /// it named.
+    /// Blocks of one-sided operations of nodes outside the segment of the named context.
     pub refused_one_sided: u64,
-    /// The most messages that have waited in one shared queue.
+    /// The maximum length of a shared queue, in messages.
     pub longest_queue: u64,
-    /// The most messages that a core has had at one time.
+    /// The maximum number of messages at one core.
     pub max_outstanding: u64,
-    /// From a message's end at its backend to its dispatch, summed, in femtoseconds: what it waited
-    /// for a core, and the latency of the dispatcher.
+    /// Time from a message's completion at its backend to its dispatch, summed, in femtoseconds:
+    /// the wait for a core, and the latency of the dispatcher.
     pub queued_fs: u64,
-    /// From the notice of a message that found a core available to its dispatch, summed, in
+    /// Time from the notice to the dispatch of messages that found a core available, summed, in
     /// femtoseconds.
     pub unhindered_fs: u64,
     /// Messages that found a core available.

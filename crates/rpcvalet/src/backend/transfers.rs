@@ -1,5 +1,5 @@
-//! What cores have posted and is under way: messages that they send, and one-sided operations. And
-//! what other nodes do with this server's memory.
+//! Posted operations of cores in progress: messages, and one-sided operations; and accesses of
+//! other nodes to this server's memory.
 
 use super::{Backend, LINE, NOTICE_BYTES, at_length, in_short, purpose};
 use crate::context::MAX_SEGMENT_BYTES;
@@ -18,7 +18,7 @@ pub(crate) struct Transfer {
     /// The offset in the node's segment; 0 for a message.
     remote: u64,
     left: u32,
-    /// What has gone wrong first with a block of it: a [`Status`].
+    /// The first error of one of its blocks: a [`Status`].
     status: u32,
 }
 
@@ -49,7 +49,7 @@ impl state::Plain for Transfer {
 }
 
 impl Backend {
-    /// What is wrong with something that a core has posted.
+    /// The error of an operation that a core has posted.
     fn problem(
         &self,
         context: &AgentContext<'_>,
@@ -265,7 +265,7 @@ impl Backend {
     /// A node reads or writes this server's segment of a context.
     pub(super) fn serve(&mut self, context: &mut AgentContext<'_>, header: Header, data: LineData) {
         let found = self.contexts.borrow().address(header);
-        // Between the ends of a segment there may be what is no memory.
+        // A segment may contain addresses without memory.
         let found = found.and_then(|address| {
             let is_memory = context.in_memory(address);
             is_memory.then_some(address).ok_or(Status::OutsideSegment)

@@ -15,7 +15,7 @@ const MAX_SEGMENT_BYTES: u64 = 8 << 30;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NetworkSpec {
-    /// Nanoseconds from a node to the server or back, without what packets take on links: 50 in
+    /// Nanoseconds from a node to the server or back, without the time on the links: 50 in
     /// Novakovic et al. (ASPLOS 2014), Table 1.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub latency_ns: f64,
@@ -24,11 +24,11 @@ pub struct NetworkSpec {
     /// bottleneck.
     #[schemars(range(min = 0.01, max = 10000.0))]
     pub link_gb_per_s: f64,
-    /// The packets of a message come in random order.
+    /// Whether the packets of a message arrive in random order.
     pub shuffle: bool,
-    /// What goes wrong on the links.
+    /// Faults of the links.
     pub faults: LinkFaults,
-    /// The first so many nodes never replenish a reply.
+    /// The number of nodes, from the first on, that never replenish a reply.
     #[schemars(range(max = MAX_NODES))]
     pub silent_nodes: u32,
     /// Bytes of memory, a multiple of 64, that each node registers with each of its contexts. A
@@ -36,15 +36,15 @@ pub struct NetworkSpec {
     /// that go by rendezvous.)
     #[schemars(range(min = LINE, max = MAX_SEGMENT_BYTES), extend("multipleOf" = LINE))]
     pub segment_bytes: u64,
-    /// Contexts, behind those of the messaging domains, in which all nodes take part: for one-sided
-    /// operations alone. There are 16 contexts at most.
+    /// The number of further contexts, after those of the messaging domains, in which all nodes
+    /// take part: only for one-sided operations. There are 16 contexts at most.
     #[schemars(range(max = MAX_CONTEXTS - 1))]
     pub one_sided_contexts: u32,
-    /// The part of messages behind which their node sends one more into the same slot, which is in
-    /// use.
+    /// The fraction of messages after which their node sends another into the same slot, which is
+    /// in use.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub slots_used_twice: f64,
-    /// The part of messages behind which their node sends one that is larger than a slot.
+    /// The fraction of messages after which their node sends a message that is larger than a slot.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub oversized: f64,
 }

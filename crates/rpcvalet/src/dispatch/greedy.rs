@@ -1,7 +1,7 @@
 //! The paper's policy: whenever a core is available, it gets the head of the queue.
 //!
-//! The paper does not say which of several. An idle one comes first, or a message would wait behind
-//! another for no reason; among equals they take turns.
+//! The paper does not say which of several. An idle core comes first, so that no message waits
+//! behind another needlessly; equal cores take turns.
 
 use super::Load;
 

@@ -1,4 +1,4 @@
-//! The dispatcher: which core gets the next message of a queue, and when (Section 4.3).
+//! The dispatch policies: the core for the next message of a queue, and the time (Section 4.3).
 //!
 //! It counts the messages that each core has been given and has not replenished. A core can be
 //! given one as long as it has fewer than the threshold. Each policy is a file.
@@ -18,7 +18,7 @@ use crate::spec::{DispatchSpec, PolicySpec};
 use fabric::LineData;
 use workload::Random;
 
-/// What a policy knows of the cores of its queue.
+/// A policy's knowledge of the cores of its queue.
 #[derive(Clone, Debug, state::State)]
 pub struct Load {
     /// Messages that each has and has not replenished.

@@ -1,5 +1,5 @@
-//! A policy that knows request types: some cores are kept for the short ones, so that these never
-//! find all cores taken by long ones. Each type has its own order; short ones go first.
+//! A policy that knows request types: some cores are reserved for short ones, so that these never
+//! find all cores busy with long ones. Each type has its own order; short ones go first.
 
 use super::{Greedy, Load};
 use crate::spec::DispatchSpec;

@@ -28,7 +28,8 @@ enum Resting {
 impl Rest {
     /// A data plane that lets items wait for this long is stuck.
     const PATIENCE_NS: f64 = 50e6;
-    /// What clients have waited for so long is lost: much longer than a transaction takes.
+    /// A response that clients have waited for this long is lost: much longer than a transaction
+    /// takes.
     const LOST_NS: f64 = 1e6;
 
     fn new(now: Time, under_way: u64) -> Rest {
@@ -65,8 +66,8 @@ fn left_over(items: u64) -> String {
 }
 
 impl Prepared<'_> {
-    /// What each program says of itself when all requests are answered, server by server; nothing
-    /// of one that has no `check_after_run()`. All results have been read.
+    /// The output of each program's `check_after_run()` when all requests are answered, server by
+    /// server; `None` for a program without one. All results have been read.
     pub fn check_after_run(
         &mut self,
         guard: &mut Guard<'_>,

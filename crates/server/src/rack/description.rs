@@ -31,7 +31,7 @@ pub struct RackDescription {
     /// What is measured: by each client, and of each data plane.
     #[serde(default)]
     pub measure: MeasureSpec,
-    /// How the simulator goes about it.
+    /// Options of the simulator.
     #[serde(default)]
     pub simulator: SimulatorSpec,
 }
@@ -44,8 +44,8 @@ pub struct RackSpec {
     /// The links between servers, clients and the switch.
     #[serde(default)]
     pub link: LinkSpec,
-    /// The switch, to which all are connected. Without one there are two of them, with a link in
-    /// between.
+    /// The switch, to which all hosts are connected. Without a switch there are two hosts and one
+    /// link.
     #[serde(default)]
     pub switch: Option<SwitchSpec>,
     /// The servers.
@@ -59,33 +59,33 @@ pub struct RackSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RackServerSpec {
-    /// What results and messages call it; of several, with a number behind it.
+    /// The name in results and messages; of several, with a number appended.
     #[serde(default = "default_name")]
     pub name: String,
-    /// How many there are.
+    /// The number of them.
     #[serde(default = "default_count")]
     #[schemars(range(min = 1, max = MAX_HOSTS))]
     pub count: u32,
-    /// Its IPv4 address; of several the first one's, which the others' follow. By default the one
-    /// behind the address before it in the rack.
+    /// The IPv4 address; of several, the address of the first, which the others follow. By default
+    /// the one behind the address before it in the rack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The program: a built-in one by its name, or the path of a `.c` or `.elf` file. A server with
     /// a data plane has that program instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// What the program's `main()` is given behind its name: `argv[1]` and what follows.
+    /// The arguments of the program's `main()` after its name: `argv[1]` and the following.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
-    /// Numbers by name that the program asks for in `prepare()`, with `io_parameter()`. A server
-    /// with a data plane has `data_plane.parameters` instead.
+    /// Numbers by name that the program reads in `prepare()` with `io_parameter()`. A server with a
+    /// data plane has `data_plane.parameters` instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, f64>,
-    /// The data plane that runs on it, beside what its program does with the network. It is
-    /// measured, too.
+    /// The data plane that runs on it, beside the program's own use of the network. It is measured,
+    /// too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_plane: Option<DataPlaneSpec>,
-    /// What comes in through the data plane's I/O device.
+    /// The traffic of the data plane's I/O device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficSpec>,
     /// Whether its program only serves others, so that the run does not wait until it exits.
@@ -109,31 +109,31 @@ fn default_count() -> u32 {
     1
 }
 
-/// A load generator, or several that are alike: a host of which only the network's side is
-/// simulated. It measures as many requests as `measure.requests` says.
+/// A load generator, or several that are alike: a host whose network side alone is simulated. It
+/// measures as many requests as `measure.requests` says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RackClientSpec {
-    /// What results and messages call it; of several, with a number behind it.
+    /// The name in results and messages; of several, with a number appended.
     #[serde(default = "default_client_name")]
     pub name: String,
-    /// How many there are.
+    /// The number of them.
     #[serde(default = "default_count")]
     #[schemars(range(min = 1, max = MAX_HOSTS))]
     pub count: u32,
-    /// Its IPv4 address; of several the first one's, which the others' follow. By default the one
-    /// behind the address before it in the rack.
+    /// The IPv4 address; of several, the address of the first, which the others follow. By default
+    /// the one behind the address before it in the rack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The names of the servers, as in `rack.servers`, that it sends requests to. Without any: all
     /// that serve.
     #[serde(default)]
     pub servers: Vec<String>,
-    /// When it begins. Servers need some time until they take requests.
+    /// The time at which it begins. Servers need some time until they take requests.
     #[serde(default = "default_begin_ns")]
     #[schemars(range(min = 0.0, max = 1e9))]
     pub begin_ns: f64,
-    /// What it sends, and when.
+    /// The load that it offers.
     pub load: LoadGeneratorSpec,
 }
 

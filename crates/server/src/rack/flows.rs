@@ -13,7 +13,7 @@ const NETWORK: &str = "network";
 /// Somebody in the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// What it is.
     pub role: Role,

@@ -30,7 +30,7 @@ pub struct LatencySummary {
     pub p999: f64,
     /// The longest.
     pub max: f64,
-    /// How many requests were measured.
+    /// The number of measured requests.
     pub samples: u64,
     /// 95 % confidence interval of the mean, by means of batches of whole rounds over the queues;
     /// `None` with less than 60 samples, or less than five rounds.
@@ -45,7 +45,7 @@ pub struct LatencySummary {
     pub p999_ci95: Option<Interval>,
 }
 
-/// What was measured in a run.
+/// The measurements of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Measurement {
     /// Requests that completed in the measured time, in millions a second.
@@ -55,39 +55,39 @@ pub struct Measurement {
     pub throughput_mrps_ci95: Option<Interval>,
     /// From an item's arrival in its queue to the ring of the tenant's doorbell.
     pub latency_ns: LatencySummary,
-    /// How many requests at the beginning are left out.
+    /// The number of requests omitted as warm-up.
     pub warmup_samples: u64,
-    /// How many of the measured requests were in a slot of their queue's ring in which there had
-    /// been none before, that is, in memory that no cache had. Only the rings of I/O sources count.
+    /// The number of measured requests in slots of their queue's ring that were used for the first
+    /// time, that is, in memory that no cache had. Only the rings of I/O sources count.
     pub cold_samples: u64,
-    /// Whether the rule for the warm-up found its end, and neither latency nor the number of
-    /// requests under way drifts behind it. If not, the run was too short, or the system does not
-    /// settle: what was measured may still change with time. If the rule found no end, only the
-    /// last `requests` are measured. Drift means nothing where rings are kept full: latencies say
-    /// how long these are.
+    /// Whether the rule found the end of the warm-up, and neither latency nor the number of
+    /// requests in flight drifts after it. If not, the run was too short, or the system does not
+    /// settle: the measurements may still change with time. If the rule found no end, only the last
+    /// `requests` are measured. Drift means nothing where rings are kept full: latencies then
+    /// reflect their length.
     pub steady: bool,
-    /// Requests that came, those that were dropped included, in millions a second: from the first
-    /// to the last of those that were measured. `None` if they came all at once.
+    /// Requests that arrived, including dropped ones, in millions a second, between the first and
+    /// the last measured request. `None` if they all arrived at one time.
     pub offered_mrps: Option<f64>,
-    /// How latency and the number of requests under way have changed with time; `None` with less
-    /// than 60 samples, or of several recorders together.
+    /// The change of latency and of the number of requests in flight with time; `None` with fewer
+    /// than 60 samples, or for several recorders together.
     pub drift: Option<Drifts>,
-    /// Whether the system serves what it is offered: nothing is said in `overload`. Not of one that
-    /// is offered more than it can take on purpose.
+    /// Whether the system serves the offered load, that is, `overload` is empty. False if the
+    /// system is saturated on purpose.
     pub keeps_up: bool,
-    /// Why the system does not keep up, a sentence each: requests were lost, fewer were served than
-    /// came, or they are under way for longer and longer.
+    /// The reasons why the system does not keep up, a sentence each: requests were lost, fewer were
+    /// served than arrived, or their number or latency grows.
     pub overload: Vec<String>,
     /// Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
-    /// throughput of a saturated data plane, and otherwise that of the p99; true if it asks for
-    /// nothing. If not, it takes more than `measure.requests`, or the run was not steady.
+    /// throughput of a saturated data plane, and otherwise that of the p99; true without this key.
+    /// If false, more than `measure.requests` are needed, or the run was not steady.
     pub precise: bool,
     /// An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as
     /// in HdrHistogram's log files: V2, compressed, in base64.
     pub histogram: String,
-    /// How long harts worked on the requests: from the take of an item, when it is counted off its
-    /// queue, to the ring of the tenant's doorbell; for the later ones of a batch, from the ring
-    /// before. `None` if no take was seen.
+    /// The time that harts worked on the requests: from the take of an item, when it is counted off
+    /// its queue, to the ring of the tenant's doorbell; for later items of a batch, from the
+    /// previous ring. `None` if no take was observed.
     pub service_ns: Option<LatencySummary>,
     /// A histogram of the times of `service_ns`, in the form of `histogram`.
     pub service_histogram: Option<String>,
@@ -110,12 +110,12 @@ pub fn lost_requests(count: u64, what: &str) -> Option<String> {
     }
 }
 
-/// What may change with time in the measured part.
+/// Quantities that may change with time in the measured part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Drifts {
     /// Latency, in the order in which requests completed.
     pub latency: Drift,
-    /// How many requests were under way when each of them came, itself included.
+    /// The number of requests in flight at the arrival of each, including itself.
     pub under_way: Drift,
 }
 
@@ -143,7 +143,7 @@ pub struct KindMeasurement {
     pub latency_ns: LatencySummary,
     /// An HdrHistogram of the latencies in nanoseconds: V2, compressed, in base64.
     pub histogram: String,
-    /// How long harts worked on the requests; `None` if no take was seen.
+    /// The time that harts worked on the requests; `None` if no take was observed.
     pub service_ns: Option<LatencySummary>,
     /// A histogram of the times of `service_ns`, in the form of `histogram`.
     pub service_histogram: Option<String>,

@@ -5,10 +5,10 @@
 //! the data bus seldom turns around. Within a queue the scheduler is FR-FCFS (Rixner et al.,
 //! "Memory Access Scheduling", ISCA 2000): row hits first, then the oldest. `max_overtakes` bounds
 //! how many younger requests may delay an older one: by keeping another row of its bank open, or by
-//! taking the data bus. Those that go on in other banks while its own row is closed and opened do
-//! not. An open row is closed when no request in the queue wants it, or when that bound is reached.
-//! A read of a line in the write queue is answered from the queue, and a second write of such a
-//! line is merged with the first.
+//! taking the data bus. Requests to other banks that proceed while its own row is closed and opened
+//! do not count. An open row is closed when no request in the queue needs it, or when that bound is
+//! reached. A read of a line in the write queue is answered from the queue, and a second write of
+//! such a line is merged with the first.
 //!
 //! When a refresh is due, its rank takes no other command until it is done. An idle channel has no
 //! events: its refreshes are replayed at the next request, at the times that they would have had.
@@ -89,7 +89,7 @@ struct Waiting {
     line: LineAddress,
     read: Option<Ticket>,
     outcome: RowOutcome,
-    /// How many younger requests of its queue have delayed it.
+    /// The number of younger requests of its queue that have delayed it.
     overtaken: u64,
 }
 
@@ -129,8 +129,8 @@ pub(super) struct Dram {
     trace: Vec<(Time, Command)>,
 }
 
-/// All times are absolute, those of refreshes too. So the states at two times have the same
-/// future if nothing waits and no request has arrived in between; then there is nothing to move
+/// All times are absolute, those of refreshes too. The states at two times therefore have the same
+/// future if nothing waits and no request has arrived in between; then nothing needs to be shifted,
 /// either.
 impl State for Dram {
     fn walk(&mut self, walker: &mut dyn Walker) {
@@ -171,7 +171,7 @@ impl Dram {
         }
     }
 
-    /// What it has done up to its last request.
+    /// The counts up to its last request.
     pub(super) fn statistics(&self) -> DramStatistics {
         DramStatistics {
             row_open_fs: self.ranks.row_open(self.issued_until).as_fs(),
@@ -232,7 +232,7 @@ impl Dram {
                 offer(bank, command, Some(index));
             }
             if one.overtaken >= self.spec.max_overtakes {
-                // Nobody younger delays it: on the data bus, or by keeping another row open.
+                // No younger request may delay it, on the data bus or by keeping another row open.
                 match is_open {
                     true => break,
                     false => chosen |= bit,

@@ -1,4 +1,4 @@
-//! The ranks of a channel: which rows are open, and from when on the timings allow each command.
+//! The ranks of a channel: open rows, and the earliest time of each command by the timings.
 
 use super::spec::{BURST_CYCLES, Cycles, DramSpec, TURNAROUND_CYCLES};
 use crate::Time;
@@ -40,7 +40,7 @@ struct Rank {
     four_activates: [Time; 4],
     refresh_due: Time,
     open_rows: usize,
-    /// Since when it has had a row open, if it has.
+    /// The time since which it has a row open, if it has.
     open_since: Time,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Ranks {
     ranks: Vec<Rank>,
     /// When the command bus is free again.
     command_bus: Time,
-    /// How long the ranks have had a row open, until each has closed its last one.
+    /// The time that the ranks had a row open, until each closed its last one.
     row_open: Time,
     #[state(fixed)]
     banks_per_group: usize,
@@ -107,8 +107,8 @@ impl Ranks {
 
     /// The bank and the row of a line, where `line` counts the lines of this controller only. From
     /// the lowest digit: low part of the bank group, column, high part of the bank group, bank,
-    /// rank, row. A stream thus alternates between two groups, which tCCD_S and tCCD_L allow at the
-    /// full rate, and stays in one row of each.
+    /// rank, row. A stream therefore alternates between two groups, which tCCD_S and tCCD_L allow
+    /// at the full rate, and stays in one row of each.
     pub(super) fn place(&self, line: u64, lines_per_row: u64) -> (usize, u64) {
         let mut rest = line;
         let mut take = |of: u64| {
@@ -142,7 +142,7 @@ impl Ranks {
         self.ranks[rank].open_rows
     }
 
-    /// How long the ranks have had a row open until `now`, summed over the ranks.
+    /// The time that the ranks had a row open until `now`, summed over the ranks.
     pub(super) fn row_open(&self, now: Time) -> Time {
         let open = self.ranks.iter().filter(|rank| rank.open_rows > 0);
         open.fold(self.row_open, |sum, rank| sum + (now - rank.open_since))

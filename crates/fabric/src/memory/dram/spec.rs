@@ -188,26 +188,27 @@ pub struct DramSpec {
     pub clock_ns: Option<f64>,
     /// Timings that differ from the device's.
     pub timings: DramTimingSpec,
-    /// Whether a row that no request waits for stays `open` or is `closed`.
+    /// Whether a row without waiting requests stays `open` or is `closed`.
     pub page: PagePolicy,
     /// Nanoseconds that a read spends in the controller and its pins, besides the DRAM's own.
     #[schemars(range(min = 0.0, max = 1e6))]
     pub controller_latency_ns: f64,
-    /// Reads that the scheduler chooses among; further ones wait behind them.
+    /// The number of reads among which the scheduler chooses; further ones wait behind them.
     #[schemars(range(min = 1, max = 256))]
     pub read_queue: usize,
-    /// Writes that the scheduler chooses among; further ones wait behind them.
+    /// The number of writes among which the scheduler chooses; further ones wait behind them.
     #[schemars(range(min = 1, max = 256))]
     pub write_queue: usize,
-    /// So many waiting writes begin a drain after the next read. With fewer, writes are issued when
-    /// no read waits.
+    /// The number of waiting writes that starts a drain after the next read. With fewer, writes are
+    /// issued when no read waits.
     #[schemars(range(min = 1, max = 256))]
     pub write_high_watermark: usize,
-    /// A drain ends when so many writes are left, or after `write_high_watermark` writes.
+    /// The number of remaining writes at which a drain ends; it also ends after
+    /// `write_high_watermark` writes.
     #[schemars(range(min = 0, max = 256))]
     pub write_low_watermark: usize,
-    /// So many younger requests of its queue may delay one: by keeping another row of its bank
-    /// open, or by taking the data bus when its row is open.
+    /// The maximum number of younger requests of its queue that may delay a request, by keeping
+    /// another row of its bank open, or by taking the data bus when its row is open.
     #[schemars(range(min = 0, max = 1_000_000))]
     pub max_overtakes: u64,
 }
