@@ -125,6 +125,8 @@ data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mecha
  * are the same to the byte without. */
 #ifdef DATA_PLANE_NOTIFY
 #include DATA_PLANE_NOTIFY
+#endif
+#if defined(DATA_PLANE_NOTIFY) && !defined(NOTIFY_RUN)
 #define DATA_PLANE_ASKED_FOR(with) with(NOTIFY_CODE, NOTIFY_MECHANISM);
 #else
 #define DATA_PLANE_ASKED_FOR(with)
@@ -143,6 +145,9 @@ data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mecha
 int hart_main(int number) {
   if ((uint64_t)number >= data_plane_state.cores)
     return 0;
+#ifdef NOTIFY_RUN
+  NOTIFY_RUN((uint64_t)number);
+#else
   if (data_plane_state.notify == IO_NOTIFY_RPCVALET)
     rpcvalet_run(number, process);
   uint64_t cluster = (uint64_t)number / data_plane_state.cluster_cores;
@@ -168,6 +173,7 @@ int hart_main(int number) {
 #undef DATA_PLANE_RUN
   fail("The device asks for the notification mechanism %lu, which is not known.",
        data_plane_state.notify);
+#endif
 }
 
 /* Decides which queues are in the memory of the second socket, if there is one: the second half.
@@ -227,6 +233,16 @@ static struct data_plane_sharing *data_plane_make_sharing(uint64_t queue) {
 static inline int data_plane(void) {
   volatile struct io_registers *device = io_device();
   uint64_t queues = device->queues;
+#ifdef NOTIFY_SET_UP
+  data_plane_state.cores = device->data_plane_cores;
+  data_plane_state.slot_bytes = device->slot_bytes;
+  if (data_plane_state.cores > harts)
+    fail("The data plane is to run on %lu harts, and the server has %lu.", data_plane_state.cores,
+         harts);
+  NOTIFY_SET_UP();
+  harts_release();
+  return hart_main(0);
+#endif
   if (device->notify == IO_NOTIFY_RPCVALET) {
     data_plane_state.cores = device->data_plane_cores;
     data_plane_state.notify = IO_NOTIFY_RPCVALET;

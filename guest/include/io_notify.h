@@ -27,6 +27,9 @@ enum io_notify {
   /** It polls descriptors of 16 bytes as DPDK's vector driver for the 82599 does: one descriptor an
    * empty poll. */
   IO_NOTIFY_SPIN_IXGBE_VECTOR = 9,
+  /** It gets messages from nanoPU's network interface in a register, stores them into a buffer and
+   * sends what is in another. The queues are the ports of the clients. */
+  IO_NOTIFY_NANOPU = 10,
 };
 
 #endif

@@ -220,7 +220,8 @@ def build(
     with `has_sources` also the program of cores that are the sources of the traffic. `debug` adds
     debug information, which contains paths of this host and changes no instruction.
     """
-    registers = _reserved_registers(source)
+    headers = [] if mechanism is None else [GUEST / "include" / mechanism]
+    registers = _reserved_registers(source, *headers)
     command = _reserve(registers, _compiler()) if registers else _compiler()
     more = [] if mechanism is None else [f"-DDATA_PLANE_NOTIFY=<{mechanism}>"]
     runtime = GUEST.resolve() / "runtime"
@@ -286,11 +287,11 @@ def _compiled(
         return output.read_bytes()
 
 
-def _reserved_registers(source: Path) -> list[str]:
+def _reserved_registers(*sources: Path) -> list[str]:
     """Return the registers that hardware has, by the headers that a program includes."""
     # Reading gives a sentence of ours where there is nothing to read.
-    texts = {source: _read(source)}
-    waiting = [source]
+    texts = {source: _read(source) for source in sources}
+    waiting = list(sources)
     while waiting:
         path = waiting.pop()
         for name in (one.decode(errors="replace") for one in _INCLUDES.findall(texts[path])):

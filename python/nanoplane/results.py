@@ -653,6 +653,51 @@ class HyperPlaneStatistics(TypedDict):
     """`QWAIT`s answered with a QID."""
 
 
+class NanoPuClients(TypedDict):
+    """Counts of the clients."""
+
+    repeated_packets: int
+    """Packets that were sent again because the server had no buffer for them."""
+    replies: int
+    """Replies that came back."""
+    requests: int
+    """Requests that were given to the transport."""
+    waits: int
+    """Requests that found no room in the clients' transport and waited."""
+
+
+class NanoPuStatistics(TypedDict):
+    """Counts of the interface."""
+
+    link_bytes: int
+    """Bytes of packets that have crossed the link, in both directions together."""
+    longest_queue: int
+    """The maximum number of messages of one context that waited for a core."""
+    messages_given_up: int
+    """Messages that the transport could not deliver."""
+    messages_received: int
+    """Messages that were given to cores."""
+    messages_sent: int
+    """Messages that cores have sent."""
+    packets_dropped: int
+    """Packets from the network for another address, or with data for a context that no core has
+    bound.
+    """
+    packets_received: int
+    """Packets from the network."""
+    packets_sent: int
+    """Packets to the network."""
+
+
+class NanoPuDataPlane(TypedDict):
+    """Counts of nanoPU's network interface and its clients."""
+
+    clients: NanoPuClients
+    """Counts of the clients."""
+    interface: NanoPuStatistics
+    """Counts of the interface."""
+
+
 class QueueResults(TypedDict):
     """The fates of each queue's items: lists with an element for each queue."""
 
@@ -976,6 +1021,8 @@ class RunResult(DataPlaneResult):
     """Counts of HyperPlane."""
     instructions: int
     """Instructions of all cores."""
+    nanopu: NotRequired[NanoPuDataPlane]
+    """Counts of nanoPU's network interface and its clients."""
     output: str
     """The guest's output."""
     power_w: Energy
@@ -1142,29 +1189,11 @@ class RpcValetInterface(TypedDict):
     """Frames that have waited for a send slot."""
 
 
-class NanoPuInterface(TypedDict):
+class NanoPuInterface(NanoPuStatistics):
     """Counts of nanoPU's network interface."""
 
     failures: list[str]
     """The reasons why messages could not be delivered, a sentence each."""
-    link_bytes: int
-    """Bytes of packets that have crossed the link, in both directions together."""
-    longest_queue: int
-    """The maximum number of messages of one context that waited for a core."""
-    messages_given_up: int
-    """Messages that the transport could not deliver."""
-    messages_received: int
-    """Messages that were given to cores."""
-    messages_sent: int
-    """Messages that cores have sent."""
-    packets_dropped: int
-    """Packets from the network for another address, or with data for a context that no core has
-    bound.
-    """
-    packets_received: int
-    """Packets from the network."""
-    packets_sent: int
-    """Packets to the network."""
 
 
 class IommuStatistics(TypedDict):

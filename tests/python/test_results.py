@@ -113,6 +113,14 @@ def present(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> I
         yield from present(one, schema["items"], root)
 
 
+MESSAGES_IN_REGISTERS = (
+    "server.core.model=in-order",
+    "server.core.width=1",
+    "server.nanopu.to_core_cycles=5",
+    "data_plane.notify=nanopu",
+)
+
+
 def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     results = [(kind, same_results.RUNS[name]()) for kind in RUNS for name in RUNS[kind]]
     interrupted = same_results._rack("traditional/loopback", "ice-nic", systems=["user_interrupts"])
@@ -146,6 +154,7 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         ("run", same_results._server("server.critical_region={}")()),
         ("run", same_results._server(*checked, requests=100)()),
         ("run", same_results._server("traffic.sources=cores", requests=100)()),
+        ("run", same_results._server(*MESSAGES_IN_REGISTERS, requests=100)()),
     ]
     found = set()
     for kind, result in [*results, *traced(tmp_path)]:

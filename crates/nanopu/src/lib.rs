@@ -5,8 +5,11 @@
 //!   the CSRs, and the hardware thread scheduler;
 //! - [`Nic`], the agent: pipelines for packets that come and go, the transport, the choice of a
 //!   core;
-//! - [`Mailbox`], what is on the wires between them.
+//! - [`Mailbox`], what is on the wires between them;
+//! - [`Clients`], the agent that sends a data plane its requests as messages.
 
+mod cable;
+mod clients;
 mod context;
 mod extension;
 mod mailbox;
@@ -17,6 +20,7 @@ mod spec;
 mod system;
 
 pub use crate::spec::{CoreSelection, NanoPuSpec, SchedulerKind};
+pub use clients::{ClientStatistics, Clients, DATA_PLANE_CONTEXT};
 pub use extension::{NetworkRegisters, cause};
 pub use mailbox::{Mailbox, SharedMailbox};
 pub use nic::{Nic, Statistics};
@@ -46,12 +50,23 @@ pub fn attach(
     cores: usize,
     link: (u32, LineRate),
 ) -> Result<(AgentId, NetworkRegisters), SpecError> {
+    attach_nic(fabric, spec, cores, link, |nic| nic)
+}
+
+/// The same, with an interface that `finish` completes.
+fn attach_nic(
+    fabric: &mut Fabric,
+    spec: &NanoPuSpec,
+    cores: usize,
+    link: (u32, LineRate),
+    finish: impl FnOnce(Nic) -> Nic,
+) -> Result<(AgentId, NetworkRegisters), SpecError> {
     spec.check(fabric.clock(), fabric.minimum_delivery_latency())?;
     let clock = fabric.clock();
     let mailbox = Mailbox::shared(cores);
     let agent = fabric.next_agent();
     let extension = NetworkRegisters::new(spec, clock, agent, mailbox.clone());
-    let nic = Nic::new(spec, clock, cores, link, mailbox);
+    let nic = finish(Nic::new(spec, clock, cores, link, mailbox));
     let agent = fabric.attach(Box::new(nic), Attachment::default())?;
     Ok((agent, extension))
 }

@@ -1,10 +1,12 @@
 //! The network interface: the path of packets and messages between a link and the cores.
 
+use crate::cable::SharedCable;
+use crate::clients::send;
 use crate::extension::{code, notice};
 use crate::mailbox::{SharedMailbox, Words};
 use crate::selection::Waiting;
 use crate::spec::{CoreSelection, NanoPuSpec};
-use fabric::{Agent, AgentContext, Clock, Request, RequestKind, Time};
+use fabric::{Agent, AgentContext, AgentId, AgentMessage, Clock, Request, RequestKind, Time};
 use network::packet::{DATA, Endpoint, Message, Packet, Transport, TransportAction};
 use network::rack::{Interface, LineRate, Record, Records, Step};
 use schemars::JsonSchema;
@@ -28,6 +30,7 @@ mod purpose {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
 )]
+#[schemars(rename = "NanoPuStatistics")]
 pub struct Statistics {
     /// Packets from the network.
     #[state(count)]
@@ -65,6 +68,14 @@ struct Latencies {
     to_core: Time,
     packetization: Time,
     egress: Time,
+    from_core: Time,
+}
+
+/// The clients at the other end of the link of a server that is alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Outside {
+    pub clients: AgentId,
+    pub cable: SharedCable,
 }
 
 /// A message of a core that the transport has not taken.
@@ -117,6 +128,8 @@ pub struct Nic {
     failures: Vec<String>,
     #[state(fixed)]
     records: Records,
+    #[state(fixed)]
+    outside: Option<Outside>,
     /// Empty between events.
     #[state(fixed)]
     actions: Vec<TransportAction>,
@@ -127,6 +140,9 @@ impl State for Nic {
         self.walk_fields(walker);
         self.transport.walk(walker);
         self.mailbox.borrow_mut().walk(walker);
+        if let Some(outside) = &self.outside {
+            outside.cable.borrow_mut().walk(walker);
+        }
     }
 }
 
@@ -146,6 +162,7 @@ impl Nic {
                 to_core: clock.time(spec.to_core_cycles),
                 packetization: clock.time(spec.packetization_cycles),
                 egress: clock.time(spec.egress_cycles),
+                from_core: clock.time(spec.from_core_cycles),
             },
             policy: spec.core_selection,
             most: spec.messages_per_core,
@@ -168,7 +185,16 @@ impl Nic {
             statistics: Statistics::default(),
             failures: Vec::new(),
             records: Records::default(),
+            outside: None,
             actions: Vec::new(),
+        }
+    }
+
+    /// With clients at the other end of its link.
+    pub(crate) fn with_clients(self, outside: Outside) -> Nic {
+        Nic {
+            outside: Some(outside),
+            ..self
         }
     }
 
@@ -236,10 +262,11 @@ impl Nic {
         {
             self.transport.taken(context.now(), &message);
             self.statistics.messages_received += 1;
-            self.records.note(&message, || Step::Given {
-                core,
-                at: context.now() + self.latencies.to_core,
-            });
+            let at = context.now() + self.latencies.to_core;
+            self.records.note(&message, || Step::Given { core, at });
+            if let Some(outside) = &self.outside {
+                outside.cable.borrow().given(message.tag, at);
+            }
             self.mailbox
                 .borrow_mut()
                 .send_to_core(core, received_words(&message));
@@ -262,6 +289,11 @@ impl Nic {
             core,
             at: context.now(),
         });
+        if let Some(outside) = &self.outside {
+            let written_at = context.now() - self.latencies.from_core;
+            let mut cable = outside.cable.borrow_mut();
+            cable.wrote(core, message.tag, written_at);
+        }
         self.in_packetization.push_back(Refused { core, message });
         let at = context.now() + self.latencies.packetization;
         context.wake(at, purpose::PACKETIZED);
@@ -345,8 +377,14 @@ impl Nic {
                 self.enter(context, self.latencies.egress + duration, packet);
             } else {
                 self.statistics.link_bytes += packet.wire_bytes();
-                let leaves = now + self.latencies.egress + self.latencies.mac;
-                self.sent.push_back((leaves, packet));
+                let latency = self.latencies.egress + self.latencies.mac;
+                match &self.outside {
+                    None => self.sent.push_back((now + latency, packet)),
+                    Some(outside) => {
+                        outside.cable.borrow_mut().to_clients.push_back(packet);
+                        send(context, outside.clients, latency + duration);
+                    }
+                }
             }
         }
         if self.free_at > now && !self.is_waiting {
@@ -457,6 +495,16 @@ impl Agent for Nic {
             code::BIND => self.bind(context, core, port, true),
             code::REMOVE => self.bind(context, core, port, false),
             _ => context.refuse(request.reply_to),
+        }
+    }
+
+    /// A packet of the clients has come.
+    fn message(&mut self, context: &mut AgentContext<'_>, _from: AgentId, _message: AgentMessage) {
+        let outside = self.outside.as_ref();
+        let packet = outside.and_then(|outside| outside.cable.borrow_mut().to_server.pop_front());
+        if let Some(packet) = packet {
+            self.statistics.link_bytes += packet.wire_bytes();
+            self.enter(context, self.latencies.mac, packet);
         }
     }
 

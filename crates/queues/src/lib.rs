@@ -7,11 +7,13 @@
 //! the result.
 
 mod completion;
+mod device;
 mod io_source;
 mod ledger;
 mod program;
 mod tenant;
 
+pub use device::{Asked, MessageDevice};
 pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource, RingsAtStart, register};
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use program::{

@@ -16,18 +16,17 @@ mod setup;
 use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, WORK_HEADER_AT};
 use crate::link::{Link, LinkFaultCounts};
 use fabric::{
-    AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
-    Observation, RegisterAccess, Request, Time,
+    Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData, Observation,
+    Request, Time,
 };
-use queues::register;
-use queues::{DeliveredPacket, IoSetup, IoSource, QueueDescriptor, SharedLedger};
-use queues::{ProgramRegisters, ProgramSettings, write_counter};
+use queues::{Asked, DeliveredPacket, IoSetup, IoSource, MessageDevice, QueueDescriptor};
+use queues::{ProgramSettings, SharedLedger};
 use schemars::JsonSchema;
 use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 use workload::SLOT_HEADER_BYTES;
-use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
+use workload::{Arrival, ArrivalProcess, Packets, Random};
 
 pub use setup::{ClusterDomain, ClusterSetup, NetworkSpec};
 
@@ -153,13 +152,9 @@ pub struct Cluster {
     node_choice: Random,
     chance: Random,
     packets: Packets,
-    items: ItemKind,
     #[state(fixed)]
     ledger: SharedLedger,
-    program: ProgramRegisters,
-    /// The start of the memory that counts as cleared.
-    cleared: u64,
-    is_started: bool,
+    registers: MessageDevice,
     next_arrival: Arrival,
     next_item: u64,
     #[state(slice)]
@@ -187,14 +182,15 @@ pub struct Cluster {
 
 impl State for Cluster {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        let items = self.items;
+        let before = self.registers.items();
         self.walk_fields(walker);
-        if self.items != items
-            && let Err(error) = self.packets.set_kind(self.items)
+        let items = self.registers.items();
+        if items != before
+            && let Err(error) = self.packets.set_kind(items)
         {
             walker.refuse(error.to_string());
         }
-        self.ledger.borrow_mut().items = self.items;
+        self.ledger.borrow_mut().items = items;
         self.ledger.borrow_mut().walk(walker);
     }
 }
@@ -233,17 +229,12 @@ impl Cluster {
             nodes.resize(nodes.len() + domain.nodes as usize, node);
             slots += domain.nodes as usize * domain.slots as usize;
         }
-        {
-            let mut ledger = ledger.borrow_mut();
-            ledger.allow_reordering();
-            ledger.program_counters = settings.prepared.counters.clone();
-        }
+        ledger.borrow_mut().allow_reordering();
         Cluster {
             latency: Time::from_ns(setup.network.latency_ns),
             links: vec![Link::new(setup.network.link_gb_per_s); setup.backends.len()],
             arrivals,
             cores_posted_at: vec![Time::ZERO; setup.io.data_plane_cores as usize],
-            cleared: 0,
             warm_arrivals: None,
             is_warm: true,
             is_stopped: false,
@@ -251,10 +242,8 @@ impl Cluster {
             node_choice: choice,
             chance,
             packets,
-            items: ItemKind::Packets,
+            registers: MessageDevice::new(setup.io, settings, ledger.clone()),
             ledger,
-            program: ProgramRegisters::new(settings),
-            is_started: false,
             next_arrival: Arrival {
                 gap: Time::ZERO,
                 items: 0,
@@ -307,76 +296,7 @@ impl Cluster {
         &self.kept
     }
 
-    fn read_register(&mut self, offset: u64) -> Option<u64> {
-        let setup = &self.setup.io;
-        let queues = u64::from(setup.queues);
-        Some(match offset {
-            register::QUEUES => queues,
-            register::CAPACITY => u64::from(setup.queue_capacity),
-            register::SLOT_BYTES => u64::from(setup.slot_bytes),
-            register::DATA_PLANE_CORES => u64::from(setup.data_plane_cores),
-            register::NOTIFY => setup.notify,
-            register::POLICY => setup.policy,
-            register::START => u64::from(self.is_started),
-            register::RING_SLOTS => u64::from(setup.ring_slots),
-            register::CLUSTER_CORES => u64::from(setup.cluster_cores),
-            register::BATCH => u64::from(setup.batch),
-            register::IN_ORDER => u64::from(setup.in_order),
-            register::ITEMS => self.items as u64,
-            register::PARAMETER => self.program.parameter()?,
-            register::COUNTER => self
-                .program
-                .add_counter(&mut self.ledger.borrow_mut().program_counters)?,
-            _ if offset >= register::STATES => {
-                ((offset - register::STATES) / 8 < queues).then_some(1)?
-            }
-            _ if offset >= register::WEIGHTS => {
-                let queue = (offset - register::WEIGHTS) / 8;
-                (queue < queues).then(|| self.program.weight(queue))?
-            }
-            _ => return None,
-        })
-    }
-
-    /// Whether the register can be written, with this value.
-    fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) -> bool {
-        match offset {
-            register::START if !self.is_started && value == 1 => self.start(context),
-            register::NAME => return self.program.add_to_name(value),
-            register::CLEARED => self.cleared = value,
-            register::CLEARED_BYTES => {
-                let (start, length) = (self.cleared, value);
-                let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
-                let is_memory = last.is_some_and(|last| context.in_memory(last));
-                if length == 0 || !context.in_memory(start) || !is_memory {
-                    return false;
-                }
-                context.warm_last_level(AddressRange { start, length });
-            }
-            _ if register::counter(offset).is_some() => {
-                let counters = &mut self.ledger.borrow_mut().program_counters;
-                return write_counter(counters, offset, value);
-            }
-            register::ITEMS if !self.is_started && self.items == ItemKind::Packets => {
-                let Some(kind) = ItemKind::from_register(value) else {
-                    return false;
-                };
-                self.items = kind;
-                self.ledger.borrow_mut().items = kind;
-                if let Err(error) = self.packets.set_kind(kind) {
-                    self.ledger.borrow_mut().set_fault(error.to_string());
-                }
-            }
-            _ => return false,
-        }
-        true
-    }
-
     fn start(&mut self, context: &mut AgentContext<'_>) {
-        if let Some(sentence) = self.program.unknown_parameter("data_plane.parameters") {
-            self.ledger.borrow_mut().set_wrong_description(sentence);
-        }
-        self.is_started = true;
         let nodes = vec![QueueDescriptor::default(); self.nodes.len()];
         self.ledger.borrow_mut().start(0, nodes, context.now());
         self.await_arrival(context);
@@ -483,9 +403,10 @@ impl Cluster {
         message.resize(SLOT_HEADER_BYTES as usize, 0);
         self.packets.append_next(&mut message);
         let packet_bytes = message.len() as u64 - u64::from(SLOT_HEADER_BYTES);
-        let kind = self
-            .packets
-            .kind_of(self.items, &message[SLOT_HEADER_BYTES as usize..]);
+        let kind = self.packets.kind_of(
+            self.registers.items(),
+            &message[SLOT_HEADER_BYTES as usize..],
+        );
         let state = &mut self.slots[place];
         state.in_use = true;
         state.kind = kind;
@@ -629,14 +550,15 @@ impl Agent for Cluster {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        let register = request.register(self.setup.io.registers.start);
-        let answer = register.and_then(|(offset, access)| match access {
-            RegisterAccess::Read => self.read_register(offset),
-            RegisterAccess::Write(value) => {
-                self.write_register(context, offset, value).then_some(0)
+        match self.registers.answer(context, request) {
+            Asked::Nothing => {}
+            Asked::Start => self.start(context),
+            Asked::Items(kind) => {
+                if let Err(error) = self.packets.set_kind(kind) {
+                    self.ledger.borrow_mut().set_fault(error.to_string());
+                }
             }
-        });
-        context.answer(request.reply_to, answer);
+        }
     }
 
     fn message(&mut self, context: &mut AgentContext<'_>, from: AgentId, message: AgentMessage) {
@@ -698,7 +620,7 @@ impl Agent for Cluster {
     }
 
     fn waiting_for(&self) -> Vec<String> {
-        if !self.is_started {
+        if !self.registers.is_started() {
             return vec![
                 "The cluster waits for the program to write the register START of its I/O device."
                     .to_string(),
