@@ -268,8 +268,10 @@ def test_what_saturates_does_not_depend_on_what_is_measured() -> None:
     assert measured(rest) == run(given.set("measure.requests", 300))
 
 
-def test_the_end_of_a_warm_start_is_saved() -> None:
-    Path("warm.toml").write_text(WARM.replace("NOTIFY", "hyperplane"))
+@pytest.mark.parametrize("length", ["200", '"auto"'])
+def test_the_end_of_a_warm_start_is_saved(length: str) -> None:
+    warm = WARM.replace("NOTIFY", "hyperplane").replace("requests = 200", f"requests = {length}")
+    Path("warm.toml").write_text(warm)
     nanoplane("run", "warm.toml", "--save-checkpoint", "warm", "--set", "traffic.rate_mrps=0.3")
     output = nanoplane(
         *("run", "warm.toml", "--from-checkpoint", "warm", "--json"),

@@ -70,13 +70,48 @@ def test_used_rings_are_as_two_laps_leave_them() -> None:
     assert (used["dropped"], used["cold_samples"]) == (0, 0)
 
 
+def test_sources_on_cores_leave_the_same_behind() -> None:
+    loaded = DESCRIPTION.set("data_plane.notify", "spin").set("traffic.rate_mrps", 0.5)
+    loaded = loaded.set("traffic.sources", "cores")
+    laps = {"requests": 2 * 16 * QUEUES, "rate_mrps": 0.5}
+    timed = measured(loaded.set("measure.warm_start", laps))
+    settled = loaded.set("measure.warm_start", {"requests": "auto", "rate_mrps": 0.5})
+    used = measured(settled.set("measure.rings", "used"))
+    latencies = [result["latency_ns"] for result in (timed, used)]
+    assert overlap(*(latency["mean_ci95"] for latency in latencies)), latencies
+
+
+def test_a_warm_start_ends_when_queues_and_caches_have_been_used() -> None:
+    saturated = DESCRIPTION.set("data_plane.notify", "spin").set("traffic.load", "saturate")
+    saturated = saturated.set("traffic.saturation_rate_mrps", 6.0).set("measure.rings", "full")
+
+    def warmed(description: Description) -> int:
+        result = measured(description)
+        return int(result["delivered"]) - int(result["latency_ns"]["samples"])
+
+    # Queues are served in turn: 118 of 120 have been, and the core's cache has long been full.
+    auto = saturated.set("measure.warm_start", {})
+    assert 118 <= warmed(auto) < 2 * QUEUES
+    # Of rings that begin unused, all but 38 of 1920 slots.
+    new = auto.set("measure.rings", "new")
+    assert 1882 <= warmed(new) < 2 * 1920
+    # Whatever is skipped, and however far cores run ahead.
+    slow = measured(auto.set("simulator.lookahead_cycles", 1).set("simulator.skip_spinning", False))
+    fast = measured(auto)
+    for name in ("latency_ns", "throughput_mrps", "cycles", "fabric"):
+        assert slow[name] == fast[name], name
+    # Queues that are hardly served are not waited for.
+    strict = auto.set("data_plane.policy", "strict-priority")
+    assert warmed(strict) < 10 * QUEUES
+
+
 def test_what_has_no_rings_gets_a_sentence() -> None:
     domain = DESCRIPTION.set("server.rpcvalet.backends", 2).set("data_plane.notify", "rpcvalet")
     domain = domain.set("data_plane.queues", 1).set("traffic.rate_mrps", 1.0)
     with pytest.raises(
-        DescriptionError, match=r'"used", and data_plane.notify = "rpcvalet" has no'
+        DescriptionError, match=r'"full", and data_plane.notify = "rpcvalet" has no'
     ):
-        measured(domain.set("measure.rings", "used"))
+        measured(domain.set("measure.rings", "full"))
     completions = DESCRIPTION.set("data_plane.notify", "spin-mlx5").set("traffic.rate_mrps", 1.0)
     with pytest.raises(NanoplaneError, match=r'measure.rings is "full", .* by completions'):
         measured(completions.set("measure.rings", "full"))

@@ -65,8 +65,8 @@ pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
 pub use fabric::{Fabric, FootprintMark};
 pub use hosting::{
     Agent, AgentContext, AgentId, AgentMessage, Answers, Attachment, LineChange, MemoryAccess,
-    NamedRange, Observation, RegisterAccess, ReplyTo, Request, UntimedAgents, UntimedMemory,
-    Update,
+    NamedRange, Observation, RegisterAccess, ReplyTo, Request, Sharer, UntimedAgents,
+    UntimedMemory, Update,
 };
 pub use memory::{
     DramCommandTimes, DramDevice, DramSpec, DramStatistics, DramTimingSpec, MemoryCacheSpec,

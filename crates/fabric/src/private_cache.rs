@@ -580,6 +580,12 @@ impl PrivateCache {
         (&self.order, &self.recent)
     }
 
+    /// How many lines it holds.
+    pub fn occupied(&self) -> u64 {
+        let free: u64 = self.free.iter().map(|&ways| u64::from(ways)).sum();
+        self.tags.len() as u64 - free
+    }
+
     /// What the cache holds.
     pub fn lines(&self) -> impl Iterator<Item = (LineAddress, State, &LineData)> {
         self.tags

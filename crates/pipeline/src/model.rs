@@ -59,6 +59,8 @@ pub trait CoreModel: Periodic + state::State {
     fn remove_probes(&mut self, cycle: u64);
     /// See [`Core::copy_of`].
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)>;
+    /// See [`Core::data_lines`].
+    fn data_lines(&self) -> u64;
     /// See [`Core::add_newer_lines`].
     fn add_newer_lines(&self, lines: &mut NewerLines);
 }
@@ -150,6 +152,10 @@ impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
 
     fn copy_of(&self, line: LineAddress) -> Option<(State, LineData)> {
         Core::copy_of(self, line)
+    }
+
+    fn data_lines(&self) -> u64 {
+        Core::data_lines(self)
     }
 
     fn add_newer_lines(&self, lines: &mut NewerLines) {

@@ -1,6 +1,7 @@
 //! The common state of the I/O source and the tenants: the queues, and each item's record.
 
 use crate::io_source::Coming;
+use crate::warm_start::Settling;
 use fabric::{CoreId, LineData, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,9 @@ use workload::{KindMeasurement, Recorder, Sample};
 
 /// The ledger, as its two agents and the builder of the server hold it.
 pub type SharedLedger = Rc<RefCell<Ledger>>;
+
+/// More requests than there can be.
+const NEVER: u64 = u64::MAX;
 
 /// Where a queue is: `struct io_descriptor` in `guest/include/io.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
@@ -176,10 +180,17 @@ pub struct Ledger {
     /// What is delivered is measured.
     measures: bool,
     /// How many requests are delivered before the warm start is over, and when the last of them
-    /// was.
-    #[state(fixed)]
+    /// was. If a rule ends it: before the caches are looked at next; [`NEVER`] until that is known.
     warm_requests: u64,
     warm_at: Option<Time>,
+    /// What it waits for, if a rule ends it, how much of that has been used, and how many lines the
+    /// caches held when they were looked at last.
+    #[state(fixed)]
+    settling: Option<Settling>,
+    first_uses: u64,
+    filled_lines: Option<u64>,
+    /// It is over, or not measured by a rule.
+    has_settled: bool,
     /// The latest deliveries, if they are requested.
     #[state(fixed)]
     records: Option<Vec<ItemRecord>>,
@@ -214,6 +225,10 @@ impl Ledger {
             measures: true,
             warm_requests: 0,
             warm_at: None,
+            settling: None,
+            first_uses: 0,
+            filled_lines: None,
+            has_settled: true,
             records: None,
             may_reorder: false,
             fault: None,
@@ -231,6 +246,32 @@ impl Ledger {
     pub fn warm_up(&mut self, requests: u64) {
         self.measures = false;
         self.warm_requests = requests;
+    }
+
+    /// The same, until `settling` says that it is over.
+    pub fn settle(&mut self, settling: Settling) {
+        self.warm_up(NEVER);
+        self.settling = Some(settling);
+        self.has_settled = false;
+    }
+
+    /// Whether the warm start is over at [`Ledger::warm_at`], now that the cores' data caches hold
+    /// so many lines. If not, it goes on.
+    pub fn has_settled(&mut self, lines: u64) -> bool {
+        if self.has_settled {
+            return true;
+        }
+        let before = self.filled_lines.replace(lines);
+        self.has_settled = before.is_some_and(|before| Settling::have_filled(before, lines));
+        if !self.has_settled {
+            self.warm_at = None;
+            self.warm_requests = match before {
+                // It was the first look.
+                None => NEVER,
+                Some(_) => Settling::next_look(self.counts.delivered),
+            };
+        }
+        self.has_settled
     }
 
     /// Later deliveries are measured.
@@ -257,7 +298,8 @@ impl Ledger {
     /// Which part of the requests has been delivered, from 0 to 1, as far as is known how many
     /// there will be.
     pub fn progress(&self, requests: u64) -> f64 {
-        let (warm, measured) = (self.warm_requests as f64, requests as f64);
+        let most = self.settling.map_or(NEVER, |settling| settling.most());
+        let (warm, measured) = (self.warm_requests.min(most) as f64, requests as f64);
         let done = if self.measures {
             warm + self.recorder.progress() * measured
         } else {
@@ -488,6 +530,17 @@ impl Ledger {
                     is_measured: self.measures,
                     is_cold,
                 });
+                if let Some(settling) = self.settling.filter(|_| !self.has_settled) {
+                    self.first_uses += u64::from(*delivered <= settling.uses());
+                    let so_far = (self.counts.delivered, self.first_uses);
+                    let looks = match self.filled_lines {
+                        None => settling.is_half_over(so_far.0, so_far.1),
+                        Some(_) => settling.has_used_queues(so_far.0, so_far.1),
+                    };
+                    if looks && self.warm_requests == NEVER {
+                        self.warm_requests = self.counts.delivered;
+                    }
+                }
                 if !self.measures && self.counts.delivered == self.warm_requests {
                     self.warm_at = Some(now);
                 }

@@ -12,6 +12,7 @@ mod io_source;
 mod ledger;
 mod program;
 mod tenant;
+mod warm_start;
 
 pub use device::{Asked, MessageDevice};
 pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource, RingsAtStart, register};
@@ -21,3 +22,4 @@ pub use program::{
     TRAFFIC_PARAMETERS, write_counter,
 };
 pub use tenant::{DeliveredPacket, TenantSide};
+pub use warm_start::{Settling, WarmStartLength};

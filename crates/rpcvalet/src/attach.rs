@@ -58,11 +58,12 @@ pub fn attach(
         max_message_bytes: domain.max_message_bytes,
         share: domain.share,
     });
-    attach_behind(fabric, spec, place, ledger, |backends| {
+    attach_behind(fabric, spec, place, ledger, |backends, contexts| {
         let cluster = cluster(ClusterSetup {
             io: *setup,
             domains: domains.collect(),
             backends,
+            contexts: contexts.clone(),
             network: spec.network.clone(),
         });
         let attachment = Cluster::attachment(setup, columns * rows - 1);
@@ -90,13 +91,13 @@ pub struct Place {
 }
 
 /// Attaches the network interface, and who is outside: the agent that `outside` makes of the
-/// numbers of the backends.
+/// numbers of the backends and the context table.
 pub fn attach_behind(
     fabric: &mut Fabric,
     spec: &RpcValetSpec,
     place: Place,
     ledger: &SharedLedger,
-    outside: impl FnOnce(Vec<AgentId>) -> (Box<dyn Agent>, Attachment),
+    outside: impl FnOnce(Vec<AgentId>, &SharedContexts) -> (Box<dyn Agent>, Attachment),
 ) -> Result<Attached, SpecError> {
     let Place {
         nodes,
@@ -124,7 +125,7 @@ pub fn attach_behind(
     };
     let contexts = context_table(spec, &domains, place);
 
-    let (agent, attachment) = outside(neighbours.backends.clone());
+    let (agent, attachment) = outside(neighbours.backends.clone(), &contexts);
     fabric.attach(agent, attachment)?;
     for core in 0..cores {
         let of_row = spec.backend_of_core(core, columns, rows);

@@ -13,6 +13,7 @@
 mod replies;
 mod setup;
 
+use crate::domain::{COUNTER_BYTES, SEND_SLOT_BYTES};
 use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, WORK_HEADER_AT};
 use crate::link::{Link, LinkFaultCounts};
 use fabric::{
@@ -144,6 +145,8 @@ pub struct Cluster {
     #[state(inside)]
     warm_arrivals: Option<ArrivalProcess>,
     is_warm: bool,
+    /// Each slot has been used once, and the last-level cache is to have what that leaves.
+    uses_slots: bool,
     /// Nothing arrives any more.
     #[state(fixed)]
     is_stopped: bool,
@@ -237,6 +240,7 @@ impl Cluster {
             cores_posted_at: vec![Time::ZERO; setup.io.data_plane_cores as usize],
             warm_arrivals: None,
             is_warm: true,
+            uses_slots: false,
             is_stopped: false,
             domains,
             node_choice: choice,
@@ -266,6 +270,18 @@ impl Cluster {
         Cluster {
             warm_arrivals: Some(arrivals),
             is_warm: false,
+            ..self
+        }
+    }
+
+    /// The same cluster, to whose messages this is not the first lap of the slots, if
+    /// `has_used_slots`. In a lap each node's slots are used in turn, and nodes come at random, so
+    /// that all are in step: slot by slot, a backend writes a message and its counter, and frees
+    /// the slot of the reply. Nobody shares these lines afterwards: the core that has read a
+    /// message owned its lines, and has given them back with a word.
+    pub fn with_used_slots(self, has_used_slots: bool) -> Cluster {
+        Cluster {
+            uses_slots: has_used_slots,
             ..self
         }
     }
@@ -385,6 +401,30 @@ impl Cluster {
         }
     }
 
+    /// Puts what a lap of the slots leaves into the last-level cache, if messages have so many
+    /// bytes.
+    fn use_slots(&mut self, context: &mut AgentContext<'_>, message_bytes: u64) {
+        let contexts = self.setup.contexts.borrow();
+        let mut warm = |start: u64, length: u64| {
+            context.warm_last_level(AddressRange { start, length });
+        };
+        for (number, of) in self.domains.iter().enumerate() {
+            let Some(domain) = contexts.domain(number as u8).filter(|one| one.is_open) else {
+                continue;
+            };
+            for slot in 0..of.domain.slots as u16 {
+                for &node in &of.active_nodes {
+                    let Some(place) = domain.place(node as u16, slot) else {
+                        continue;
+                    };
+                    warm(domain.receive_payload(place), message_bytes);
+                    warm(domain.receive_counter(place), COUNTER_BYTES);
+                    warm(domain.send_slot(place), SEND_SLOT_BYTES);
+                }
+            }
+        }
+    }
+
     /// Sends the next message from the slot of this header, which has just been taken.
     fn send(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let Some(place) = self.place(header) else {
@@ -423,6 +463,9 @@ impl Cluster {
             short.extend(offset.to_le_bytes());
             short.extend(bytes.to_le_bytes());
             state.window = std::mem::replace(&mut message, short);
+        }
+        if std::mem::take(&mut self.uses_slots) {
+            self.use_slots(context, message.len() as u64);
         }
         self.unanswered.insert(item, queue as u32);
 

@@ -204,6 +204,7 @@ fn attach_cluster(
         settings,
         ledger,
         warm_start_mrps,
+        has_used_rings,
         capture_packets,
     } = requests;
     let packets = traffic.open_packets(seed, files);
@@ -223,7 +224,8 @@ fn attach_cluster(
             settings,
             ledger.clone(),
             capture_packets,
-        );
+        )
+        .with_used_slots(has_used_rings);
         match warm_start_mrps {
             None => cluster,
             Some(rate_mrps) => cluster.with_warm_start(traffic.warm_arrivals(rate_mrps, seed)),
@@ -268,7 +270,7 @@ fn attach_gateway(
         spec.network.link_gb_per_s,
     );
     let registers = site.io_registers;
-    let outside = |backends| -> (Box<dyn fabric::Agent>, Attachment) {
+    let outside = |backends, _: &_| -> (Box<dyn fabric::Agent>, Attachment) {
         let gateway = Gateway::new(&spec.gateway, slots, registers, backends, ledger.clone());
         let attachment = Gateway::attachment(registers, columns * rows - 1);
         (Box::new(gateway), attachment)

@@ -881,7 +881,7 @@ fn contexts_are_isolated() {
         backends: 2,
         ..RpcValetSpec::default()
     };
-    let attached = attach_behind(&mut fabric, &spec, place, &ledger, |backends| {
+    let attached = attach_behind(&mut fabric, &spec, place, &ledger, |backends, _| {
         let intruder = Intruder {
             backends,
             random: Random::new(1, Stream::Faults),

@@ -13,7 +13,7 @@ use fabric::{AddressRange, AgentId, Fabric, Time};
 use pipeline::NEVER;
 use queues::{
     CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation, ProgramSettings,
-    RingsAtStart, SharedLedger, TenantSide,
+    RingsAtStart, Settling, SharedLedger, TenantSide, WarmStartLength,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -372,6 +372,19 @@ impl<'a> DataPlanePlan<'a> {
             .active_queues(self.spec.queues, &mut choice)
     }
 
+    /// What a warm start without a number of requests waits for. Data planes that are given their
+    /// requests have no rings.
+    fn settling(&self, setup: &IoSetup, seed: u64, rings: RingsAtStart) -> Settling {
+        let has_new_slots =
+            rings == RingsAtStart::New && !self.spec.notify.mechanism().brings_requests;
+        let uses = if has_new_slots {
+            setup.ring_slots.into()
+        } else {
+            1
+        };
+        Settling::new(self.active_queues(seed).len() as u64, uses)
+    }
+
     /// The rings that a saturated run keeps full: those of the I/O source, if it fills the queues.
     fn full_rings(&self, setup: &IoSetup, seed: u64) -> Option<Rings> {
         let has_rings = !self.spec.notify.mechanism().brings_requests;
@@ -417,7 +430,13 @@ impl<'a> Io<'a> {
             ledger.borrow_mut().allow_reordering();
         }
         if let Some(warm) = &measure.warm_start {
-            ledger.borrow_mut().warm_up(warm.requests);
+            let mut ledger = ledger.borrow_mut();
+            match warm.requests {
+                WarmStartLength::Requests(requests) => ledger.warm_up(requests),
+                WarmStartLength::Auto => {
+                    ledger.settle(plan.settling(&setup, seed, measure.rings));
+                }
+            }
         }
         let settings = ProgramSettings {
             prepared,
@@ -446,6 +465,7 @@ impl<'a> Io<'a> {
             settings: self.settings.clone(),
             ledger: &self.ledger,
             warm_start_mrps: warm_start.map(|warm| warm.rate_mrps),
+            has_used_rings: self.measure.rings == RingsAtStart::Used,
             capture_packets: self.capture_packets,
         })
     }
@@ -465,12 +485,11 @@ impl<'a> Io<'a> {
             delivered_at: 0,
         };
         if let Some(source) = hardware.source() {
-            if self.measure.rings != RingsAtStart::New {
+            if self.measure.rings == RingsAtStart::Full {
                 let notify = plan.spec.notify.mechanism().name;
                 return Err(RunError::Description(format!(
-                    "measure.rings is {}, and data_plane.notify = {notify:?} has no rings: leave \
-                     it out",
-                    written(&self.measure.rings)
+                    "measure.rings is \"full\", and data_plane.notify = {notify:?} has no rings: \
+                     leave it out, or use \"used\""
                 )));
             }
             data_plane.source = source;
@@ -561,9 +580,17 @@ impl DataPlane {
         })
     }
 
-    /// Whether the warm start is over, and the traffic has not changed yet.
-    pub(crate) fn ends_warm_start(&self) -> bool {
+    /// Whether the warm start may be over, and the traffic has not changed yet.
+    pub(crate) fn may_end_warm_start(&self) -> bool {
         self.ledger.borrow().warm_at().is_some()
+    }
+
+    /// Whether it is over, at the cycle `now`; otherwise it goes on.
+    pub(crate) fn has_settled(&self, machine: &mut Machine, now: u64) -> bool {
+        machine.engine.settle(now);
+        let cores = machine.engine.cores.iter();
+        let lines = cores.map(|core| core.data_lines()).sum();
+        self.ledger.borrow_mut().has_settled(lines)
     }
 
     /// Changes the traffic at the cycle `now`, at the end of the warm start.

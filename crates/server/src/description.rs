@@ -8,7 +8,7 @@ pub use crate::notify::Notify;
 use crate::rack::RackDescription;
 pub use crate::registry::ServerSpec;
 use crate::registry::mechanisms;
-use queues::{MAX_NAME_BYTES, RingsAtStart, TRAFFIC_PARAMETERS};
+use queues::{MAX_NAME_BYTES, RingsAtStart, TRAFFIC_PARAMETERS, WarmStartLength};
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -302,22 +302,26 @@ pub struct MeasureSpec {
     /// The initial state of the rings of a data plane's queues: "new", or the state after a lap of
     /// requests, which takes no time: "used", or "full" for `traffic.load = "saturate"`. Each slot
     /// has been used once then, and the last-level cache has what that leaves. Private caches and
-    /// branch predictors have not: a warm start of 1000 requests settles them, with at least one
-    /// for each queue in use if the rings are full, and four if not.
+    /// branch predictors have not: `warm_start` settles them. RPCValet's receive slots can be
+    /// "used".
     pub rings: RingsAtStart,
     /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// A warm-up before measurement: a number of requests at a given rate. It ends some 1000 cycles
-/// after the last of them has been delivered, and changes nothing in queues and caches. The traffic
-/// then changes to `traffic`.
+/// A warm-up before measurement, by requests at a given rate. It ends some 1000 cycles after the
+/// last of them has been delivered, and changes nothing in queues and caches. The traffic then
+/// changes to `traffic`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WarmStartSpec {
-    /// The number of delivered requests after which it ends.
-    #[schemars(range(min = 1, max = 1_000_000_000))]
-    pub requests: u64,
+    /// The end: "auto", or the number of delivered requests after which it ends. With "auto" it
+    /// ends when few queues and cache lines are used for the first time: 98 % of the queues with
+    /// traffic have had a request (of new rings, 98 % of the slots), and the cores' data caches
+    /// have filled: a quarter more requests bring at most 2 % more lines. It does not wait for
+    /// queues without requests.
+    #[serde(default)]
+    pub requests: WarmStartLength,
     /// The offered load, in millions of items a second over all queues; without it,
     /// `traffic.saturation_rate_mrps`.
     #[serde(default)]

@@ -351,7 +351,11 @@ impl<'a> Prepared<'a> {
             else {
                 continue;
             };
-            let ends_warm_start = data_plane.ends_warm_start();
+            let ends_warm_start = data_plane.may_end_warm_start();
+            if ends_warm_start && !data_plane.has_settled(&mut server.machine, due) {
+                server.refresh();
+                continue;
+            }
             let delivered = data_plane.delivered();
             if ends_warm_start && self.saver.save_at(&mut self.rack, When::WarmStartEnds)? {
                 return Ok(true);

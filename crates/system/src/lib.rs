@@ -224,6 +224,8 @@ pub struct Requests<'a> {
     /// The rate of the warm start in millions of requests a second, if there is one; `None` inside
     /// stands for `traffic.saturation_rate_mrps`.
     pub warm_start_mrps: Option<Option<f64>>,
+    /// Where a message waits for a core has been used before the run.
+    pub has_used_rings: bool,
     /// How many replies to keep.
     pub capture_packets: usize,
 }

@@ -139,6 +139,9 @@ impl Bank {
     pub(super) fn insert(&mut self, slot: usize, line: LineAddress) {
         let set = self.set_of(slot);
         self.entries[slot].line = line.0;
+        if let Some(noted) = self.noted.get_mut(slot) {
+            *noted = false;
+        }
         self.used[set] += 1;
         self.note_tag_byte(slot, line);
         self.note_place(slot, line);

@@ -215,6 +215,11 @@ pub(crate) struct Bank {
     /// The lines of a non-inclusive cache; those of an inclusive one are the directory's.
     #[state(inside)]
     lines: Option<LineArray>,
+    /// Beside a non-inclusive cache, which entries name only sharers that
+    /// [are said](Bank::note_sharers) to have dropped the line, and have not been looked at since.
+    /// Empty if there never were any.
+    #[state(exact)]
+    noted: Vec<bool>,
     /// For each set, a byte of each way's tag, then the replacement policy's byte of each way.
     /// Together they are on one cache line of the host, which has far more lines of the last-level
     /// cache to look after than its own caches hold.
@@ -288,6 +293,7 @@ impl Bank {
             entries: vec![EMPTY; sets * ways],
             used: vec![0; sets],
             lines,
+            noted: Vec::new(),
             sets: [vec![0; ways], policy.empty_set(ways)]
                 .concat()
                 .repeat(sets),
@@ -432,6 +438,9 @@ impl Bank {
     ) -> bool {
         let in_lines = self.lines.is_some() && self.touch_line(line);
         if let Some(slot) = self.find(line) {
+            if let Some(noted) = self.noted.get_mut(slot) {
+                *noted = false;
+            }
             self.touch(slot);
             let transaction = self.entries[slot].transaction;
             let nearby = self.lines.is_none() || in_lines || self.entries[slot].owner != NO_OWNER;

@@ -207,20 +207,56 @@ impl Bank {
         self.entries[slot].dirty = true;
     }
 
-    /// Records some caches as sharers of `line` in an inclusive cache's directory, if the line is
-    /// present and has no holder or waiting request. Caches drop shared lines silently, so they
-    /// need not have it.
+    /// The directory has it that some caches share `line`, which nobody holds or waits for. Caches
+    /// drop what they share silently, so that they need not have it. In an inclusive cache the line
+    /// must be here. A directory of its own makes room by forgetting what it was told so before, as
+    /// no cache has those lines.
     pub(crate) fn note_sharers(
         &mut self,
         line: LineAddress,
         caches: impl Iterator<Item = CacheId>,
     ) {
-        if let Some(slot) = self.find(line)
-            && self.entries[slot].present
-            && !self.entries[slot].is_held()
-        {
-            self.entries[slot].sharers = caches.fold(0, |sharers, cache| sharers | bit(cache));
+        let sharers = caches.fold(0, |sharers, cache| sharers | bit(cache));
+        let found = self.find(line);
+        if self.lines.is_none() {
+            let mut found = found.map(|slot| &mut self.entries[slot]);
+            if let Some(entry) = found.as_mut().filter(|entry| entry.present)
+                && !entry.is_held()
+            {
+                entry.sharers = sharers;
+            }
+            return;
         }
+        if self.noted.is_empty() {
+            self.noted = vec![false; self.entries.len()];
+        }
+        let is_noted = |slot: usize| self.noted[slot] && self.entries[slot].transaction == IDLE;
+        if found.is_some_and(|slot| !is_noted(slot)) {
+            return;
+        }
+        let slot = if let Some(slot) = found {
+            self.touch(slot);
+            slot
+        } else {
+            let set = self.set(line);
+            let ways = 0..self.ways;
+            let is_free = |way: usize| self.entry(set, way).line == NO_LINE;
+            let free = || ways.clone().find(|&way| is_free(way));
+            let may_go = |way| is_free(way) || is_noted(self.slot(set, way));
+            let order = self.order(set);
+            let Some(way) = self.policy.victim(&self.sets[order], free, may_go) else {
+                return;
+            };
+            let slot = self.slot(set, way);
+            if self.entries[slot].line != NO_LINE {
+                self.evict(slot);
+                self.free_entry(slot);
+            }
+            self.insert(slot, line);
+            slot
+        };
+        self.entries[slot].sharers = sharers;
+        self.noted[slot] = true;
     }
 
     /// Takes a line without holders out of the directory, and so out of an inclusive cache.

@@ -278,8 +278,7 @@ pub(crate) enum Effect {
     },
     NoteSharers {
         range: AddressRange,
-        hart: u16,
-        agent: AgentId,
+        sharers: [Sharer; 2],
     },
     Send {
         to: AgentId,
@@ -292,6 +291,15 @@ pub(crate) enum Effect {
         delay: Time,
         token: u64,
     },
+}
+
+/// Whose private cache has had a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharer {
+    /// A hart's first-level data cache. Harts are numbered as in [`AgentContext::interrupt`].
+    Hart(u16),
+    /// That of an agent, if it has one.
+    Agent(AgentId),
 }
 
 /// The path of a message from one agent to another.
@@ -431,13 +439,13 @@ impl AgentContext<'_> {
         self.effects.push(Effect::WarmLastLevel { range });
     }
 
-    /// Puts the directory into the state that it is in after a hart and an agent have both read
-    /// the lines of `range`, and their caches have silently dropped them. This applies to lines in
-    /// an inclusive last-level cache without holders or waiting requests. Takes no time. Harts are
-    /// numbered as in [`AgentContext::interrupt`].
-    pub fn note_sharers(&mut self, range: AddressRange, hart: u16, agent: AgentId) {
-        self.effects
-            .push(Effect::NoteSharers { range, hart, agent });
+    /// Puts the directory into the state that it is in after both `sharers` have read the lines of
+    /// `range`, and their caches have dropped them, of which it is not told: of those lines that
+    /// are in the last-level cache, if that is inclusive, and that nobody holds or awaits. A
+    /// directory beside a non-inclusive one has room for fewer lines: it keeps those of the last
+    /// calls. Takes no time.
+    pub fn note_sharers(&mut self, range: AddressRange, sharers: [Sharer; 2]) {
+        self.effects.push(Effect::NoteSharers { range, sharers });
     }
 
     /// Changes a line as if `data` had been written before the simulation: in no time, and without

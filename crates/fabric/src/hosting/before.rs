@@ -3,7 +3,7 @@
 //! Lines that a private cache holds or awaits do not change, so that no cache has to be notified:
 //! one writer or many readers, inclusion and the directory's knowledge of both stay as they are.
 
-use super::AgentId;
+use super::{AgentId, Sharer};
 use crate::{
     AddressRange, CacheId, CoreId, Fabric, LINE_BYTES, LineAddress, LineData, PrivateCache,
 };
@@ -24,12 +24,25 @@ impl Fabric {
         }
     }
 
-    /// Records a core and an agent as readers of the lines of `range` in the directory.
-    pub(crate) fn note_sharers(&mut self, range: AddressRange, core: CoreId, agent: AgentId) {
-        for line in lines(range).filter(|&line| self.ram.contains(line)) {
-            let place = self.place_of_access(agent, line);
-            let cache = self.agents[usize::from(place.0)].cache.as_ref();
-            let caches = [Some(CacheId::data(core)), cache.map(PrivateCache::id)];
+    /// Records `sharers` as readers of the lines of `range` in the directory.
+    pub(crate) fn note_sharers(
+        &mut self,
+        range: AddressRange,
+        sharers: [Sharer; 2],
+        core_of: impl Fn(u16) -> CoreId,
+    ) {
+        for line in lines(range) {
+            if !self.ram.contains(line) {
+                continue;
+            }
+            let caches = sharers.map(|sharer| match sharer {
+                Sharer::Hart(hart) => Some(CacheId::data(core_of(hart))),
+                Sharer::Agent(agent) => {
+                    let place = self.place_of_access(agent, line);
+                    let cache = self.agents[usize::from(place.0)].cache.as_ref();
+                    cache.map(PrivateCache::id)
+                }
+            });
             let bank = self.bank_of(line);
             self.banks[bank].note_sharers(line, caches.into_iter().flatten());
         }

@@ -13,7 +13,7 @@ mod untimed;
 pub(crate) use agent::Effect;
 pub use agent::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, MemoryAccess, Observation, ReplyTo,
-    Request, Update,
+    Request, Sharer, Update,
 };
 pub use named_range::{Answers, NamedRange};
 pub use registers::RegisterAccess;
@@ -526,9 +526,8 @@ impl Fabric {
                 self.push(arrival, Event::Hosted(Hosted::Timer { agent: id, token }));
             }
             Effect::WarmLastLevel { range } => self.warm_last_level(range),
-            Effect::NoteSharers { range, hart, agent } => {
-                let (core, _) = place_of(hart, inboxes);
-                self.note_sharers(range, core, agent);
+            Effect::NoteSharers { range, sharers } => {
+                self.note_sharers(range, sharers, |hart| place_of(hart, inboxes).0);
             }
             Effect::PutIntoMemory { line, ref data } => self.put_into_memory(id, line, data),
         }

@@ -227,6 +227,55 @@ fn a_warm_last_level_cache_has_what_was_written_last() {
 }
 
 #[test]
+fn a_directory_of_its_own_names_the_sharers_it_was_told_of_last() {
+    let mut spec = quiet_spec();
+    spec.last_level = LastLevelSpec {
+        inclusion: Inclusion::NonInclusive,
+        directory: Some(DirectorySpec {
+            entries_per_bank: 2,
+            ways: 2,
+            ..DirectorySpec::default()
+        }),
+        ..spec.last_level
+    };
+    let mut fabric = Fabric::new(&spec, memory()).unwrap();
+    let agent = with_script(&mut fabric);
+    let mut bench = Bench::new(fabric);
+    let range = |number: u64| AddressRange {
+        start: line_at(5, number).base(),
+        length: 64,
+    };
+    let tell = |bench: &mut Bench, number: u64| {
+        let sharers = [Sharer::Hart(0), Sharer::Agent(agent)];
+        bench.fabric.note_sharers(range(number), sharers, CoreId);
+    };
+    let known = |bench: &Bench| -> Vec<bool> {
+        let directory = bench.fabric.directory();
+        let lines = (0..4).map(|number| directory.contains_key(&line_at(5, number)));
+        lines.collect()
+    };
+    // A line that a core owns keeps its entry; the other is that of the last line.
+    bench.miss(3, line_at(5, 0), false);
+    for number in 0..3 {
+        tell(&mut bench, number);
+    }
+    assert_eq!(known(&bench), [true, false, true, false]);
+    let owner = Some(CacheId::data(CoreId(3)));
+    assert_eq!(bench.fabric.directory()[&line_at(5, 0)].1, owner);
+    // Who reads it shares it with those who are said to; from then on its entry stays.
+    bench.miss(6, line_at(5, 2), false);
+    let slot = bench.caches[6].find(line_at(5, 2)).unwrap();
+    assert_eq!(bench.caches[6].state(slot), State::Shared);
+    tell(&mut bench, 3);
+    assert_eq!(known(&bench), [true, false, true, false]);
+    // A write asks all three, two of whom have nothing.
+    bench.miss(7, line_at(5, 2), true);
+    assert_eq!(bench.fabric.statistics().invalidations, 3);
+    assert!(bench.caches[6].find(line_at(5, 2)).is_none());
+    assert_eq!(bench.fabric.errors(), [] as [&str; 0]);
+}
+
+#[test]
 fn sharers_that_have_dropped_their_lines_are_asked_all_the_same() {
     let mut fabric = quiet_fabric();
     let agent = with_script(&mut fabric);
@@ -242,7 +291,8 @@ fn sharers_that_have_dropped_their_lines_are_asked_all_the_same() {
     data.write(0, 8, 42);
     bench.fabric.put_into_memory(agent, told, &data);
     for line in [held, told, absent] {
-        bench.fabric.note_sharers(range(line), CoreId(0), agent);
+        let sharers = [Sharer::Hart(0), Sharer::Agent(agent)];
+        bench.fabric.note_sharers(range(line), sharers, CoreId);
     }
     // The agent's cache is the first behind the two of each core.
     let sharers = 1 << CacheId::data(CoreId(0)).0 | 1 << (2 * bench.fabric.cores());

@@ -93,6 +93,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             })
     }
 
+    /// How many lines its data cache and its second-level cache hold.
+    pub fn data_lines(&self) -> u64 {
+        let second = self.shared.second_level.as_ref();
+        let second = second.map_or(0, |second| second.cache().occupied());
+        second + self.shared.data_cache.occupied()
+    }
+
     /// Adds the lines that its caches hold newer than their homes.
     pub fn add_newer_lines(&self, lines: &mut NewerLines) {
         if let Some(second) = &self.shared.second_level {

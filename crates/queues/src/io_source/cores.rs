@@ -80,7 +80,7 @@ impl IoSource {
     }
 
     /// The core that writes a queue: those that have traffic take turns.
-    fn core_of(&self, queue: u32) -> usize {
+    pub(super) fn core_of(&self, queue: u32) -> usize {
         let place = self.active_queues.partition_point(|&other| other < queue);
         place % self.cores.len()
     }

@@ -10,7 +10,7 @@
 
 use super::{Completions, IoSource, LINE, ROOM_POLL, purpose};
 use fabric::{
-    AddressRange, AgentContext, AgentId, LINE_BYTES, LineAddress, LineData, MemoryAccess,
+    AddressRange, AgentContext, AgentId, LINE_BYTES, LineAddress, LineData, MemoryAccess, Sharer,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,9 +113,9 @@ impl IoSource {
     }
 
     /// What a round leaves in the directory: tenants read results that their hart has just written,
-    /// so that both share the lines. In rings that are empty before an item comes, hart and source
-    /// share those of the item; out of full rings it has gone back to the last-level cache before
-    /// the hart reads it.
+    /// so that both share the lines. In rings that are empty before an item comes, hart and source,
+    /// or the core that runs it, share those of the item; out of full rings it has gone back to the
+    /// last-level cache before the hart reads it.
     pub(super) fn share_slots(&mut self, context: &mut AgentContext<'_>, slot: u32) {
         let setup = &self.setup;
         let slot_bytes = u64::from(setup.slot_bytes);
@@ -126,19 +126,25 @@ impl IoSource {
             let Some([source, tenants]) = self.sharers else {
                 break;
             };
-            let mut share = |ring: u64, length: u64, agent: AgentId| {
+            let mut share = |ring: u64, length: u64, other: Sharer| {
                 let start = ring + u64::from(slot) * slot_bytes;
                 let cluster = u64::from(number) * clusters / u64::from(setup.queues);
                 // Those of a cluster take turns; which one had this slot is chance.
                 let hart = cluster as u32 * setup.cluster_cores + slot % setup.cluster_cores;
-                context.note_sharers(AddressRange { start, length }, hart as u16, agent);
+                let sharers = [Sharer::Hart(hart as u16), other];
+                context.note_sharers(AddressRange { start, length }, sharers);
             };
             if slot < setup.queue_capacity {
-                share(descriptor.tenant_ring, result_bytes, tenants);
+                share(descriptor.tenant_ring, result_bytes, Sharer::Agent(tenants));
             }
-            // A core that runs sources has written more since, and the lines have left its cache.
-            if self.rings == RingsAtStart::Used && self.cores.is_empty() {
-                share(descriptor.ring, item_bytes, source);
+            if self.rings == RingsAtStart::Used {
+                let writer = match self.cores.len() {
+                    0 => Sharer::Agent(source),
+                    _ => Sharer::Hart(
+                        (setup.data_plane_cores as usize + self.core_of(number)) as u16,
+                    ),
+                };
+                share(descriptor.ring, item_bytes, writer);
             }
         }
         if slot + 1 < setup.ring_slots {

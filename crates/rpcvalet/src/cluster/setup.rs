@@ -1,6 +1,7 @@
 //! The description of the network around the server, and what the cluster is told of the server.
 
 use super::LINE;
+use crate::context::SharedContexts;
 use crate::header::{MAX_CONTEXTS, MAX_NODES};
 use crate::link::LinkFaults;
 use fabric::AgentId;
@@ -74,6 +75,8 @@ pub struct ClusterSetup {
     pub domains: Vec<ClusterDomain>,
     /// The agents that take packets from the network.
     pub backends: Vec<AgentId>,
+    /// Where the program has put the slots of the domains.
+    pub contexts: SharedContexts,
     /// The network.
     pub network: NetworkSpec,
 }
