@@ -97,19 +97,11 @@ QUICK_TASKS = ("packet-encapsulation", "raid-protection", "request-dispatching")
 """The tasks that `--quick` has in the figures that have all: of networks, of storage and of
 applications. The saturated runs of 1000 queues take ten seconds each; of crypto forwarding, whose
 items take 5 us, a minute."""
-RING_SLOTS = 16
-"""`traffic.queue_capacity`: the slots of a ring."""
-FILL_ROUNDS = 4
 FILL_MRPS = 20.0
-"""A saturated run begins with so many requests for each queue in use, offered at this rate for each
-core: of 15 items that a ring holds and 20 million that are offered a second, 16 stay in the rings
-as long as no more than four million are served, which takes 4 items a queue. At the rate that is
-offered afterwards it takes forty, and the figures would measure rings that are half empty."""
-SETTLED = 1000
-SETTLED_ROUNDS = 4
-"""Requests that settle private caches, predictors and queues when the rings begin used: the
-tenants' caches hold 960 slots. Full rings are gone round in turn, so that one request a queue in
-use is enough; below saturation it takes four to come to 98 % of them (docs/warm-up.md)."""
+"""A saturated run whose rings do not begin full fills them at this rate for each core: of 15 items
+that a ring holds and 20 million that are offered a second, 16 stay in the rings as long as no more
+than four million are served, which takes 4 items a queue. At the rate that is offered afterwards it
+takes forty, and the figures would measure rings that are half empty."""
 COMPLETIONS = ("spin-mlx5", "spin-ixgbe-vector")
 """Mechanisms whose rings do not begin full: completions announce their items."""
 WEIGHTS = (4, 2, 1)
@@ -132,22 +124,20 @@ def measured_requests(requests: int, quick: bool, queues: int) -> int:
     return max(MIN_REQUESTS, ROUNDS * queues, requests // (QUICK if quick else 1))
 
 
-def with_used_rings(
-    description: Description, queues: int, rate_mrps: float, slots: int = RING_SLOTS
-) -> Description:
+def with_used_rings(description: Description, rate_mrps: float) -> Description:
     """Return a run that begins when each slot of the rings in use has been used once.
 
     Else its requests come in lines that nobody has had before, which are in no cache, until it has
     had as many as there are slots: with four cores and 400 queues at 80 % of the load the p99 of
-    4000 requests is 12 us then, and 18 of 40,000.
+    4000 requests is 12 us then, and 18 of 40,000. A rule says when that is over (docs/warm-up.md).
     """
-    before = {"requests": slots * queues, "rate_mrps": rate_mrps}
+    before = {"requests": "auto", "rate_mrps": rate_mrps}
     return description.set("measure.warm_start", before)
 
 
-def saturated(description: Description, queues: int, cores: int) -> Description:
-    """Return a run whose rings are full before it measures what is served of so many queues."""
-    fill = {"requests": FILL_ROUNDS * queues, "rate_mrps": FILL_MRPS * cores}
+def saturated(description: Description, cores: int) -> Description:
+    """Return a run whose rings are full before it measures what is served."""
+    fill = {"requests": "auto", "rate_mrps": FILL_MRPS * cores}
     return description.set("traffic.load", "saturate").set("measure.warm_start", fill)
 
 
@@ -287,50 +277,36 @@ class Case:
         return max(1, always + others)
 
     @property
-    def ring_slots(self) -> int:
-        """How many slots the ring of a queue has.
+    def begins_used(self) -> bool:
+        """Whether the rings begin used, or full, instead of being gone round first.
 
-        Where cores serve a queue at once it has twice as many: four for each core are for items
-        that have been taken and are still being read.
+        That is where such runs have been compared with timed warm-ups (docs/warm-up.md).
         """
-        return RING_SLOTS if self.cluster == 1 or self.order == IN_ORDER else 2 * RING_SLOTS
-
-    def settling(self, rounds: int) -> int | None:
-        """Return how many requests settle a run whose rings begin used, so many rounds at least.
-
-        None: it goes round them first.
-
-        They begin used where that is validated and saves requests (docs/warm-up.md).
-        """
-        requests = max(SETTLED, rounds * self.busy_queues)
-        is_validated = (
+        return (
             self.server == PAPER_SERVER
             and self.cluster == 1
             and self.policy == "round-robin"
             and self.co_runner is None
             and self.notify not in COMPLETIONS
         )
-        is_shorter = requests < self.ring_slots * self.busy_queues
-        return requests if is_validated and is_shorter else None
 
     def warm(self, description: Description) -> Description:
         """Let a run below saturation begin when each slot of its rings has been used once."""
         if self.busy_queues == 1:
             return description
+        if self.begins_used:
+            description = description.set("measure.rings", "used")
         rate_mrps = self.cores * WARM_MRPS.get(self.task, USUAL_WARM_MRPS)
-        if (requests := self.settling(SETTLED_ROUNDS)) is not None:
-            before = {"requests": requests, "rate_mrps": rate_mrps}
-            return description.set("measure.rings", "used").set("measure.warm_start", before)
-        return with_used_rings(description, self.busy_queues, rate_mrps, self.ring_slots)
+        return with_used_rings(description, rate_mrps)
 
     def saturated(self, quick: bool, requests: int) -> Description:
         """Return the saturated run of this case, of so many requests."""
         requests = measured_requests(requests, quick, self.busy_queues)
-        description = self.description(requests)
-        if (settling := self.settling(1)) is not None:
-            before = {"requests": settling}
+        description = saturated(self.description(requests), self.cores)
+        if self.begins_used:
+            before = {"requests": "auto"}
             return description.set("measure.rings", "full").set("measure.warm_start", before)
-        return saturated(description, self.busy_queues, self.cores)
+        return description
 
     def run(self, quick: bool, requests: int, peak_requests: int) -> Run:
         """Return the case's run, of so many requests; those of the peak that it is a part of."""

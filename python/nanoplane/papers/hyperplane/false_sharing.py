@@ -77,9 +77,9 @@ class Line:
             source=self.name,
         )
         if self.rate_mrps is None:
-            return Run(saturated(description, QUEUES, cores=1))
+            return Run(saturated(description, cores=1))
         if not self.drained:
-            description = with_used_rings(description, QUEUES, self.rate_mrps)
+            description = with_used_rings(description, self.rate_mrps)
             return Run(description.set("traffic.rate_mrps", self.rate_mrps))
         before = {"requests": requests, "rate_mrps": self.rate_mrps}
         description = description.set("measure.requests", MIN_REQUESTS).set("measure.warmup", 0)

@@ -90,9 +90,9 @@ class Case:
     def run(self, quick: bool) -> Run:
         """Return the case's run."""
         requests = measured_requests(REQUESTS, quick, QUEUES)
-        peak = saturated(_REFERENCE.description(requests), QUEUES, CORES)
+        peak = saturated(_REFERENCE.description(requests), CORES)
         rate_mrps = CORES * USUAL_WARM_MRPS
-        description = with_used_rings(self.description(requests), QUEUES, rate_mrps)
+        description = with_used_rings(self.description(requests), rate_mrps)
         if self.load is None:
             return Run(description, peak=peak, limit=Limit(SERVICE_TIMES))
         return Run(description, peak=peak, part=self.load)

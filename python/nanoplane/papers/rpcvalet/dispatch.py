@@ -69,13 +69,10 @@ WARMUP_PART = 10
 microbenchmark with --quick those of 50 us, where the limit is 8. Not of a store, whose caches are
 cold for longer: with 400 left out the HERD-like one came to a p99 of 1.9 us at 42 MRPS instead of
 0.9."""
-SLOTS = 32
-"""Receive slots for each node, of `server.rpcvalet`."""
 WARM_MRPS = 6.0
-"""At which rate the receive slots are used once before a run of the microbenchmark begins: less
-than cores under a lock can take. While slots are used for the first time, latencies grow by 3 %.
-Fixed times vary by so little else that a run of 10,000 requests did not count as one that keeps up
-with 2 million a second."""
+"""At which rate the cores' caches fill before a run of the microbenchmark begins: less than cores
+under a lock can take. Meanwhile latencies grow by 3 %. Fixed times vary by so little else that a
+run of 10,000 requests did not count as one that keeps up with 2 million a second."""
 PRECISION, QUICK_PRECISION = 0.01, 0.04
 """Of the largest load within the SLO."""
 SHOWN = ("fixed", EXTREME)
@@ -149,7 +146,10 @@ class Case:
         measure: dict[str, Any] = {"requests": requests, "seed": 1}
         if store is None and not self.saturated:
             warm_mrps = recorded.warm_mrps if recorded else WARM_MRPS
-            measure["warm_start"] = {"requests": SLOTS * NODES, "rate_mrps": warm_mrps}
+            measure |= {
+                "rings": "used",
+                "warm_start": {"requests": "auto", "rate_mrps": warm_mrps},
+            }
         return Description.from_dict(
             {
                 "server": {
