@@ -1,64 +1,100 @@
 /**
  * Runs critical regions (docs/critical-region.md): for each frame the user routine, which says what
- * a server will compute of it first, and then the region that hardware beside the core that will
- * serve the frame has sent. The frame is delivered in between, so that it waits for neither.
+ * a server will compute of it first, and then the regions that hardware beside the core that will
+ * serve the frame has sent.
  *
- * The user routine is interface_arguments(). This one is for the key-value store of
- * services/store.h: it returns the two words of the key, which are hashes of those in the message.
- * Firmware for another service defines INTERFACE_ARGUMENTS and its own routine, and includes this
- * file.
+ * The user routine has two halves. interface_capture() copies what it needs of the frame, which
+ * then is delivered; interface_arguments() computes with that while the packet is on its way. These
+ * are for the key-value store of services/store.h: two words, which are hashes of those in the
+ * message. Firmware for another service defines INTERFACE_ARGUMENTS and its own, and includes this
+ * file, as critical-regions-object-cache.c does.
  */
-#include <interface.h>
+#ifndef INTERFACE_ARGUMENTS
 #include <services/keys.h>
+#endif
+#include <interface.h>
 
 enum {
-  REGION_CODE_BYTES = 4096, /* As in crates/critical-region/src/listener.rs. */
-  REGION_CORES = 16,        /* Of the host. Regions of further ones have no room. */
+  REGION_CODE_BYTES = 512, /* As in crates/critical-region/src/listener.rs, and the next one. */
+  REGION_PIECES = 16,
+  REGION_CORES = 16, /* Of the host. Regions of further ones have no room. */
   REGION_ARGUMENTS = 6,
+  REGION_TOLD = 8, /* Of so many frames, one's values are told to the core. */
 };
 
 /* What hardware beside a core of the host has sent. */
-struct region {
-  uint64_t current; /* Which of the pieces of code, from 1 on; 0: none yet. */
+struct regions {
+  uint64_t list; /* How many there are, and the number of each one's piece of code: bytes. */
   uint64_t budget;
   uint64_t unused[6];
-  uint8_t code[2][REGION_CODE_BYTES];
+  uint8_t code[REGION_PIECES][REGION_CODE_BYTES];
 };
 
-static struct region regions[REGION_CORES] __attribute__((aligned(64)));
-static uint64_t arguments[32][REGION_ARGUMENTS]; /* Of each core's frame. */
+static struct regions regions[REGION_CORES] __attribute__((aligned(64)));
 
 #ifndef INTERFACE_ARGUMENTS
-/* Writes what a server will compute of a frame, and returns how many values that are. */
-static inline uint64_t interface_arguments(const struct frame *frame, uint64_t bytes,
-                                           uint64_t *values) {
+struct captured {
+  uint64_t words[2];
+};
+
+/* Copies of a frame what the user routine needs; returns whether there is that. */
+static inline int interface_capture(const struct frame *frame, uint64_t bytes,
+                                    struct captured *captured) {
   enum { FIRST = 3, SECOND = 4 }; /* Behind the load generator's words and the operation. */
-  if (bytes < sizeof *frame + (SECOND + 1) * sizeof *values)
+  if (bytes < sizeof *frame + (SECOND + 1) * sizeof *frame->payload)
     return 0;
-  key_of_words(values, swap64(frame->payload[FIRST]), swap64(frame->payload[SECOND]));
+  captured->words[0] = frame->payload[FIRST];
+  captured->words[1] = frame->payload[SECOND];
+  return 1;
+}
+
+/* Writes what a server will compute of it, and returns how many values that are. */
+static inline uint64_t interface_arguments(const struct captured *captured, uint64_t *values) {
+  key_of_words(values, swap64(captured->words[0]), swap64(captured->words[1]));
   return 2;
 }
 #endif
 
+/* Of each core's frame. */
+static struct {
+  struct captured captured;
+  uint64_t values[REGION_ARGUMENTS];
+} frames[32];
+
 void firmware(uint64_t core) {
+  struct captured *captured = &frames[core].captured;
+  uint64_t *values = frames[core].values, host_cores = interface_host_cores();
+  uint64_t untold = 0;
   interface_open(regions, sizeof regions);
   for (;;) {
-    uint64_t bytes = interface_next(), *values = arguments[core];
-    uint64_t count = interface_arguments(interface_frame(), bytes, values);
-    uint64_t queue = interface_queue();
+    uint64_t bytes = interface_next(), queue = interface_queue();
+    int is_request = interface_capture(interface_frame(), bytes, captured);
     /* Each hart has the queue of its number, and consecutive harts are on different cores. */
-    uint64_t host_core = queue % interface_host_cores();
-    interface_note(host_core);
-    for (uint64_t value = 0; value < count; value++)
-      interface_note(values[value]);
+    uint64_t host_core = queue;
+    while (host_core >= host_cores)
+      host_core -= host_cores;
+    /* What is told must be there before the frame, which waits for it: so that of few frames is. */
+    int is_told = is_request && untold == 0;
+    untold = untold == 0 ? REGION_TOLD - 1 : untold - 1;
+    if (is_told) {
+      uint64_t count = interface_arguments(captured, values);
+      interface_note(host_core);
+      for (uint64_t value = 0; value < count; value++)
+        interface_note(values[value]);
+    }
     interface_deliver(queue);
-    if (host_core >= REGION_CORES)
+    if (!is_request || host_core >= REGION_CORES)
       continue;
-    const struct region *region = &regions[host_core];
-    uint64_t current = __atomic_load_n(&region->current, __ATOMIC_RELAXED);
-    if (current == 0)
+    const struct regions *of = &regions[host_core];
+    uint64_t list = __atomic_load_n(&of->list, __ATOMIC_RELAXED), left = list & 0xff;
+    if (left == 0)
       continue;
+    if (!is_told)
+      interface_arguments(captured, values);
     interface_steer(host_core);
-    interface_run(region->code[current - 1], (uint64_t)values, region->budget);
+    do {
+      list >>= 8;
+      interface_run(of->code[list & 0xff], (uint64_t)values, of->budget);
+    } while (--left);
   }
 }

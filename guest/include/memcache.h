@@ -23,6 +23,7 @@
 #define MEMCACHE_H
 
 #include <io.h>
+#include <memcache_hash.h>
 #include <runtime.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -91,32 +92,6 @@ static inline uint32_t memcache_now(void) {
   uint64_t cycle;
   __asm__ volatile("csrr %0, mcycle" : "=r"(cycle));
   return (uint32_t)(cycle >> MEMCACHE_CLOCK_BITS);
-}
-
-/* The hash: MurmurHash3_x86_32 (Appleby 2011) with the seed 0. */
-
-static inline uint32_t memcache_rotate(uint32_t word, int by) {
-  return word << by | word >> (32 - by);
-}
-
-static inline uint32_t memcache_scramble(uint32_t word) {
-  return memcache_rotate(word * 0xcc9e2d51, 15) * 0x1b873593;
-}
-
-static inline uint32_t memcache_hash(const uint8_t *key, uint64_t bytes) {
-  uint32_t hash = 0, word;
-  uint64_t at = 0;
-  for (; at + sizeof word <= bytes; at += sizeof word) {
-    memcpy(&word, key + at, sizeof word);
-    hash = memcache_rotate(hash ^ memcache_scramble(word), 13) * 5 + 0xe6546b64;
-  }
-  word = 0;
-  for (uint64_t byte = bytes; byte > at; byte--)
-    word = word << 8 | key[byte - 1];
-  hash ^= memcache_scramble(word) ^ (uint32_t)bytes;
-  hash = (hash ^ hash >> 16) * 0x85ebca6b;
-  hash = (hash ^ hash >> 13) * 0xc2b2ae35;
-  return hash ^ hash >> 16;
 }
 
 /* Slabs. */
@@ -216,8 +191,11 @@ static inline struct memcache_item **memcache_bucket(const struct memcache *cach
   return &cache->buckets[hash & cache->bucket_mask];
 }
 
-static inline struct memcache_item *memcache_find(const struct memcache *cache, const uint8_t *key,
-                                                  uint64_t key_bytes, uint32_t hash) {
+/* A function, as memcached's assoc_find() is, which is in a file of its own: a compiler that puts
+ * it into its callers makes other code than memcached has. Hardware that learns from procedures and
+ * their arguments depends on it (docs/critical-region.md). */
+static __attribute__((noinline)) struct memcache_item *
+memcache_find(const struct memcache *cache, const uint8_t *key, uint64_t key_bytes, uint32_t hash) {
   struct memcache_item *item = *memcache_bucket(cache, hash);
   while (item != NULL && (item->key_bytes != key_bytes || memcmp(item->bytes, key, key_bytes) != 0))
     item = item->chain;

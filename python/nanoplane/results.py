@@ -299,6 +299,8 @@ class OffloadStatistics(TypedDict):
     """Regions that were sent."""
     regions_too_large: int
     """Regions that were not sent, because their code is too large."""
+    regions_without_load: int
+    """Regions that were not sent, because no load of them that misses can be executed."""
     regions_without_register: int
     """Regions that were not sent, because they use all registers."""
 
@@ -349,7 +351,9 @@ class CriticalRegionStatistics(TypedDict):
     region_instructions: list[int]
     """Instructions of each distinct region, the most executed region first."""
     regions: int
-    """Distinct regions: those with different instructions."""
+    """Distinct regions: those with different instructions, and with a load that misses often and
+    whose registers are known. Others fetch nothing, and are not counted in what follows.
+    """
     result_registers: int
     """Registers that are roots of all distinct regions: results of the instructions that begin
     chains.

@@ -61,6 +61,17 @@ pub fn is_call(instruction: &Instruction) -> bool {
     links && matches!(instruction.class, Class::Jump | Class::JumpRegister)
 }
 
+/// Whether an instruction returns from a function: a jump to what `ra` or `t0` has.
+pub fn is_return(instruction: &Instruction) -> bool {
+    let is_link = matches!(instruction.rs1, RA | T0);
+    is_link && instruction.class == Class::JumpRegister && !is_call(instruction)
+}
+
+/// Whether a callee may change a register, and leave it so.
+pub fn is_callers(register: Register) -> bool {
+    matches!(register, RA | T0..=7 | A0..=A7 | 28..=31)
+}
+
 /// Whether an instruction is control flow inside of a procedure: a branch, or a jump that is
 /// neither a call nor a return. Calls and returns are a procedure's boundaries.
 pub fn is_local_control(instruction: &Instruction) -> bool {

@@ -18,14 +18,10 @@ fn bit(register: Register) -> Registers {
 }
 
 /// For each instruction of the region, whether it can be executed: its operands are roots with
-/// values, or can have been set before it by an instruction that can be executed. That is one in
-/// front of it, or one behind it from which control comes back.
+/// values, or have been set by instructions that can be executed, whichever way control has come.
 ///
 /// A jump back is not, if no branch that can be executed leads out of the loop that it closes: how
 /// often that goes around is not known, and it would end at the budget.
-///
-/// Where control can come from several instructions, one of them suffices, so a register may still
-/// be without a value on a way that is not taken as a rule.
 pub fn executable(region: &Region) -> Vec<bool> {
     let mut endless = vec![false; region.instructions.len()];
     loop {
@@ -64,36 +60,58 @@ fn with_operands(region: &Region, endless: &[bool]) -> Vec<bool> {
     let instructions = &region.instructions;
     let known = region.registers.iter();
     let known = known.filter(|one| one.state != RegisterState::Unknown);
+    let known = known.filter(|one| one.root.is_some());
     let known: Registers = known.fold(0, |all, one| all | bit(one.register));
-    let mut executable = vec![false; instructions.len()];
-    // Which registers can have been set where each begins, and at the end.
-    let mut set: Vec<Registers> = vec![0; instructions.len() + 1];
-    // It begins with none, and each iteration adds some, from which others may follow.
+    let mut executable = vec![true; instructions.len()];
+    // It begins with all that can be, and in each iteration something goes that needs what is not
+    // set, until nothing more does.
     loop {
-        let before = (executable.clone(), set.clone());
+        let set = set_on_all_ways(region, &executable);
+        let mut is_final = true;
         for (place, one) in instructions.iter().enumerate() {
             // A jump to what a register has ends the region, whatever it has.
             let is_end = one.instruction.class == Class::JumpRegister;
-            let can = one.given || is_end || has_operands(one, known, set[place]);
+            let can = one.given || is_end || !one.unknown && has_operands(one, known, set[place]);
             let can = can && !endless[place];
-            executable[place] = can;
+            is_final &= can == executable[place] || !executable[place];
+            executable[place] &= can;
+        }
+        if is_final {
+            return executable;
+        }
+    }
+}
+
+/// Which registers are set where each instruction begins, whichever way control has come.
+fn set_on_all_ways(region: &Region, executable: &[bool]) -> Vec<Registers> {
+    let instructions = &region.instructions;
+    // Whence control does not come, everything is set.
+    let mut set = vec![Registers::MAX; instructions.len() + 1];
+    set[0] = 0;
+    loop {
+        let before = set.clone();
+        for (place, (one, &can)) in instructions.iter().zip(executable).enumerate() {
             let mut after = set[place];
             if can && !one.given {
-                let roots = one.roots.into_iter().flatten().map(bit);
-                after |= roots.fold(0, |all, register| all | register);
+                let roots = one.roots.into_iter().flatten();
+                let addresses = one.addresses.into_iter().flatten();
+                let begins = roots.chain(addresses.map(|(register, _)| register));
+                after |= begins.fold(0, |all, register| all | bit(register));
             }
             if let Some(register) = result(&one.instruction) {
                 // What is not executed leaves another value than the program does.
                 after = after & !bit(register) | if can { bit(register) } else { 0 };
             }
-            set[place + 1] |= after;
-            let jumps = matches!(one.instruction.class, Class::Branch | Class::Jump);
-            if can && jumps {
-                set[region.place_of(one.instruction.jump_target(one.pc, 0))] |= after;
+            let class = one.instruction.class;
+            if !can || !matches!(class, Class::Jump | Class::JumpRegister) {
+                set[place + 1] &= after;
+            }
+            if can && matches!(class, Class::Branch | Class::Jump) {
+                set[region.place_of(one.instruction.jump_target(one.pc, 0))] &= after;
             }
         }
-        if before == (executable.clone(), set.clone()) {
-            return executable;
+        if before == set {
+            return set;
         }
     }
 }
@@ -104,6 +122,10 @@ fn has_operands(one: &RegionInstruction, known: Registers, set: Registers) -> bo
         return false;
     };
     operands.into_iter().flatten().all(|register| {
+        let mut addresses = one.addresses.iter().flatten();
+        if addresses.any(|&(address, _)| address == register) {
+            return true;
+        }
         let provided = match one.roots.contains(&Some(register)) {
             true => known,
             false => set,

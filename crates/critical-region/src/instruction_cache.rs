@@ -24,8 +24,12 @@ pub struct Entry {
     pub operands: Option<[Option<Operand>; 2]>,
     /// `#ACCESS`: how often it was executed since it is here.
     pub accesses: u64,
-    /// Whether it is a load that missed the second-level cache; others are here for its sake.
+    /// How often it has missed the second-level cache.
+    pub missed: u64,
+    /// Whether that is often; others are here for the sake of such loads.
     pub misses: bool,
+    /// Whether its result was the first that its register had in a pass through the region.
+    pub begins: bool,
     /// Whether its operands come from ready instructions or from roots.
     pub ready: bool,
 }
@@ -107,7 +111,9 @@ impl ContextInstructionCache {
             instruction: None,
             operands: Some([None; 2]),
             accesses: 0,
+            missed: 0,
             misses: false,
+            begins: false,
             ready: false,
         })
     }

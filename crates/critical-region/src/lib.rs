@@ -39,13 +39,15 @@ mod system;
 pub use crate::spec::{CriticalRegionSpec, OffloadSpec};
 pub use crate::system::{KIND, Statistics};
 pub use executable::executable;
-pub use identification::{Epoch, Identification, Sizes, misses_second_level};
+pub use identification::{
+    Epoch, Identification, Procedure, RETURN_STACK, Sizes, misses_second_level,
+};
 pub use instruction_cache::{ContextInstructionCache, Entry, Operand};
 pub use listener::Listener;
 pub use observer::{Counts, DistinctRegion, HartProbe, Observer, SharedObserver};
 pub use offload::{Unsent, code};
 pub use prediction::{
-    GEN_VALUES, GENERATED_PER_RETURN, GenValue, IN_VALUES, InValue, ValuePredictor,
+    Begins, GEN_VALUES, GENERATED_PER_RETURN, GenValue, IN_VALUES, InValue, ValuePredictor,
 };
 pub use region::{Kind, LiveIn, Region, RegionInstruction};
 pub use register_map::{Producer, RegisterMap};

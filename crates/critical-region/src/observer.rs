@@ -1,13 +1,11 @@
 //! The identification hardware of a core, as a probe of its harts, and what is counted of it.
 
-use crate::convention::operands;
+use crate::executable::executable;
 use crate::identification::{Epoch, Identification, Sizes, misses_second_level};
 use crate::region::{Kind, Region};
-use crate::register_map::Producer;
 use crate::register_state::RegisterState;
 use fabric::{Clock, Time};
 use pipeline::{Executed, Probe};
-use riscv::Register;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -49,17 +47,26 @@ pub struct Counts {
     pub packets_told: u64,
     /// How often a hart has begun with such a packet.
     pub packets_begun: u64,
-    /// By their instructions.
+    /// Those that fetch something, by their instructions.
     pub regions: BTreeMap<Vec<u64>, DistinctRegion>,
+}
+
+/// A region that the interface has, or would have.
+struct Offloaded {
+    /// Its instructions: its place in the counts.
+    pcs: Vec<u64>,
+    region: Region,
+    /// The ready instructions of its epoch.
+    ready: Vec<u64>,
 }
 
 /// The identification hardware of a core.
 pub struct Observer {
     identification: Identification,
-    /// That of the last epoch that had one, with its place in `counts.regions`.
-    region: Option<(Vec<u64>, Region)>,
-    /// The ready instructions of the last epoch that had some.
-    ready: Vec<u64>,
+    /// Those that the interface has, the last one in front.
+    offloaded: VecDeque<Offloaded>,
+    /// How many it has at most.
+    most: usize,
     counts: Counts,
     packets: Packets,
     /// The buffer of the packet that each hart serves, if it is known.
@@ -108,12 +115,18 @@ impl Packets {
 pub type SharedObserver = Rc<RefCell<Observer>>;
 
 impl Observer {
-    /// That of a core with so many harts and this clock, which keeps at most so many `packets`.
-    pub fn shared(sizes: Sizes, threads: usize, packets: usize, clock: Clock) -> SharedObserver {
+    /// That of a core with so many harts and this clock, which keeps at most so many `packets`, and
+    /// whose interface has at most so many `regions`, of different procedures.
+    pub fn shared(
+        sizes: Sizes,
+        threads: usize,
+        (packets, regions): (usize, usize),
+        clock: Clock,
+    ) -> SharedObserver {
         Rc::new(RefCell::new(Observer {
             identification: Identification::new(sizes, threads),
-            region: None,
-            ready: Vec::new(),
+            offloaded: VecDeque::new(),
+            most: regions,
             counts: Counts::default(),
             packets: Packets {
                 capacity: packets,
@@ -133,13 +146,10 @@ impl Observer {
         self.arriving.push_back((at, buffer, bytes, values));
     }
 
-    /// The region of the last epoch that has ended until `by`, if it has not been taken.
+    /// The region of an epoch that has ended until `by` and has not been taken, if there is one.
     pub fn take_region(&mut self, by: Time) -> Option<Region> {
-        let mut last = None;
-        while let Some((_, region)) = self.fresh.pop_front_if(|(at, _)| *at <= by) {
-            last = Some(region);
-        }
-        last
+        let (_, region) = self.fresh.pop_front_if(|(at, _)| *at <= by)?;
+        Some(region)
     }
 
     /// A hart that loads from a packet's buffer serves that packet from then on.
@@ -183,11 +193,14 @@ impl Observer {
         };
         self.counts.epochs += 1;
         self.counts.ready_instructions += ready.len() as u64;
-        if !ready.is_empty() {
-            self.ready = ready;
-        }
         self.counts.evictions = self.identification.cache().evictions();
-        if region.instructions.is_empty() {
+        if self.packets.capacity > 0 {
+            let at = self.clock.time(executed.ended);
+            self.fresh.push_back((at, region.clone()));
+        }
+        self.offloaded
+            .retain(|one| one.region.procedure != region.procedure);
+        if !region.fetches(&executable(&region)) {
             return;
         }
         let pcs: Vec<u64> = region.instructions.iter().map(|one| one.pc).collect();
@@ -199,57 +212,56 @@ impl Observer {
         });
         distinct.region = region.clone();
         distinct.epochs += 1;
-        if self.packets.capacity > 0 {
-            let at = self.clock.time(executed.ended);
-            self.fresh.push_back((at, region.clone()));
-        }
-        self.region = Some((pcs, region));
+        self.offloaded.truncate(self.most.saturating_sub(1));
+        let offloaded = Offloaded { pcs, region, ready };
+        self.offloaded.push_front(offloaded);
     }
 
-    /// Compares what the last region would do with what the hart does.
+    /// Compares what the regions of the interface would do with what the hart does.
     fn compare(&mut self, thread: usize, executed: &Executed) {
         let missed = misses_second_level(executed);
         self.counts.misses += u64::from(missed);
-        let Some((pcs, region)) = &self.region else {
+        if self.offloaded.is_empty() {
             return;
-        };
-        self.counts.misses_with_region += u64::from(missed);
-        let is_ready = missed && self.ready.binary_search(&executed.pc).is_ok();
-        self.counts.ready += u64::from(is_ready);
-        let Ok(place) = pcs.binary_search(&executed.pc) else {
-            return;
-        };
-        let instruction = &region.instructions[place];
-        self.counts.covered += u64::from(missed && !instruction.given);
-        if place == 0
-            && let Some(distinct) = self.counts.regions.get_mut(pcs)
-        {
-            distinct.executions += 1;
         }
-        // A root's value is seen where an instruction reads it as one, a result's where it is made.
-        let map = self.identification.register_map(thread);
-        let reads = operands(&executed.instruction).into_iter().flatten();
-        let reads: Vec<Register> = reads
-            .flatten()
-            .filter(|&register| map.producer(register) == Producer::Dead)
-            .collect();
-        for live_in in &region.registers {
-            let register = live_in.register;
-            let actual = match live_in.root {
-                Some(_) if !instruction.given && reads.contains(&register) => {
-                    self.identification.value(thread, register)
-                }
-                None if instruction.given && instruction.instruction.rd == register => {
-                    executed.value
-                }
-                _ => None,
+        self.counts.misses_with_region += u64::from(missed);
+        let (mut is_ready, mut is_covered) = (false, false);
+        for Offloaded { pcs, region, ready } in &self.offloaded {
+            is_ready |= missed && ready.binary_search(&executed.pc).is_ok();
+            let Ok(place) = pcs.binary_search(&executed.pc) else {
+                continue;
             };
-            if let (RegisterState::Ready(predicted), Some(actual)) = (live_in.state, actual) {
-                let is_right = predicted == actual;
-                self.counts.right_values += u64::from(is_right);
-                self.counts.wrong_values += u64::from(!is_right);
+            let instruction = &region.instructions[place];
+            is_covered |= missed && !instruction.given;
+            if place == 0
+                && let Some(distinct) = self.counts.regions.get_mut(pcs)
+            {
+                distinct.executions += 1;
+            }
+            // A root's value is seen where an instruction reads it as one, a result's where it is
+            // made.
+            for live_in in &region.registers {
+                let register = live_in.register;
+                let actual = match live_in.root {
+                    Some(_)
+                        if !instruction.given && instruction.roots.contains(&Some(register)) =>
+                    {
+                        self.identification.value(thread, register)
+                    }
+                    None if instruction.given && instruction.instruction.rd == register => {
+                        executed.value
+                    }
+                    _ => None,
+                };
+                if let (RegisterState::Ready(predicted), Some(actual)) = (live_in.state, actual) {
+                    let is_right = predicted == actual;
+                    self.counts.right_values += u64::from(is_right);
+                    self.counts.wrong_values += u64::from(!is_right);
+                }
             }
         }
+        self.counts.ready += u64::from(is_ready);
+        self.counts.covered += u64::from(is_covered);
     }
 }
 

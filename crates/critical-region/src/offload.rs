@@ -12,7 +12,7 @@
 //! code; `READY-DYN` ones are words of the array that `a0` points to when the code begins.
 
 use crate::convention::{REGISTERS, result};
-use crate::region::{Region, RegionInstruction};
+use crate::region::{LiveIn, Region, RegionInstruction};
 use crate::register_state::RegisterState;
 use riscv::{Class, Instruction, Operation, Register};
 
@@ -125,9 +125,10 @@ impl Code<'_> {
     }
 
     /// A register gets the value with which the region begins.
-    fn begin_with(&mut self, register: Register) {
+    fn begin_with(&mut self, register: Register, is_root: bool) {
         let mut registers = self.region.registers.iter();
-        let Some(live_in) = registers.find(|one| one.register == register) else {
+        let is_it = |one: &&LiveIn| one.register == register && one.root.is_some() == is_root;
+        let Some(live_in) = registers.find(is_it) else {
             return;
         };
         match live_in.state {
@@ -137,19 +138,23 @@ impl Code<'_> {
                 self.plain(load_double(register, self.base, 8 * argument as i64));
             }
         }
-        self.current[usize::from(register)] = true;
+        self.current[usize::from(register)] = is_root;
     }
 
     fn instruction(&mut self, one: &RegionInstruction) {
         let (pc, i) = (one.pc, &one.instruction);
         let written = result(i);
         if let (true, Some(register)) = (one.given, written) {
-            return self.begin_with(register);
+            return self.begin_with(register, false);
         }
         for register in one.roots.into_iter().flatten() {
             if !self.current[usize::from(register)] {
-                self.begin_with(register);
+                self.begin_with(register, true);
             }
+        }
+        for (register, address) in one.addresses.into_iter().flatten() {
+            self.constant(register, address);
+            self.current[usize::from(register)] = false;
         }
         let end = self.region.instructions.len();
         match i.class {

@@ -14,6 +14,16 @@ pub const GEN_VALUES: usize = 2;
 /// denominator (Sections 4.2 and 4.4).
 pub const GENERATED_PER_RETURN: u64 = 8;
 
+/// What begins a chain: a register that an instruction reads, or the result of an instruction all of
+/// whose operands are roots. One register can be both in a region, with different values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begins {
+    /// The register is read.
+    Operand(Register),
+    /// It is written.
+    Result(Register),
+}
+
 /// A row of the IN value table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InValue {
@@ -40,6 +50,8 @@ pub struct GenValue {
 #[derive(Clone, Debug)]
 pub struct ValuePredictor {
     in_values: Vec<Option<InValue>>,
+    /// Where the values of results begin, which have no fixed rows.
+    results: [Option<usize>; REGISTERS],
     gen_values: Vec<Option<GenValue>>,
 }
 
@@ -50,40 +62,46 @@ impl ValuePredictor {
         assert!(in_rows >= REGISTERS, "each register has a row");
         ValuePredictor {
             in_values: vec![None; in_rows],
+            results: [None; REGISTERS],
             gen_values: vec![None; gen_rows],
         }
     }
 
     /// The rows of a register's IN values.
-    fn rows(&self, register: Register) -> impl Iterator<Item = usize> {
-        let first = usize::from(register);
-        let first = self.in_values[first].map(|_| first);
+    fn rows(&self, of: Begins) -> impl Iterator<Item = usize> {
+        let first = match of {
+            Begins::Operand(register) => {
+                let first = usize::from(register);
+                self.in_values[first].map(|_| first)
+            }
+            Begins::Result(register) => self.results[usize::from(register)],
+        };
         std::iter::successors(first, |&row| self.in_values[row]?.next)
     }
 
-    /// A register has the IN value `value` in this pass; returns the row that has it. If all of the
-    /// register's values are taken, or all rows, the register's value that has come least often
-    /// makes room.
-    pub fn receive(&mut self, register: Register, value: u64) -> usize {
-        let rows: Vec<usize> = self.rows(register).collect();
+    /// A register has the IN value `value` in this pass; returns the row that has it, if there is
+    /// room. If all of the register's values are taken, or all rows, the register's value that has
+    /// come least often makes room.
+    pub fn receive(&mut self, of: Begins, value: u64) -> Option<usize> {
+        let rows: Vec<usize> = self.rows(of).collect();
         for &row in &rows {
             if let Some(known) = &mut self.in_values[row]
                 && known.value == value
             {
                 known.uses += 1;
-                return row;
+                return Some(row);
             }
         }
-        let free = match rows.last() {
-            None => Some(usize::from(register)),
-            Some(_) if rows.len() < IN_VALUES => {
+        let free = match (of, rows.len()) {
+            (Begins::Operand(register), 0) => Some(usize::from(register)),
+            (_, 0..IN_VALUES) => {
                 (REGISTERS..self.in_values.len()).find(|&row| self.in_values[row].is_none())
             }
-            Some(_) => None,
+            _ => None,
         };
         let uses = |row: usize| self.in_values[row].map(|known| known.uses);
         let least = rows.iter().copied().min_by_key(|&row| uses(row));
-        let row = free.or(least).unwrap_or(usize::from(register));
+        let row = free.or(least)?;
         let replaced = self.in_values[row].take();
         for generated in replaced.iter().flat_map(|one| one.generated).flatten() {
             self.gen_values[generated] = None;
@@ -94,12 +112,16 @@ impl ValuePredictor {
             next: replaced.and_then(|one| one.next),
             generated: [None; GEN_VALUES],
         });
-        if let (true, Some(last)) = (free.is_some(), rows.last())
-            && let Some(last) = &mut self.in_values[*last]
-        {
-            last.next = Some(row);
+        match (free, rows.last(), of) {
+            (Some(_), Some(&last), _) => {
+                if let Some(last) = &mut self.in_values[last] {
+                    last.next = Some(row);
+                }
+            }
+            (_, None, Begins::Result(register)) => self.results[usize::from(register)] = Some(row),
+            _ => {}
         }
-        row
+        Some(row)
     }
 
     /// A critical instruction has put `value` into a register whose IN value is in `row`.
@@ -138,16 +160,16 @@ impl ValuePredictor {
 
     /// The most probable IN value of a register: of the valid ones, that with the most GEN values,
     /// or that which has come most often. `None` if none is valid.
-    pub fn predict(&self, register: Register) -> Option<u64> {
-        let known = self.rows(register).filter_map(|row| self.in_values[row]);
+    pub fn predict(&self, of: Begins) -> Option<u64> {
+        let known = self.rows(of).filter_map(|row| self.in_values[row]);
         let valid = known.filter(|one| GENERATED_PER_RETURN * one.uses > self.generated(one));
         let best = valid.max_by_key(|one| (self.generated(one), one.uses));
         best.map(|one| one.value)
     }
 
     /// The IN values of a register, each with the GEN values that are kept of it.
-    pub fn values(&self, register: Register) -> Vec<(InValue, Vec<GenValue>)> {
-        let known = self.rows(register).filter_map(|row| self.in_values[row]);
+    pub fn values(&self, of: Begins) -> Vec<(InValue, Vec<GenValue>)> {
+        let known = self.rows(of).filter_map(|row| self.in_values[row]);
         known
             .map(|one| {
                 let rows = one.generated.iter().flatten();
@@ -160,6 +182,7 @@ impl ValuePredictor {
     /// Forgets all values.
     pub fn clear(&mut self) {
         self.in_values.fill(None);
+        self.results = [None; REGISTERS];
         self.gen_values.fill(None);
     }
 }
@@ -168,15 +191,16 @@ impl ValuePredictor {
 mod tests {
     use super::*;
 
-    const A0: Register = 10;
-    const A1: Register = 11;
+    const A0: Begins = Begins::Operand(10);
+    const A1: Begins = Begins::Operand(11);
+    const RESULT: Begins = Begins::Result(10);
 
     fn paper() -> ValuePredictor {
         ValuePredictor::new(48, 132)
     }
 
-    fn seen(predictor: &ValuePredictor, register: Register) -> Vec<(u64, u64)> {
-        let values = predictor.values(register);
+    fn seen(predictor: &ValuePredictor, of: Begins) -> Vec<(u64, u64)> {
+        let values = predictor.values(of);
         values
             .iter()
             .map(|(one, _)| (one.value, one.uses))
@@ -196,7 +220,7 @@ mod tests {
     #[test]
     fn it_must_come_again_once_for_fewer_than_eight_generated_values() {
         let mut predictor = paper();
-        let row = predictor.receive(A0, 7);
+        let row = predictor.receive(A0, 7).unwrap();
         for value in 0..8 {
             predictor.generate(row, value);
         }
@@ -210,7 +234,7 @@ mod tests {
     #[test]
     fn the_first_and_the_most_recent_generated_values_are_kept() {
         let mut predictor = paper();
-        let row = predictor.receive(A0, 7);
+        let row = predictor.receive(A0, 7).unwrap();
         for value in [1, 2, 3, 1, 3] {
             predictor.generate(row, value);
         }
@@ -248,7 +272,14 @@ mod tests {
         predictor.receive(A1, 9);
         predictor.receive(A1, 8);
         assert_eq!(seen(&predictor, A1), [(8, 0)]);
+        // No row is left for another register's result, until there is one.
+        assert_eq!(predictor.receive(RESULT, 6), None);
         predictor.clear();
         assert!(seen(&predictor, A0).is_empty());
+        assert_eq!(predictor.receive(RESULT, 6), Some(32));
+        assert_eq!(
+            (seen(&predictor, A0), seen(&predictor, RESULT)),
+            (vec![], vec![(6, 0)])
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::convention::{Root, result};
 use crate::instruction_cache::{ContextInstructionCache, Entry, Operand};
+use crate::prediction::Begins;
 use crate::register_map::Producer;
 use crate::register_state::{RegisterState, RegisterStates};
 use riscv::{Class, Instruction, Operation, Register};
@@ -34,6 +35,13 @@ pub struct RegionInstruction {
     pub given: bool,
     /// The operands that begin a chain: their values come with the region.
     pub roots: [Option<Register>; 2],
+    /// The operands that are PC-relative addresses, with these.
+    pub addresses: [Option<(Register, u64)>; 2],
+    /// Whether it has an operand that no instruction of the procedure has written: control flow can
+    /// depend on what a call returns.
+    pub unknown: bool,
+    /// Whether it is a load that missed the second-level cache often.
+    pub misses: bool,
 }
 
 /// A register with which a region begins.
@@ -50,9 +58,12 @@ pub struct LiveIn {
 /// The ready instructions of an epoch whose registers are ready, with these registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Region {
+    /// Where the procedure begins that it is of, if that is known.
+    pub procedure: Option<u64>,
     /// In the order of their addresses; the region begins at the first.
     pub instructions: Vec<RegionInstruction>,
-    /// The registers that they need, in the order of their numbers.
+    /// The registers that they need, in the order of their numbers; that of a result is in front of
+    /// the same one as a root.
     pub registers: Vec<LiveIn>,
 }
 
@@ -63,6 +74,13 @@ impl Region {
         place.is_ok()
     }
 
+    /// Whether a load of it that misses often is executed, if these instructions are; without one it
+    /// is of no use.
+    pub fn fetches(&self, executable: &[bool]) -> bool {
+        let mut instructions = self.instructions.iter().zip(executable);
+        instructions.any(|(one, can)| *can && one.misses && !one.given)
+    }
+
     /// The instruction to which control comes that goes to `pc`: what is left out is passed
     /// through. The number of instructions stands for the end.
     pub(crate) fn place_of(&self, pc: u64) -> usize {
@@ -71,10 +89,23 @@ impl Region {
 
     /// The region of an epoch (Section 4.4, at its end): the ready instructions of the cache
     /// without those whose operands nobody can provide.
-    pub(crate) fn of(cache: &ContextInstructionCache, states: &RegisterStates) -> Region {
+    pub(crate) fn of(
+        cache: &ContextInstructionCache,
+        states: &RegisterStates,
+        procedure: Option<u64>,
+    ) -> Region {
         let ready = cache.iter().filter(|entry| entry.ready);
         let mut members: BTreeMap<u64, &Entry> = ready.map(|entry| (entry.pc, entry)).collect();
-        let knows = |register| states.get(register) != RegisterState::Unknown;
+        let knows = |begins| states.get(begins) != RegisterState::Unknown;
+        // An operand that a user routine returned makes another result for each packet.
+        let is_computed = |entry: &Entry| {
+            let mut states = dead(entry).map(|one| states.get(Begins::Operand(one.register)));
+            states.any(|state| matches!(state, RegisterState::ReadyDyn(_)))
+        };
+        let given = |entry: &Entry| {
+            let register = given_result(entry)?;
+            (knows(Begins::Result(register)) && !is_computed(entry)).then_some(register)
+        };
         // Who depends on what is not there goes, and then who depends on that. What goes around in
         // a loop stays.
         loop {
@@ -82,11 +113,11 @@ impl Region {
                 let needs = entry.operands.iter().flatten().flatten();
                 let has_operands = needs.clone().all(|operand| match operand.producer {
                     Producer::Invalid => false,
-                    Producer::Dead => knows(operand.register),
+                    Producer::Dead => knows(Begins::Operand(operand.register)),
+                    Producer::Address(_) => true,
                     Producer::Instruction(pc) => members.contains_key(&pc),
                 });
-                let is_given = given_result(entry).is_some_and(knows);
-                !(has_operands || is_given || entry.is_control())
+                !(has_operands || given(entry).is_some() || entry.is_control())
             });
             let missing: Vec<u64> = missing.map(|entry| entry.pc).collect();
             if missing.is_empty() {
@@ -94,33 +125,50 @@ impl Region {
             }
             members.retain(|pc, _| !missing.contains(pc));
         }
-        let mut region = Region::default();
+        let mut region = Region {
+            procedure,
+            ..Region::default()
+        };
         let mut registers = BTreeMap::new();
         for entry in members.values() {
             let Some(instruction) = entry.instruction else {
                 continue;
             };
-            let given = given_result(entry).filter(|&register| knows(register));
+            let given = given(entry);
             if let Some(register) = given {
-                registers.entry(register).or_insert(None);
+                registers.insert((register, false), None);
             } else {
                 for operand in dead(entry) {
-                    registers.insert(operand.register, Root::of(operand.register));
+                    let root = Root::of(operand.register);
+                    registers.insert((operand.register, true), root);
                 }
             }
+            let operands = || entry.operands.into_iter().flatten().flatten();
+            let mut addresses = operands().filter_map(|operand| match operand.producer {
+                Producer::Address(address) => Some((operand.register, address)),
+                _ => None,
+            });
             region.instructions.push(RegionInstruction {
                 pc: entry.pc,
                 instruction,
                 kind: kind(entry, &instruction, &members),
                 given: given.is_some(),
+                misses: entry.misses,
                 roots: roots(entry),
+                addresses: [addresses.next(), addresses.next()],
+                unknown: operands().any(|operand| operand.producer == Producer::Invalid),
             });
         }
-        let known = registers.into_iter().map(|(register, root)| LiveIn {
-            register,
-            state: states.get(register),
-            root,
-        });
+        let known = registers
+            .into_iter()
+            .map(|((register, is_operand), root)| LiveIn {
+                register,
+                state: states.get(match is_operand {
+                    true => Begins::Operand(register),
+                    false => Begins::Result(register),
+                }),
+                root,
+            });
         region.registers = known
             .filter(|one| one.state != RegisterState::Unknown)
             .collect();
@@ -143,18 +191,24 @@ fn roots(entry: &Entry) -> [Option<Register>; 2] {
 /// The register whose value stands for a root instruction, if there is one.
 ///
 /// An instruction all of whose operands are `DEAD` begins a chain, and the register that it writes
-/// is predicted (`%rax` of 0x41b571 in Section 4.4). One that misses itself is to be executed, or
+/// is predicted (`%rax` of 0x41b571 in Section 4.4). One that misses often itself is to be executed, or
 /// its line would not be fetched: its operands are predicted. So are those of an instruction
 /// without an integer result.
-pub(crate) fn given_result(entry: &Entry) -> Option<Register> {
+pub(crate) fn root_result(entry: &Entry) -> Option<Register> {
     let instruction = entry.instruction.as_ref()?;
     let operands = entry.operands?;
     let mut operands = operands.iter().flatten().peekable();
     operands.peek()?;
-    let is_root = operands.all(|operand| operand.producer == Producer::Dead);
+    let is_root = operands.all(|one| matches!(one.producer, Producer::Dead | Producer::Address(_)));
     (is_root && !entry.misses)
         .then(|| result(instruction))
         .flatten()
+}
+
+/// The same, if its value is the one that is kept: of several results of one register, that is the
+/// first.
+pub(crate) fn given_result(entry: &Entry) -> Option<Register> {
+    root_result(entry).filter(|_| entry.begins)
 }
 
 /// Which kind an instruction is: a load depends on another if any of the chain that leads to its

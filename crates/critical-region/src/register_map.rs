@@ -1,7 +1,7 @@
 //! The register-to-PC map: Table II of Figure 10.
 
-use crate::convention::{REGISTERS, Root, is_always_root, is_call, is_pc_relative, result};
-use riscv::{Instruction, Register};
+use crate::convention::{REGISTERS, Root, is_always_root, is_callers, is_pc_relative, result};
+use riscv::{Instruction, Operation, Register};
 
 /// Who has written a register, as the register-to-PC map has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,9 @@ pub enum Producer {
     Invalid,
     /// `DEAD`: it begins a chain, and its value is to be predicted.
     Dead,
+    /// It is this PC-relative address, which is always the same: `%rip` and a displacement on x86-64,
+    /// and `auipc` with its `addi` on RV64. It begins a chain, too.
+    Address(u64),
     /// The instruction at this address.
     Instruction(u64),
 }
@@ -48,20 +51,26 @@ impl RegisterMap {
         self.set_roots(|register| Root::of(register).is_some());
     }
 
-    /// The instruction at `pc` has been executed. A PC-relative address is a root; and a call makes
-    /// roots of the registers that are a function's arguments, which keeps chains inside of a
-    /// procedure (Section 4.1, whose list has `%rbp` and `%rsp`, too).
-    pub fn executed(&mut self, pc: u64, instruction: &Instruction) {
+    /// The instruction at `pc` has been executed, with this result.
+    pub fn executed(&mut self, pc: u64, instruction: &Instruction, value: Option<u64>) {
         if let Some(register) = result(instruction)
             && !is_always_root(register)
         {
-            self.producers[usize::from(register)] = match is_pc_relative(instruction) {
-                true => Producer::Dead,
-                false => Producer::Instruction(pc),
+            let is_address = is_pc_relative(instruction)
+                || instruction.operation == Operation::Addi
+                    && matches!(self.producer(instruction.rs1), Producer::Address(_));
+            self.producers[usize::from(register)] = match value {
+                Some(value) if is_address => Producer::Address(value),
+                _ => Producer::Instruction(pc),
             };
         }
-        if is_call(instruction) {
-            self.set_roots(|register| Root::of(register).is_some());
+    }
+
+    /// A function that was called has returned. Registers that are the caller's to save have what
+    /// it has left there; others are as they were before the call.
+    pub fn return_from_call(&mut self) {
+        for register in (0..REGISTERS as Register).filter(|&register| is_callers(register)) {
+            self.producers[usize::from(register)] = Producer::Invalid;
         }
     }
 }
@@ -78,16 +87,19 @@ mod tests {
     #[test]
     fn roots_are_dead_and_others_have_their_writer() {
         let mut map = RegisterMap::default();
-        let run = |map: &mut RegisterMap, pc, bits| map.executed(pc, &riscv::decode(bits));
-        run(&mut map, 0x10, 0x0000_0797); // auipc a5, 0
-        assert_eq!(map.producer(A5), Producer::Dead);
+        let run =
+            |map: &mut RegisterMap, pc, bits| map.executed(pc, &riscv::decode(bits), Some(pc));
+        run(&mut map, 0xc, 0x0000_0797); // auipc a5, 0
+        run(&mut map, 0x10, 0x0047_8793); // addi a5, a5, 4
+        assert_eq!(map.producer(A5), Producer::Address(0x10));
         run(&mut map, 0x14, 0x0007_b503); // ld a0, 0(a5)
         assert_eq!(map.producer(A0), Producer::Instruction(0x14));
         run(&mut map, 0x18, 0xff01_0113); // addi sp, sp, -16
         assert_eq!(map.producer(SP), Producer::Dead);
         run(&mut map, 0x1c, 0x0005_0493); // mv s1, a0
-        run(&mut map, 0x20, 0x0400_00ef); // jal ra, +64
-        assert_eq!(map.producer(A0), Producer::Dead, "an argument");
+        assert_eq!(map.producer(A0), Producer::Instruction(0x14));
+        map.return_from_call();
+        assert_eq!(map.producer(A0), Producer::Invalid, "the result of a call");
         assert_eq!(map.producer(S1), Producer::Instruction(0x1c));
         map.begin_region();
         assert_eq!(

@@ -1,8 +1,7 @@
 //! What is known of the registers with which a region begins: Table III of Figure 10.
 
 use crate::convention::REGISTERS;
-use crate::prediction::ValuePredictor;
-use riscv::Register;
+use crate::prediction::{Begins, ValuePredictor};
 
 /// What is known of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,28 +15,39 @@ pub enum RegisterState {
     ReadyDyn(usize),
 }
 
-/// What is known of each register.
+/// What is known of each register: where it is read as a root, and as the result of a root.
 #[derive(Clone, Debug, Default)]
 pub struct RegisterStates {
-    states: [RegisterState; REGISTERS],
+    operands: [RegisterState; REGISTERS],
+    results: [RegisterState; REGISTERS],
 }
 
 impl RegisterStates {
-    /// What is known of `register`.
-    pub fn get(&self, register: Register) -> RegisterState {
-        self.states[usize::from(register)]
+    /// What is known of a register.
+    pub fn get(&self, of: Begins) -> RegisterState {
+        match of {
+            Begins::Operand(register) => self.operands[usize::from(register)],
+            Begins::Result(register) => self.results[usize::from(register)],
+        }
+    }
+
+    fn get_mut(&mut self, of: Begins) -> &mut RegisterState {
+        match of {
+            Begins::Operand(register) => &mut self.operands[usize::from(register)],
+            Begins::Result(register) => &mut self.results[usize::from(register)],
+        }
     }
 
     /// Its IN value is what routines returned under number `argument`.
-    pub(crate) fn matches_argument(&mut self, register: Register, argument: usize) {
-        self.states[usize::from(register)] = RegisterState::ReadyDyn(argument);
+    pub(crate) fn matches_argument(&mut self, of: Begins, argument: usize) {
+        *self.get_mut(of) = RegisterState::ReadyDyn(argument);
     }
 
-    /// Takes what the predictor says of `register`, if that is not computed.
-    pub(crate) fn update(&mut self, register: Register, predictor: &ValuePredictor) {
-        let state = &mut self.states[usize::from(register)];
+    /// Takes what the predictor says of a register, if that is not computed.
+    pub(crate) fn update(&mut self, of: Begins, predictor: &ValuePredictor) {
+        let state = self.get_mut(of);
         if !matches!(state, RegisterState::ReadyDyn(_)) {
-            let predicted = predictor.predict(register);
+            let predicted = predictor.predict(of);
             *state = predicted.map_or(RegisterState::Unknown, RegisterState::Ready);
         }
     }

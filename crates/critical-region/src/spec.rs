@@ -9,6 +9,9 @@ use spec::{SpecError, require};
 /// Far beyond what is built beside a core.
 const MAXIMUM_ENTRIES: usize = 1 << 16;
 
+/// The firmware's list is a word: a byte for their number, and one for each.
+const MAXIMUM_REGIONS: usize = 7;
+
 /// CARGO's identification of critical regions, beside each core.
 ///
 /// Defaults: "CARGO: Context Augmented Critical Region Offload for Network-bound datacenter
@@ -43,14 +46,18 @@ pub struct CriticalRegionSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OffloadSpec {
-    /// The maximum number of instructions of a region that the interface executes for a packet: the
-    /// cost of a region with an endless loop. The paper has no limit; chosen.
+    /// The maximum number of instructions of each region that the interface executes for a packet:
+    /// the cost of a region with an endless loop. The paper has no limit; chosen.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub budget: u64,
     /// Packets for which each core keeps the values that user routines have returned, until a hart
     /// loads them. The paper does not say how a core knows; chosen.
     #[schemars(range(min = 1, max = 65536))]
     pub packets: usize,
+    /// Regions of each core that the interface has at a time, of different procedures, and runs for
+    /// each packet of that core. The paper's "list of offloads" (Section 4.4) has no size; chosen.
+    #[schemars(range(min = 1, max = MAXIMUM_REGIONS))]
+    pub regions: usize,
 }
 
 impl Default for OffloadSpec {
@@ -58,6 +65,7 @@ impl Default for OffloadSpec {
         OffloadSpec {
             budget: 128,
             packets: 64,
+            regions: 4,
         }
     }
 }

@@ -1,13 +1,15 @@
 //! What the structures take, computed from their fields.
 
 use crate::convention::REGISTERS;
-use crate::identification::Sizes;
+use crate::identification::{RETURN_STACK, Sizes};
 use crate::prediction::GEN_VALUES;
 
 /// A program counter, or a value.
 const WORD_BITS: usize = 64;
 /// Counters of accesses and uses; 32 bits count an epoch of 4096 misses of any program.
 const COUNTER_BITS: usize = 32;
+/// Misses of a load are counted up to what is often.
+const MISS_BITS: usize = 7;
 /// INVALID, DEAD or an instruction in a predecessor's field; the four states of a register.
 const STATE_BITS: usize = 2;
 
@@ -18,6 +20,8 @@ pub struct Storage {
     pub instruction_cache_bytes: usize,
     /// The register-to-PC maps of all harts.
     pub register_map_bytes: usize,
+    /// The return stacks of all harts.
+    pub return_stack_bytes: usize,
     /// The checkpoints of registers for backward branches, of all harts.
     pub checkpoint_bytes: usize,
     /// The states of registers.
@@ -39,8 +43,8 @@ impl Storage {
         let bytes = |entries: usize, bits: usize| (entries * bits).div_ceil(8);
         // A predecessor is the place of its entry: it is in the cache, or comes there.
         let predecessor = STATE_BITS + index_bits(sizes.instructions);
-        // Address, predecessors, whether it misses, ready, valid, accesses.
-        let instruction = WORD_BITS + 2 * predecessor + 3 + COUNTER_BITS;
+        // Address, predecessors, whether it begins a pass, ready, valid; accesses and misses.
+        let instruction = WORD_BITS + 2 * predecessor + 3 + COUNTER_BITS + MISS_BITS;
         let in_value = WORD_BITS
             + COUNTER_BITS
             + index_bits(sizes.in_values)
@@ -49,8 +53,9 @@ impl Storage {
         Storage {
             instruction_cache_bytes: bytes(sizes.instructions, instruction),
             register_map_bytes: bytes(threads * REGISTERS, WORD_BITS + STATE_BITS),
+            return_stack_bytes: bytes(threads * RETURN_STACK, WORD_BITS),
             checkpoint_bytes: bytes(threads * REGISTERS, WORD_BITS),
-            register_state_bytes: bytes(REGISTERS, WORD_BITS + STATE_BITS),
+            register_state_bytes: bytes(2 * REGISTERS, WORD_BITS + STATE_BITS),
             in_value_bytes: bytes(sizes.in_values, in_value),
             gen_value_bytes: bytes(sizes.gen_values, WORD_BITS + COUNTER_BITS + 1),
         }
@@ -60,6 +65,7 @@ impl Storage {
     pub fn total_bytes(&self) -> usize {
         self.instruction_cache_bytes
             + self.register_map_bytes
+            + self.return_stack_bytes
             + self.checkpoint_bytes
             + self.register_state_bytes
             + self.in_value_bytes
@@ -74,22 +80,28 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_fields() {
         let storage = Storage::of(Sizes::default(), 1);
-        // 256 entries of 64 + 2 * (2 + 9) + 3 + 32 = 121 bits; the paper has 13 bytes, 104 bits.
-        assert_eq!(storage.instruction_cache_bytes, 256 * 121 / 8);
+        // 256 entries of 64 + 2 * (2 + 9) + 3 + 32 + 7 = 128 bits; the paper has 13 bytes, 104 bits.
+        assert_eq!(storage.instruction_cache_bytes, 256 * 128 / 8);
         // 32 registers of 66 bits, and of 64.
         assert_eq!(
             (storage.register_map_bytes, storage.checkpoint_bytes),
             (264, 256)
         );
-        assert_eq!(storage.register_state_bytes, 264);
+        assert_eq!(storage.register_state_bytes, 2 * 264);
         // 48 of 64 + 32 + 6 + 2 * 8 + 1 = 119 bits; 132 of 97.
         assert_eq!(
             (storage.in_value_bytes, storage.gen_value_bytes),
             (714, 1601)
         );
-        assert_eq!(storage.total_bytes(), 3872 + 264 + 256 + 264 + 714 + 1601);
+        assert_eq!(
+            storage.total_bytes(),
+            4096 + 264 + 128 + 256 + 2 * 264 + 714 + 1601
+        );
         // Section 6.4 adds up 3.5 KB, 272 bytes and 3 KB. Four harts need three more maps.
         let four = Storage::of(Sizes::default(), 4);
-        assert_eq!(four.total_bytes() - storage.total_bytes(), 3 * (264 + 256));
+        assert_eq!(
+            four.total_bytes() - storage.total_bytes(),
+            3 * (264 + 128 + 256)
+        );
     }
 }

@@ -23,7 +23,7 @@ pub const KIND: Kind = Kind {
     ..Kind::new("critical_region")
 };
 
-/// The built-in firmware that executes regions.
+/// What the names of built-in firmware that executes regions begin with.
 const FIRMWARE: &str = "critical-regions";
 
 /// Whether firmware is a file, and not a built-in one.
@@ -47,7 +47,8 @@ pub struct Statistics {
     pub ready_coverage: Option<f64>,
     /// The mean number of ready instructions at the end of an epoch.
     pub ready_instructions: Option<f64>,
-    /// Distinct regions: those with different instructions.
+    /// Distinct regions: those with different instructions, and with a load that misses often and
+    /// whose registers are known. Others fetch nothing, and are not counted in what follows.
     pub regions: u64,
     /// The mean number of instructions of distinct regions.
     pub instructions_per_region: Option<f64>,
@@ -102,6 +103,9 @@ pub struct OffloadStatistics {
     /// Instructions of these regions that are left out of the code, because nothing provides their
     /// operands, or because they close a loop without an exit.
     pub instructions_failed: u64,
+    /// Regions that were not sent, because no load of them that misses can be
+    /// executed.
+    pub regions_without_load: u64,
     /// Regions that were not sent, because their code is too large.
     pub regions_too_large: u64,
     /// Regions that were not sent, because they use all registers.
@@ -181,7 +185,7 @@ impl System for CriticalRegionSpec {
             return Ok(());
         };
         // Whether firmware in a file asks for regions is not known.
-        let has_no_place = |firmware: &str| firmware != FIRMWARE && !is_path(firmware);
+        let has_no_place = |firmware: &str| !firmware.starts_with(FIRMWARE) && !is_path(firmware);
         let why = match host.firmware {
             None => "the server has no such interface".to_string(),
             Some(firmware) if has_no_place(firmware) => format!("its firmware is {firmware}"),
@@ -202,15 +206,16 @@ impl System for CriticalRegionSpec {
         let threads = usize::from(site.host.core.threads);
         let sizes = self.sizes();
         let packets = self.offload.as_ref().map_or(0, |offload| offload.packets);
+        let regions = self.offload.clone().unwrap_or_default().regions;
         let clock = fabric.clock();
         let cores = 0..site.host.fabric.cores;
         let cores: Vec<SharedObserver> = cores
-            .map(|_| Observer::shared(sizes, threads, packets, clock))
+            .map(|_| Observer::shared(sizes, threads, (packets, regions), clock))
             .collect();
         let listener = match &self.offload {
             None => None,
             Some(offload) => {
-                let listener = Listener::new(&cores, offload.budget);
+                let listener = Listener::new(&cores, offload);
                 Some(fabric.attach(Box::new(listener), Attachment::default())?)
             }
         };

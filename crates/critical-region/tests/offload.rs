@@ -95,6 +95,7 @@ fn region(
     registers: &[(u8, RegisterState)],
 ) -> Region {
     Region {
+        procedure: None,
         instructions: instructions
             .iter()
             .map(|&(pc, bits, roots, given)| RegionInstruction {
@@ -103,6 +104,9 @@ fn region(
                 kind: Kind::Other,
                 given,
                 roots,
+                addresses: [None; 2],
+                unknown: false,
+                misses: false,
             })
             .collect(),
         registers: registers
@@ -110,7 +114,11 @@ fn region(
             .map(|&(register, state)| LiveIn {
                 register,
                 state,
-                root: convention::Root::of(register),
+                // A result, if an instruction is given it.
+                root: convention::Root::of(register).filter(|_| {
+                    let mut given = instructions.iter().filter(|(.., given)| *given);
+                    !given.any(|(_, bits, ..)| decode(*bits).rd == register)
+                }),
             })
             .collect(),
     }

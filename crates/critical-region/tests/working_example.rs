@@ -2,7 +2,7 @@
 //! shape: the look-up in memcached's hash table of Table 4.
 
 use critical_region::{
-    Identification, Kind, LiveIn, Producer, Region, RegisterState, Sizes,
+    Begins, Identification, Kind, LiveIn, Producer, Region, RegisterState, Sizes,
     convention::{Root, result},
 };
 use fabric::Source;
@@ -137,14 +137,14 @@ impl Example {
         operands.map(|operand| operand.producer).collect()
     }
 
-    fn state(&self, register: Register) -> RegisterState {
-        self.hardware.register_states().get(register)
+    fn state(&self, begins: Begins) -> RegisterState {
+        self.hardware.register_states().get(begins)
     }
 }
 
 #[test]
 fn working_example() {
-    let mut example = Example::new(u64::MAX);
+    let mut example = Example::new(100);
 
     // "Instructions with PC 0x41b578, 0x41b580, 0x41b89, and 0x41b592 miss frequently and get
     // allocated in Table I." The first look-up finds its key in the second item.
@@ -198,12 +198,18 @@ fn working_example() {
     assert_eq!(example.producers(0x41b570), []);
     // "Since IN value of %rdx matches with the first argument, its state in Table III is set to
     // READY-DYN and its value is set to the argument-id (1)."
-    assert_eq!(example.state(A2), RegisterState::ReadyDyn(1));
+    assert_eq!(
+        example.state(Begins::Operand(A2)),
+        RegisterState::ReadyDyn(1)
+    );
 
     // The third: "Since, for this instruction both PRED1 and PRED2 are DEAD, instruction is marked
     // READY", then the second, "similarly, all other instructions".
     example.look_up(1);
-    assert_eq!(example.producers(0x41b570), [Producer::Dead]);
+    assert_eq!(
+        example.producers(0x41b570),
+        [Producer::Address(CODE + 0x1000)]
+    );
     assert!(example.table_1().iter().all(|&(_, ready)| ready));
     // "Every time the smallest PC instruction in Table I is accessed": the rest of the pass has
     // the roots DEAD, and the instructions that followed.
@@ -213,24 +219,27 @@ fn working_example() {
 
     // "For %rax": its IN value is the table's address, and what 0x41b588 puts into it is its GEN
     // value. It has come once, so it is not known to come again.
-    let values = example.hardware.predictor().values(A5);
+    let values = example.hardware.predictor().values(Begins::Result(A5));
     assert_eq!(values.len(), 1);
     let (received, generated) = &values[0];
     assert_eq!((received.value, received.uses), (TABLE, 0));
     let generated: Vec<(u64, u64)> = generated.iter().map(|one| (one.value, one.uses)).collect();
     assert_eq!(generated, [(7, 1)]);
-    assert_eq!(example.state(A5), RegisterState::Unknown);
+    assert_eq!(example.state(Begins::Result(A5)), RegisterState::Unknown);
 
     // "Whenever a newly received IN value matches with the old IN value, IN usage counter is
     // incremented in Table IV and for any subsequent GEN values, GEN usage counter is incremented."
     // Three items: the lengths 9, 9 and 7.
     example.look_up(3);
-    let (received, generated) = &example.hardware.predictor().values(A5)[0];
+    let (received, generated) = &example.hardware.predictor().values(Begins::Result(A5))[0];
     assert_eq!(received.uses, 1);
     let generated: Vec<(u64, u64)> = generated.iter().map(|one| (one.value, one.uses)).collect();
     assert_eq!(generated, [(7, 2), (9, 2)]);
     // "Since, at this point IN to GEN usage counter exceeds 1/8 %rax is also set to READY": 1/4.
-    assert_eq!(example.state(A5), RegisterState::Ready(TABLE));
+    assert_eq!(
+        example.state(Begins::Result(A5)),
+        RegisterState::Ready(TABLE)
+    );
 }
 
 #[test]
@@ -283,6 +292,12 @@ fn the_region_at_the_end_of_the_epoch() {
     );
     // "In the beginning (start of an epoch), Table I has no valid entry", and all others are empty.
     assert_eq!(example.table_1(), []);
-    assert_eq!(example.state(A2), RegisterState::Unknown);
-    assert!(example.hardware.predictor().values(A5).is_empty());
+    assert_eq!(example.state(Begins::Operand(A2)), RegisterState::Unknown);
+    assert!(
+        example
+            .hardware
+            .predictor()
+            .values(Begins::Result(A5))
+            .is_empty()
+    );
 }
