@@ -113,8 +113,14 @@ fn attach_clients(
         settings,
         ledger,
         warm_start_mrps,
+        has_used_rings,
         capture_packets,
     } = requests;
+    if has_used_rings {
+        let sentence = "measure.rings is \"used\", and with data_plane.notify = \"nanopu\" requests \
+                        wait in the network interface: leave it out";
+        return Err(Refusal(sentence.to_string()));
+    }
     let packets = traffic.open_packets(seed, files);
     let packets = packets.map_err(|error| Refusal(error.to_string()))?;
     let (cores, rate) = (host.fabric.cores, published_rate());

@@ -17,8 +17,8 @@ use crate::domain::{COUNTER_BYTES, SEND_SLOT_BYTES};
 use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, WORK_HEADER_AT};
 use crate::link::{Link, LinkFaultCounts};
 use fabric::{
-    Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData, Observation,
-    Request, Time,
+    AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
+    Observation, Request, Time,
 };
 use queues::{Asked, DeliveredPacket, IoSetup, IoSource, MessageDevice, QueueDescriptor};
 use queues::{ProgramSettings, SharedLedger};
