@@ -1,11 +1,12 @@
 /**
- * The key-value store behind a network interface with one ring of descriptors for all harts: a hart
- * that has nothing to do takes the next number by fetch-and-add, and the frame of that number is
- * its own, whenever it comes.
+ * The key-value store behind a network interface with one ring of descriptors for all harts, which
+ * take numbers of frames by fetch-and-add.
  *
- * So frames go to harts in the order in which these became idle, and each polls a descriptor of its
- * own. With `sleep` = 1 it sleeps on that (WRS.NTO of Zawrs). See ring_shared.h;
- * services/compared_store.h has the other parameters, and services/store.h the messages.
+ * A hart that has nothing to do takes the next number, and the frame of that number is its own,
+ * whenever it comes. So frames go to harts in the order in which these became idle, and each polls
+ * a descriptor of its own. With `sleep` = 1 it sleeps on that (WRS.NTO of Zawrs). See
+ * ring_shared.h; services/compared_store.h has the other parameters, and services/store.h the
+ * messages.
  */
 #include <services/compared_store.h>
 /* Above: how many entries rings have. */
