@@ -1,10 +1,12 @@
 """CARGO's figures: the analytical model, and what is read off identified regions."""
 
+import dataclasses
+
 import pytest
 
 from nanoplane import claims
 from nanoplane.papers import cargo
-from nanoplane.papers.cargo import model, regions
+from nanoplane.papers.cargo import model, offload, regions
 from nanoplane.papers.cargo.model import Program, predict
 
 
@@ -53,6 +55,27 @@ def test_half_of_the_executions() -> None:
     assert (count, size) == (2, 8)
 
 
+def test_figures_behind_the_interface_share_their_runs() -> None:
+    for quick in (True, False):
+        points = offload.points(quick)
+        # Each of CARGO's has the baseline to which it is compared, and all are descriptions.
+        assert all(dataclasses.replace(case, system="baseline") in points for case in points)
+        for run in (*points.values(), *offload.nic_points(quick).values()):
+            run.description.check()
+    # Six cores of the interface for each four of the host.
+    large = offload.Case("object-cache", "cargo", 16, "waiting").run(quick=True)
+    (server,) = large.description.data["rack"]["servers"]
+    assert server["server"]["dma_nic"]["processors"]["cores"] == 24
+
+
+def test_what_crosses_pci_express_is_a_part_of_both_directions() -> None:
+    processors = {"window_bytes": 0, "note_bytes": 289_400}
+    server = {"energy_nj": {"seconds": 1e-3}, "interface": {"processors": processors}}
+    # 16 lanes of the third generation carry 14.47 GB a second in each direction.
+    assert offload.express_percent({"servers": [server]}, "notes") == pytest.approx(1.0)
+    assert offload.express_percent({"servers": [server]}, "state") == 0
+
+
 def test_every_number_that_the_paper_claims_is_listed() -> None:
     listed = claims.claims("cargo")
     assert len({claim.id for claim in listed}) == len(listed)
@@ -62,7 +85,9 @@ def test_every_number_that_the_paper_claims_is_listed() -> None:
     assert figures - {"18"} <= by_figure  # Figure 18 has no number in the text.
     # What cannot be run says why.
     assert all(claim.measure is not None or claim.why for claim in listed)
+    behind_the_interface = {f"cargo.{number}" for number in (*range(11, 17), *range(18, 22))}
     assert {figure.name for figure in cargo.FIGURES} == {
-        *("cargo.2", "cargo.table2", "cargo.5", "cargo.11", "cargo.12")
+        *("cargo.2", "cargo.table2", "cargo.5", "cargo.nic"),
+        *behind_the_interface,
     }
     assert set(model.MEMORY_PARTS).isdisjoint(model.IDLE_PARTS)

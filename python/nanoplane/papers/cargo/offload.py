@@ -1,0 +1,657 @@
+"""Section 6.1 to 6.4: both stores behind the interface, which forwards or runs critical regions.
+
+One set of runs serves Figures 13 to 16 and 18 to 21. A further system is an entry of `SYSTEMS`.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from nanoplane.claims import Claim, above, between, within
+from nanoplane.description import Description
+from nanoplane.figures import Figure, Results, Row
+from nanoplane.outcomes import measurement
+from nanoplane.papers import plots
+from nanoplane.papers.cargo.cases import CACHE, DATABASE, STORES
+from nanoplane.papers.cargo.model import IDLE_PARTS
+from nanoplane.papers.stores import load
+from nanoplane.sweep import Run
+
+BASELINE, CARGO = "baseline", "cargo"
+SYSTEMS = {BASELINE: "baseline", CARGO: "CARGO"}
+"""What the server is: see `_server()`."""
+CORES, QUICK_CORES = (1, 2, 4, 8, 16), (1,)
+WAITING, SATURATED = "waiting", "saturated"
+LOADS_MRPS = {
+    WAITING: {CACHE: 0.15, DATABASE: 0.12},
+    SATURATED: {CACHE: 5.0, DATABASE: 0.4},
+}
+"""For each core. The paper gives no load. The lower one is what the interface can carry: six of its
+cores execute a billion instructions a second for up to four of the host."""
+PAPER_NIC, LARGE_NIC = "6 x 166 MHz", "24 x 2 GHz"
+NICS: dict[str, dict[str, Any]] = {
+    PAPER_NIC: {"cores": 6, "clock_mhz": 166.0},
+    "6 x 1 GHz": {"cores": 6, "clock_mhz": 1000.0},
+    LARGE_NIC: {"cores": 24, "clock_mhz": 2000.0},
+}
+"""Table 5's for each four cores of the host, and others that could carry the rates."""
+NIC_LOADS_MRPS, QUICK_NIC_LOADS_MRPS = (0.5, 1.0, 2.0, 4.0, 5.0, 6.0, 7.0), (1.0, 5.0)
+FAST_LINK_GBIT_PER_S = 100.0
+"""So that the link limits none of them: a reply of the cache has 348 bytes in the mean."""
+REQUESTS = {CACHE: 4000, DATABASE: 1000}
+"""For each core."""
+QUICK_REQUESTS = {CACHE: 800, DATABASE: 100}
+EPOCH_MISSES, QUICK_EPOCH_MISSES = 4096, 512
+EXPRESS_GBIT_PER_S = 115.76
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """A store on a number of cores, behind an interface, under a load."""
+
+    store: str
+    system: str
+    cores: int
+    load: str
+    """`waiting`, `saturated`, or millions of requests a second for a core."""
+    nic: str = PAPER_NIC
+
+    @property
+    def per_core_mrps(self) -> float:
+        """What is offered, for each core."""
+        named = LOADS_MRPS.get(self.load)
+        return float(self.load) if named is None else named[self.store]
+
+    def _server(self, quick: bool) -> dict[str, Any]:
+        """Return what the system adds to the server."""
+        nic = NICS[self.nic]
+        cores = {"cores": nic["cores"] * max(1, self.cores // 4), "clock_mhz": nic["clock_mhz"]}
+        if self.system == BASELINE:
+            return {"dma_nic": {"processors": {"firmware": "flow-hash", **cores}}}
+        epoch = QUICK_EPOCH_MISSES if quick else EPOCH_MISSES
+        return {
+            "dma_nic": {"processors": {"firmware": f"critical-regions-{self.store}", **cores}},
+            "critical_region": {"epoch_misses": epoch, "offload": {}},
+        }
+
+    def run(self, quick: bool) -> Run:
+        """Return its run."""
+        base = load.Case(self.store, load.SPIN, self.cores, self.per_core_mrps).run(quick)
+        data = base.description.data
+        rack = data["rack"]
+        (entry,) = rack["servers"]
+        added = self._server(quick)
+        interface = {**entry["server"]["dma_nic"], **added.pop("dma_nic")}
+        server = {**entry["server"], **added, "dma_nic": interface}
+        link = dict(rack["link"])
+        if self.load not in LOADS_MRPS:
+            link["rate_gbit_per_s"] = FAST_LINK_GBIT_PER_S
+        requests = (QUICK_REQUESTS if quick else REQUESTS)[self.store] * self.cores
+        return Run(
+            Description.from_dict(
+                {
+                    **data,
+                    "rack": {**rack, "link": link, "servers": [{**entry, "server": server}]},
+                    "measure": {**data["measure"], "requests": requests},
+                },
+                source=f"{self.store}, {SYSTEMS[self.system]}, {self.cores} cores, {self.load}, "
+                f"{self.nic}",
+            )
+        )
+
+
+def points(quick: bool) -> dict[Any, Run]:
+    """Return the runs that the figures share."""
+    cases = (
+        Case(store, system, cores, of)
+        for cores in (QUICK_CORES if quick else CORES)
+        for store in STORES
+        for of in LOADS_MRPS
+        for system in SYSTEMS
+    )
+    return {case: case.run(quick) for case in cases}
+
+
+def with_regions(results: Results, store: str) -> Case:
+    """Return the point whose regions Figures 11 and 12 show: CARGO, with the most cores."""
+    cases = [
+        case
+        for case in results
+        if isinstance(case, Case)
+        and (case.store, case.system, case.load) == (store, CARGO, WAITING)
+    ]
+    if not cases:
+        raise KeyError(store)
+    return max(cases, key=lambda case: case.cores)
+
+
+def nic_points(quick: bool) -> dict[Any, Run]:
+    """Return the runs of the cache on one core, by load and interface."""
+    nics = (PAPER_NIC, LARGE_NIC) if quick else tuple(NICS)
+    loads = QUICK_NIC_LOADS_MRPS if quick else NIC_LOADS_MRPS
+    cases = (
+        Case(CACHE, system, 1, f"{mrps:g}", nic)
+        for nic in nics
+        for mrps in loads
+        for system in SYSTEMS
+    )
+    return {case: case.run(quick) for case in cases}
+
+
+# What a run gives.
+
+
+def _server(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    (server,) = result["servers"]
+    return dict(server)
+
+
+def _requests(result: Mapping[str, Any]) -> float:
+    (client,) = result["clients"]
+    return float(client["statistics"]["responses"])
+
+
+def latency_ns(result: Mapping[str, Any], statistic: str) -> float:
+    """Return a statistic of the latency."""
+    return float(measurement(result)["latency_ns"][statistic])
+
+
+def throughput_mrps(result: Mapping[str, Any]) -> float:
+    """Return what was served."""
+    return float(measurement(result)["throughput_mrps"])
+
+
+def efficiency(result: Mapping[str, Any]) -> float:
+    """Return requests for each joule, in thousands: krps/W."""
+    energy = _server(result)["energy_nj"]
+    return _requests(result) / (float(energy["total"]) * 1e-9) / 1000
+
+
+def dram_gb_per_s(result: Mapping[str, Any]) -> float:
+    """Return the bytes from and to memory a second."""
+    server = _server(result)
+    lines = server["fabric"]["memory_reads"] + server["fabric"]["memory_writes"]
+    return float(lines * load.LINE_BYTES / server["energy_nj"]["seconds"] / 1e9)
+
+
+def miss_percent(result: Mapping[str, Any]) -> float:
+    """Return the loads that miss the L1, of a hundred."""
+    cores = _server(result)["cores"]
+    misses = sum(core["data_misses"] for core in cores)
+    return float(100 * misses / (misses + sum(core["data_hits"] for core in cores)))
+
+
+def misses_a_request(result: Mapping[str, Any]) -> float:
+    """Return the misses of the L1 for each request, which polls do not dilute."""
+    cores = _server(result)["cores"]
+    return float(sum(core["data_misses"] for core in cores) / _requests(result))
+
+
+def _processors(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    return dict(_server(result)["interface"]["processors"])
+
+
+EXPRESS_PARTS = {
+    "state": "window_bytes",
+    "notes": "note_bytes",
+    "requests": "host_load_request_bytes",
+    "data": "host_load_data_bytes",
+}
+"""What CARGO sends over PCI Express. The paper does not count what user routines return."""
+
+
+def express_percent(result: Mapping[str, Any], part: str) -> float:
+    """Return the part of PCI Express's bandwidth, in both directions, that something has."""
+    capacity = 2 * EXPRESS_GBIT_PER_S / 8 * _server(result)["energy_nj"]["seconds"] * 1e9
+    return float(100 * _processors(result)[EXPRESS_PARTS[part]] / capacity)
+
+
+def failed_percent(result: Mapping[str, Any]) -> float | None:
+    """Return the instructions of regions that have no operands; None if no region was sent."""
+    offload = _server(result)["critical_region"]["offload"]
+    if not offload["instructions_sent"]:
+        return None
+    return float(100 * offload["instructions_failed"] / offload["instructions_sent"])
+
+
+def no_memory_percent(result: Mapping[str, Any]) -> float | None:
+    """Return the loads of regions that found no memory; None without loads."""
+    processors = _processors(result)
+    if not processors["run_host_loads"]:
+        return None
+    return float(100 * processors["host_load_faults"] / processors["run_host_loads"])
+
+
+def stack(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return cycles an instruction of the threads, by what they were spent on."""
+    cores = _server(result)["cores"]
+    instructions = sum(core["instructions"] for core in cores)
+    parts = [part for part in cores[0]["stack"] if part not in IDLE_PARTS]
+    return {part: sum(core["stack"][part] for core in cores) / instructions for part in parts}
+
+
+Value = tuple[str, str, float]
+"""A series, a unit, and a number."""
+
+
+def _cases(results: Results) -> Iterator[Case]:
+    return (case for case in results if isinstance(case, Case))
+
+
+def _row(results: Results, case: Case, value: Value, **told: Any) -> Row:
+    series, unit, y = value
+    usual = {
+        "x": case.cores,
+        "x_unit": "cores",
+        "statistic": series,
+        "series": f"{STORES[case.store]}, {SYSTEMS[case.system]}",
+    }
+    return Row.measured(case, results[case], y=y, y_unit=unit, **{**usual, **told})
+
+
+def _of_load(
+    of: str, values: Callable[[Case, Results], list[Value]], results: Results
+) -> list[Row]:
+    return [
+        _row(results, case, value)
+        for case in _cases(results)
+        if case.load == of
+        for value in values(case, results)
+    ]
+
+
+def _other(case: Case) -> Case:
+    return dataclasses.replace(case, system=BASELINE)
+
+
+def ratio(results: Results, case: Case, of: Callable[[Mapping[str, Any]], float]) -> float | None:
+    """Return a number of a case as a multiple of the baseline's; None if that is not there."""
+    other = _other(case)
+    if case.system == BASELINE or other not in results:
+        return None
+    return of(results[case].result) / of(results[other].result)
+
+
+def _ratios(
+    name: str, of: Callable[[Mapping[str, Any]], float]
+) -> Callable[[Case, Results], list[Value]]:
+    def values(case: Case, results: Results) -> list[Value]:
+        times = ratio(results, case, of)
+        return [] if times is None else [(name, "times the baseline's", times)]
+
+    return values
+
+
+def _latencies(case: Case, results: Results) -> list[Value]:
+    result = results[case].result
+    return [(f"{one} latency", "ns", latency_ns(result, one)) for one in ("mean", "p99")]
+
+
+def _errors(case: Case, results: Results) -> list[Value]:
+    if case.system != CARGO:
+        return []
+    result = results[case].result
+    values = {
+        "instructions that failed": failed_percent(result),
+        "loads that found no memory": no_memory_percent(result),
+    }
+    return [(name, "%", value) for name, value in values.items() if value is not None]
+
+
+def _stacks(case: Case, results: Results) -> list[Value]:
+    parts = stack(results[case].result)
+    return [(part.replace("_", " "), "cycles an instruction", held) for part, held in parts.items()]
+
+
+def _misses(case: Case, results: Results) -> list[Value]:
+    result = results[case].result
+    return [
+        ("loads that miss the L1", "%", miss_percent(result)),
+        ("misses of the L1", "a request", misses_a_request(result)),
+    ]
+
+
+def _express(case: Case, results: Results) -> list[Value]:
+    if case.system != CARGO:
+        return []
+    result = results[case].result
+    return [(part, "%", express_percent(result, part)) for part in EXPRESS_PARTS]
+
+
+def _nic_rows(results: Results) -> list[Row]:
+    rows = []
+    for case in _cases(results):
+        values = [
+            *_latencies(case, results),
+            ("throughput", "Mrps", throughput_mrps(results[case].result)),
+            *_misses(case, results)[1:],
+        ]
+        told = {"x": case.per_core_mrps, "x_unit": "Mrps offered"}
+        series = f"{case.nic}, {SYSTEMS[case.system]}"
+        rows += [_row(results, case, value, series=series, **told) for value in values]
+    return rows
+
+
+def _bars(rows: list[Row]) -> plots.Chart:
+    return plots.bars(
+        rows,
+        lambda row: f"{STORES[row.labels['store']]}, {row.statistic}, {row.y_unit}",
+        group=lambda row: f"{row.labels['cores']}C",
+        y=plots.linear("see above each panel"),
+        colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
+    )
+
+
+def _nic_chart(rows: list[Row]) -> plots.Chart:
+    return plots.panels(
+        [row for row in rows if row.statistic == "mean latency"],
+        lambda row: row.labels["nic"],
+        x=plots.linear("Mrps offered to one core"),
+        y=plots.logarithmic("mean latency, ns"),
+        colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
+    )
+
+
+_RUNS = (
+    "Both stores behind the interface, threads that spin, six cores of the interface at 166 MHz "
+    "and 10 Gb/s for each four cores of the host. "
+)
+
+
+def _figure(name: str, title: str, caption: str, of: str, values: Any) -> Figure:
+    return Figure(
+        name=f"cargo.{name}",
+        title=title,
+        caption=_RUNS + caption,
+        points=points,
+        rows=functools.partial(_of_load, of, values),
+        chart=_bars,
+    )
+
+
+FIGURES = (
+    _figure(
+        "13",
+        "Errors of the values of registers",
+        "Instructions of the regions that were sent, and loads of the interface, under the lower "
+        "load. A wrong address that has memory is not counted.",
+        WAITING,
+        _errors,
+    ),
+    _figure(
+        "14",
+        "Mean and p99 latency",
+        "The lower load, of which the paper gives none.",
+        WAITING,
+        _latencies,
+    ),
+    _figure(
+        "15",
+        "Throughput",
+        "More is offered than is served.",
+        SATURATED,
+        _ratios("throughput", throughput_mrps),
+    ),
+    _figure(
+        "16",
+        "Power efficiency",
+        "Requests for each joule of cores, chip, memory and interface, saturated.",
+        SATURATED,
+        _ratios("efficiency", efficiency),
+    ),
+    _figure(
+        "18",
+        "Cycles an instruction, by what they were spent on",
+        "Saturated, so that polling has the least part.",
+        SATURATED,
+        _stacks,
+    ),
+    _figure(
+        "19",
+        "DRAM bandwidth",
+        "Saturated.",
+        SATURATED,
+        _ratios("DRAM bandwidth", dram_gb_per_s),
+    ),
+    _figure(
+        "20",
+        "Misses of the first-level cache",
+        "The lower load. Polls hit, and are part of the loads; misses a request are free of them.",
+        WAITING,
+        _misses,
+    ),
+    _figure(
+        "21",
+        "PCI Express that CARGO takes",
+        "The lower load; of both directions of 16 lanes of the third generation.",
+        WAITING,
+        _express,
+    ),
+    Figure(
+        name="cargo.nic",
+        title="Which interface carries the rates, and what regions buy by load",
+        caption=(
+            "The cache on one core with four threads that spin, from idle to saturation, behind "
+            "interfaces of different cores and clocks, which forward or run critical regions. The "
+            "link has 100 Gb/s. Not in the paper."
+        ),
+        points=nic_points,
+        rows=_nic_rows,
+        chart=_nic_chart,
+    ),
+)
+
+
+# What the paper claims.
+
+_SLOW = (
+    "the interface: its six cores execute a billion instructions a second, of which a packet takes "
+    "300 with its user routine, and they wait for two dependent loads over PCI Express "
+    "(docs/critical-region.md, cargo.nic)"
+)
+_FEW = (
+    "the regions that can be executed have a few of the misses of a request, and a core that is "
+    "idle serves a packet before its lines can come (docs/critical-region.md, cargo.nic)"
+)
+_MANY = "unexplained"
+
+
+def _mean(results: Results, store: str, of: str, value: Callable[[Case], float | None]) -> float:
+    """Return the mean over the numbers of cores."""
+    cases = [
+        case
+        for case in _cases(results)
+        if (case.store, case.system, case.load) == (store, CARGO, of)
+    ]
+    values = [one for one in map(value, cases) if one is not None]
+    if not values:
+        raise KeyError(f"{store}, {of}")
+    return sum(values) / len(values)
+
+
+def _gain(results: Results, of: str, number: Callable[[Mapping[str, Any]], float]) -> float:
+    """Return the mean over stores and cores of how much smaller a latency is."""
+    ratios = []
+    for store in STORES:
+
+        def value(case: Case) -> float | None:
+            times = ratio(results, case, number)
+            return None if times is None else 1 / times
+
+        ratios.append(_mean(results, store, of, value))
+    return sum(ratios) / len(ratios)
+
+
+_LATENCY = "CARGO reduces mean and 99th percentile latency by 2.7X and 3.3X"
+
+
+def _claim_14(name: str, statistic: str, times: float) -> Claim:
+    return Claim(
+        f"cargo.14.{name}",
+        "Section 6.2",
+        _LATENCY,
+        "times",
+        f"{statistic} of the baseline, as a multiple of CARGO's; mean over stores and cores, under "
+        "a load that the interface carries",
+        within(times, 0.2, below=_FEW, above=_MANY),
+        lambda r: _gain(r, WAITING, lambda result: latency_ns(result, statistic)),
+        paper_value=times,
+    )
+
+
+def _claim_ratio(
+    figure: str,
+    store: str,
+    quote: str,
+    times: float,
+    how: str,
+    number: Callable[[Mapping[str, Any]], float],
+) -> Claim:
+    return Claim(
+        f"cargo.{figure}.{STORES[store].lower()}",
+        "Section 6.2" if figure in ("15", "16") else "Section 6.3",
+        quote,
+        "times",
+        f"{store}: {how}, saturated, as a multiple of the baseline's; mean over cores",
+        within(times, 0.2, below=_SLOW if store == CACHE else _FEW, above=_MANY),
+        lambda r: _mean(r, store, SATURATED, lambda case: ratio(r, case, number)),
+        paper_value=times,
+    )
+
+
+def _both(results: Results, value: Callable[[Mapping[str, Any]], float | None]) -> float:
+    """Return the mean over stores and cores, under the lower load."""
+    of = [
+        _mean(results, store, WAITING, lambda case: value(results[case].result)) for store in STORES
+    ]
+    return sum(of) / len(of)
+
+
+def _per_frame(key: str) -> Callable[[Mapping[str, Any]], float]:
+    def value(result: Mapping[str, Any]) -> float:
+        processors = _processors(result)
+        return float(processors[key] / processors["frames"])
+
+    return value
+
+
+_THROUGHPUT = "CARGO achieves 3X and 2.4X improvement in throughput for memcached and Silo"
+_EFFICIENCY = "On average, CARGO achieves 2.9X and 2.2X improvement for memcached and Silo"
+_DRAM = "CARGO improves the DRAM bandwidth utilization by 2.13X and 2.17X for memcached and Silo"
+_MISS_RATE = "On average, CARGO reduces L1 miss rate by 1% and 3% for memcached and Silo"
+_REGION = "26 instructions with 5 memory operations are executed for each packet"
+
+
+def _fewer_misses(results: Results, store: str) -> float:
+    def value(case: Case) -> float | None:
+        if (other := _other(case)) not in results:
+            return None
+        return miss_percent(results[other].result) - miss_percent(results[case].result)
+
+    return _mean(results, store, WAITING, value)
+
+
+CLAIMS = (
+    Claim(
+        "cargo.13.failed",
+        "Section 6.1",
+        "2.7% of the instructions failed executing due to unknown register values",
+        "%",
+        "instructions of regions that were sent whose operands nothing provides; mean over stores "
+        "and cores",
+        between(0, 5.4, "unexplained", "at most twice the paper's"),
+        lambda r: _both(r, failed_percent),
+        paper_value=2.7,
+    ),
+    _claim_14("mean", "mean", 2.7),
+    _claim_14("tail", "p99", 3.3),
+    *(
+        _claim_ratio("15", store, _THROUGHPUT, times, "throughput", throughput_mrps)
+        for store, times in ((CACHE, 3.0), (DATABASE, 2.4))
+    ),
+    *(
+        _claim_ratio("16", store, _EFFICIENCY, times, "requests for each joule", efficiency)
+        for store, times in ((CACHE, 2.9), (DATABASE, 2.2))
+    ),
+    *(
+        _claim_ratio("19", store, _DRAM, times, "DRAM bandwidth", dram_gb_per_s)
+        for store, times in ((CACHE, 2.13), (DATABASE, 2.17))
+    ),
+    *(
+        Claim(
+            f"cargo.20.{STORES[store].lower()}",
+            "Section 6.3",
+            _MISS_RATE,
+            "%",
+            f"{store}: loads that miss the L1, of a hundred, without and with CARGO: the "
+            "difference; mean over cores",
+            between(0.5 * percent, 2 * percent, _FEW),
+            functools.partial(_fewer_misses, store=store),
+            paper_value=percent,
+        )
+        for store, percent in ((CACHE, 1.0), (DATABASE, 3.0))
+    ),
+    Claim(
+        "cargo.6.region-instructions",
+        "Section 6.4",
+        _REGION,
+        "instructions",
+        "instructions of regions for each packet; mean over stores and cores",
+        within(
+            26,
+            0.5,
+            below="the cache's region has 13 instructions, and none is executed before the first "
+            "epoch has ended",
+            above="regions that loop to their budget of 128 instructions",
+        ),
+        lambda r: _both(r, _per_frame("run_instructions")),
+        figure="cargo.21",
+        paper_value=26.0,
+    ),
+    Claim(
+        "cargo.6.region-loads",
+        "Section 6.4",
+        _REGION,
+        "loads",
+        "loads of host memory by regions for each packet; mean over stores and cores",
+        within(
+            5,
+            0.5,
+            below="two loads of the look-up are given",
+            above="regions that loop to their budget of 128 instructions",
+        ),
+        lambda r: _both(r, _per_frame("run_host_loads")),
+        figure="cargo.21",
+        paper_value=5.0,
+    ),
+    Claim(
+        "cargo.21.bandwidth",
+        "Section 6.4",
+        "CARGO consumes 4.5% bandwidth",
+        "%",
+        "bytes for regions, loads and their data, without notes, of both directions of PCI "
+        "Express; mean over stores and cores",
+        within(4.5, 0.5, below="the load is lower, which the paper does not give", above=_MANY),
+        lambda r: _both(
+            r,
+            lambda result: sum(
+                express_percent(result, part) for part in ("state", "requests", "data")
+            ),
+        ),
+        paper_value=4.5,
+    ),
+    Claim(
+        "cargo.nic.gain",
+        "Section 1",
+        "Our proposal overlaps request wait time and application processing",
+        "times",
+        f"{CACHE}: mean latency without regions, as a multiple of that with them, behind 24 cores "
+        "at 2 GHz, under 5 million requests a second of one core",
+        above(1.0, _FEW),
+        lambda r: (
+            latency_ns(r[Case(CACHE, BASELINE, 1, "5", LARGE_NIC)].result, "mean")
+            / latency_ns(r[Case(CACHE, CARGO, 1, "5", LARGE_NIC)].result, "mean")
+        ),
+    ),
+)
