@@ -657,6 +657,30 @@ class HyperPlaneStatistics(TypedDict):
     """`QWAIT`s answered with a QID."""
 
 
+class ControlledLatency(TypedDict):
+    """Estimates of mean and 99th percentile of the latency with less variance, by an ideal queue
+    that serves the run's own arrivals for the run's own service times: what it gives more or less
+    than in a very long run is taken off, times a coefficient of regression. In nanoseconds.
+    """
+
+    ideal_mean: float
+    """Mean of the ideal queue with the run's own arrivals and service times."""
+    ideal_mean_expected: float
+    """That of a very long run of it."""
+    ideal_p99: float
+    """99th percentile of the ideal queue with the run's own arrivals and service times."""
+    ideal_p99_expected: float
+    """That of a very long run of it."""
+    mean: float
+    """Mean."""
+    mean_ci95: list[float]
+    """95 % confidence interval of `mean`."""
+    p99: float
+    """99 % of the requests take at most this."""
+    p99_ci95: list[float]
+    """95 % confidence interval of `p99`."""
+
+
 class NanoPuClients(TypedDict):
     """Counts of the clients."""
 
@@ -920,6 +944,12 @@ class Measurement(TypedDict):
     """
     latency_ns: LatencySummary
     """From an item's arrival in its queue to the ring of the tenant's doorbell."""
+    latency_ns_controlled: ControlledLatency | None
+    """Mean and p99 of the latency with less variance, by an ideal queue with the run's own arrivals
+    and service times: one queue for all cores, which Poisson arrivals come to. `None` where
+    requests come in another way, the service times are not known or the ideal queue would be
+    saturated.
+    """
     offered_mrps: float | None
     """Requests that arrived, including dropped ones, in millions a second, between the first and
     the last measured request. `None` if they all arrived at one time.

@@ -11,7 +11,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under};
-use workload::{Distribution, Drift, Files, Random, ServiceTimes, Stream};
+use workload::{Distribution, Drift, Files, Random, ServiceTimes, Stream, Units};
 
 /// Batches that confidence intervals are made of, and Student's t for 95 % and 29 degrees of
 /// freedom.
@@ -124,23 +124,49 @@ pub struct Latencies {
     pub p999: f64,
 }
 
-/// The units of one queue: when each is free, the first one first.
-struct Units(Vec<f64>);
+/// What is drawn for each request.
+struct Draws {
+    arrivals: Random,
+    choice: Random,
+    service: Random,
+    queues: u32,
+}
 
-impl Units {
-    /// Serves a request that arrives at `now`, and returns when that ends.
-    #[inline]
-    fn serve(&mut self, now: f64, service: f64) -> f64 {
-        let free = &mut self.0[..];
-        let end = free[0].max(now) + service;
-        // Takes the first out, and puts the end into its place from the first on.
-        let mut place = 0;
-        while place + 1 < free.len() && free[place + 1] < end {
-            free[place] = free[place + 1];
-            place += 1;
+/// What was drawn: gaps and services in their means, and queues.
+struct Drawn {
+    gaps: [f64; TOGETHER],
+    services: [f64; TOGETHER],
+    chosen: [u32; TOGETHER],
+}
+
+impl Draws {
+    fn new(seed: u64, queues: u32) -> Draws {
+        Draws {
+            arrivals: Random::new(seed, Stream::Arrivals),
+            choice: Random::new(seed, Stream::Queues),
+            service: Random::new(seed, Stream::ServiceTimes),
+            queues,
         }
-        free[place] = end;
-        end
+    }
+
+    /// Draws for as many requests as `together` says.
+    #[inline]
+    fn next(&mut self, service_times: &Distribution, together: usize) -> Drawn {
+        let mut gaps = [0.0; TOGETHER];
+        let mut services = [0.0; TOGETHER];
+        let mut chosen = [0u32; TOGETHER];
+        Distribution::Exponential.fill(&mut self.arrivals, &mut gaps[..together]);
+        service_times.fill(&mut self.service, &mut services[..together]);
+        if self.queues > 1 {
+            for queue in &mut chosen[..together] {
+                *queue = self.choice.below(u64::from(self.queues)) as u32;
+            }
+        }
+        Drawn {
+            gaps,
+            services,
+            chosen,
+        }
     }
 }
 
@@ -172,14 +198,12 @@ impl QueueingSystem {
         let checked = self.check().under("queueing");
         checked.map_err(|error| error.to_string())?;
         let service_times = self.service_times.open(files)?;
-        let mut arrivals = Random::new(self.seed, Stream::Arrivals);
-        let mut choice = Random::new(self.seed, Stream::Queues);
-        let mut service = Random::new(self.seed, Stream::ServiceTimes);
+        let mut draws = Draws::new(self.seed, self.queues);
         let all_units = f64::from(self.queues) * f64::from(self.units);
         let mean_gap = 1.0 / (self.load * all_units);
         let scale = (1.0 - self.fixed_part) / service_times.mean();
         let mut queues: Vec<Units> = (0..self.queues)
-            .map(|_| Units(vec![0.0; self.units as usize]))
+            .map(|_| Units::new(self.units as usize))
             .collect();
 
         let batch_requests = self.requests / BATCHES;
@@ -200,16 +224,11 @@ impl QueueingSystem {
             };
             while left > 0 {
                 let together = left.min(TOGETHER as u64) as usize;
-                let mut gaps = [0.0; TOGETHER];
-                let mut services = [0.0; TOGETHER];
-                let mut chosen = [0u32; TOGETHER];
-                Distribution::Exponential.fill(&mut arrivals, &mut gaps[..together]);
-                service_times.fill(&mut service, &mut services[..together]);
-                if self.queues > 1 {
-                    for queue in &mut chosen[..together] {
-                        *queue = choice.below(u64::from(self.queues)) as u32;
-                    }
-                }
+                let Drawn {
+                    gaps,
+                    services,
+                    chosen,
+                } = draws.next(&service_times, together);
                 for place in 0..together {
                     now += mean_gap * gaps[place];
                     let service = self.fixed_part + scale * services[place];

@@ -21,8 +21,8 @@ use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use system::{Mechanism, Requests};
 use workload::{
-    Estimate, Files, KindMeasurement, Measurement, Random, Recorder, Rings, Sources, Stream,
-    TrafficSpec, lost_requests,
+    Arrivals, Estimate, Files, Ideal, KindMeasurement, Measurement, Random, Recorder, Rings,
+    Sources, Stream, TrafficSpec, lost_requests,
 };
 
 /// A guest that lets work wait for this long without completing any is stuck.
@@ -385,6 +385,15 @@ impl<'a> DataPlanePlan<'a> {
         Settling::new(self.active_queues(seed).len() as u64, uses)
     }
 
+    /// The queue that the cores would share at best, if requests come to it as a Poisson process.
+    fn ideal(&self) -> Option<Ideal> {
+        let rate_mrps = self.traffic.rate_mrps?;
+        (self.traffic.arrivals == Arrivals::Poisson).then_some(Ideal {
+            rate_mrps,
+            units: self.server.data_plane_harts(),
+        })
+    }
+
     /// The rings that a saturated run keeps full: those of the I/O source, if it fills the queues.
     fn full_rings(&self, setup: &IoSetup, seed: u64) -> Option<Rings> {
         let has_rings = !self.spec.notify.mechanism().brings_requests;
@@ -424,6 +433,7 @@ impl<'a> Io<'a> {
         };
         let recorder = Recorder::new(measure.requests, measure.warmup)
             .with_precision(measure.precision, precision_of)
+            .with_ideal(plan.ideal())
             .with_full_rings(plan.full_rings(&setup, seed));
         let ledger = Ledger::shared(recorder);
         if !setup.in_order {

@@ -10,6 +10,7 @@ mod drift;
 mod elementary;
 mod extreme_values;
 mod files;
+mod ideal;
 mod items;
 mod operations;
 mod packets;
@@ -26,13 +27,14 @@ pub use crate::spec::{Load, SLOT_HEADER_BYTES, Sources, TrafficSpec};
 pub use arrivals::{Arrival, ArrivalProcess, Arrivals};
 pub use drift::Drift;
 pub use files::Files;
+pub use ideal::Units;
 pub use items::ItemKind;
 pub use operations::{OperationKind, Operations, OperationsSpec, Popularity, Sizes, Zipf};
 pub use packets::{PacketError, Packets, checksum};
 pub use random::{Random, Stream};
 pub use recorder::{
-    Drifts, Estimate, Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency,
-    Recorder, Rings, Sample, Warmup, lost_requests,
+    ControlledLatency, Drifts, Estimate, Ideal, Interval, KindMeasurement, LatencySummary,
+    Measurement, QueueLatency, Recorder, Rings, Sample, Warmup, lost_requests,
 };
 pub use replies::{Asked, Replies, ReplyCounts};
 pub use service_times::{Distribution, ServiceTimes};

@@ -26,6 +26,8 @@ pub enum Stream {
     Dispatch = 17,
     /// What goes wrong on the links of a rack.
     LinkFaults = 18,
+    /// What comes to the ideal queues that latencies are compared with.
+    ControlVariates = 19,
 }
 
 /// A random number generator, PCG64 (O'Neill 2014).

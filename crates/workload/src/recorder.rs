@@ -1,5 +1,6 @@
 //! The record of latencies, and what is reported of them.
 
+mod controlled;
 mod measurement;
 mod sample;
 mod warmup;
@@ -16,6 +17,7 @@ use measurement::{
 };
 use warmup::{end_of_cold, end_of_drift};
 
+pub use controlled::{ControlledLatency, Ideal};
 pub use measurement::{
     Drifts, Interval, KindMeasurement, LatencySummary, Measurement, QueueLatency, lost_requests,
 };
@@ -64,6 +66,9 @@ pub struct Recorder {
     /// Of what.
     #[state(fixed)]
     precision_of: Estimate,
+    /// The ideal queue that latencies are compared with.
+    #[state(fixed)]
+    ideal: Option<Ideal>,
     /// The rings, if they are always full.
     #[state(fixed)]
     full_rings: Option<Rings>,
@@ -94,6 +99,7 @@ impl State for Recorder {
         }
         *self = Recorder::new(self.requests as u64, self.warmup)
             .with_precision(self.precision, self.precision_of)
+            .with_ideal(self.ideal)
             .with_full_rings(self.full_rings);
         for sample in &samples {
             self.add(*sample);
@@ -124,6 +130,7 @@ impl Recorder {
             warmup,
             precision: None,
             precision_of: Estimate::default(),
+            ideal: None,
             full_rings: None,
             wanted: requests,
             samples: Vec::new(),
@@ -151,6 +158,11 @@ impl Recorder {
             next_check: self.next_check - self.wanted + wanted,
             ..self
         }
+    }
+
+    /// Latencies are compared with those of an ideal queue, if requests come to one as to it.
+    pub fn with_ideal(self, ideal: Option<Ideal>) -> Recorder {
+        Recorder { ideal, ..self }
     }
 
     /// The source offers more than can be taken, so that latencies say how long the rings are, and
@@ -377,6 +389,7 @@ impl Recorder {
             keeps_up: overload.is_empty(),
             overload,
             precise: self.is_precise(),
+            latency_ns_controlled: self.controlled(),
             ..of_samples(
                 measured,
                 round_of(measured),
@@ -384,6 +397,13 @@ impl Recorder {
                 throughput_interval(measured),
             )
         })
+    }
+
+    /// Mean and p99 by the control variate of the ideal queue, if there is one.
+    fn controlled(&self) -> Option<ControlledLatency> {
+        let (cut, _) = self.measured();
+        let round = round_of(&self.samples[cut..]);
+        self.ideal?.control(&self.samples, cut, round)
     }
 
     /// Whether the measured part is past the warm-up and does not drift. With full rings, latencies

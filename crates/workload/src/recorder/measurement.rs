@@ -1,5 +1,6 @@
 //! What is reported of requests: rates, latencies with their intervals, histograms.
 
+use super::controlled::ControlledLatency;
 use super::sample::Sample;
 use crate::drift::Drift;
 use crate::statistics::{mean_interval, quantile, quantile_interval};
@@ -55,6 +56,11 @@ pub struct Measurement {
     pub throughput_mrps_ci95: Option<Interval>,
     /// From an item's arrival in its queue to the ring of the tenant's doorbell.
     pub latency_ns: LatencySummary,
+    /// Mean and p99 of the latency with less variance, by an ideal queue with the run's own arrivals
+    /// and service times: one queue for all cores, which Poisson arrivals come to. `None` where
+    /// requests come in another way, the service times are not known or the ideal queue would be
+    /// saturated.
+    pub latency_ns_controlled: Option<ControlledLatency>,
     /// The number of requests omitted as warm-up.
     pub warmup_samples: u64,
     /// The number of measured requests in slots of their queue's ring that were used for the first
