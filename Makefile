@@ -1,6 +1,6 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test test-all test-rust test-python lint bench same-results beside-gem5 docs \
+.PHONY: help run build test test-all test-rust test-python lint bench figure-cost same-results beside-gem5 docs \
   site dist release format lock clean
 .DEFAULT_GOAL := help
 
@@ -28,6 +28,7 @@ help:
 	@echo 'make test-all also what takes many minutes: the wheel, built and installed'
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure its speed, beside the last release (BASE=main: beside a revision)'
+	@echo 'make figure-cost measure what figures cost (BASE=main: beside a revision; FULL=1; ONLY=text)'
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make docs   write what the simulator declares: parameters, results, the memory map'
@@ -93,6 +94,11 @@ BASE ?= $(shell git describe --tags --match 'v*' --abbrev=0 2>/dev/null)
 bench: build
 	$(BIN)/python tests/bench/speed.py $(if $(BASE),--beside $(BASE))
 	$(BIN)/python tests/bench/main_job.py
+
+# Hours with FULL=1: tests/bench/figure_cost.py.
+figure-cost: build
+	$(BIN)/python tests/bench/figure_cost.py $(if $(BASE),--beside $(BASE)) \
+	  $(if $(FULL),--full) $(if $(ONLY),--only '$(ONLY)')
 
 # docs/performance.md says when.
 same-results: build

@@ -25,6 +25,8 @@ PRECISION = 0.01
 QUICK_PRECISION = 0.03
 """Saturated runs of figures that are about throughput end when half of its 95 % confidence interval
 is this part of it."""
+TAIL = 5
+"""Those of figures that are about p99s end at so many times as large a part of the p99."""
 
 Results = Mapping[Any, Outcome]
 """What has been measured: a point to its outcome; what has not been run is absent."""
@@ -145,7 +147,8 @@ class Figure:
     """Labels' values that are run only where `--only` names them."""
 
     by_precision: bool = False
-    """Of its saturated runs only the throughput counts, and they end when that is precise."""
+    """Of its saturated runs only the throughput counts, and they end when that is precise; those
+    of which only the p99 counts (`Run.by_tail`) when that is."""
     stated: Sequence[Row] = ()
     """Points that the paper's text gives as numbers, with the labels of what they are beside."""
     answer: Callable[[list[Row]], str] | None = None
@@ -154,13 +157,14 @@ class Figure:
     def runs(self, quick: bool, precision: float | None = None) -> dict[Any, Run]:
         """Return each point and its run; `by_precision` it ends when it is so precise.
 
-        None stands for what `quick` has.
+        None stands for what `quick` has. A p99 is to be a fifth as precise.
         """
         if not self.by_precision:
             return self.points(quick)
         if precision is None:
             precision = QUICK_PRECISION if quick else PRECISION
-        return {point: run.precise(precision) for point, run in self.points(quick).items()}
+        tail = min(1.0, TAIL * precision)
+        return {point: run.precise(precision, tail) for point, run in self.points(quick).items()}
 
     def drawn(self, rows: list[Row]) -> "altair.TopLevelMixin":
         """Draw the rows, and beside them what the paper states of the same."""

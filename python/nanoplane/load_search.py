@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from nanoplane import simulator
 from nanoplane.errors import Failure
 from nanoplane.outcomes import mean_service_ns, measurement
 
@@ -63,6 +64,51 @@ class Limit:
             there = f"there are {', '.join(kinds)}" if kinds else "they are all of one kind"
             raise Failure(f"no request of the kind {self.kind} was measured; {there}")
         return kinds[self.kind]
+
+
+_MODEL_REQUESTS = 100_000
+"""Of a queueing system that says where to begin, a hundredth of a second of the host each."""
+_MODEL_STEPS = 8
+"""Loads of it that are tried, each of which halves what is left."""
+
+
+def modelled(
+    peak: Mapping[str, Any], cores: int, limit_ns: float, organisation: tuple[int, int]
+) -> tuple[float, ...]:
+    """Return the load at which a queueing system keeps a limit, in millions of requests a second.
+
+    Its service times are those that the saturated run `peak` measured, and what its throughput says
+    of each request beside them is the same for all. It has so many queues, and cores that serve
+    each, and tells where to begin: a server's queues are not ideal. Nothing where no service times
+    were measured, or no load keeps the limit.
+    """
+    measured = measurement(peak)
+    text = measured.get("service_histogram")
+    if not text or measured["throughput_mrps"] <= 0:
+        return ()
+    bins = [(max(1, time_ns), count) for time_ns, count in simulator.histogram_bins(text)]
+    served_ns = sum(time * count for time, count in bins) / sum(count for _, count in bins)
+    mean_ns = mean_service_ns(peak, cores)
+    lines = "".join(f"{time_ns},{count}\n" for time_ns, count in bins)
+    files = {"service-times.csv": f"service_time_ns,count\n{lines}".encode()}
+    queues, units = organisation
+    system = {
+        "queues": queues,
+        "units": units,
+        "service_times": {"distribution": "recorded", "file": "service-times.csv"},
+        "fixed_part": min(1.0, max(0.0, 1 - served_ns / mean_ns)),
+        "requests": _MODEL_REQUESTS,
+        "seed": 1,
+    }
+    low, high = 0.0, 1.0
+    for _ in range(_MODEL_STEPS):
+        load = (low + high) / 2
+        found = simulator.queueing({"queueing": {**system, "load": load}}, None, files)
+        if found["latency_service_times"]["p99"] * mean_ns <= limit_ns:
+            low = load
+        else:
+            high = load
+    return (low * measured["throughput_mrps"],) if low else ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from nanoplane import execution, scratch
 from nanoplane import store as stores
 from nanoplane.description import Description, Guest, Resolved, content
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
-from nanoplane.load_search import Bracket, Limit
+from nanoplane.load_search import Bracket, Limit, modelled
 from nanoplane.outcomes import Outcome, Outcomes, measurement
 from nanoplane.progress import Watcher
 
@@ -68,6 +68,13 @@ class Run:
     near: tuple[float, ...] = ()
     """Loads, in what the description has them in, with which the search for that rate begins: such
     as those that a figure shows anyway. More of them cost nothing then, and save searching."""
+    by_tail: bool = False
+    """Of the result only the p99 counts, and the server is warm when the run begins: it may end
+    when that is precise, in figures whose runs do."""
+    organisation: tuple[int, int] | None = None
+    """The queues, and the cores that serve each, of the queueing system that the server would be at
+    best; without, one queue for all cores. A search for a load begins where that keeps the limit.
+    """
 
     @classmethod
     def of(cls, description: Description) -> "Run":
@@ -102,22 +109,28 @@ class Run:
         description = longer(self.description)
         return dataclasses.replace(self, description=description, derive=derive, limit=limit)
 
-    def precise(self, precision: float) -> "Run":
-        """Return this run, or its peak, ended as soon as the throughput is precise.
+    def precise(self, precision: float, tail: float) -> "Run":
+        """Return this run and its peak, ended as soon as they are precise.
 
-        Half of the 95 % confidence interval is then at most this part of it. Runs that do not
-        saturate a data plane, or say themselves how precise they are, remain as they are.
+        Half of the 95 % confidence interval is then at most this part of the throughput of a data
+        plane that is saturated, or `tail` of the p99 of a run of which only that counts. Runs that
+        say themselves how precise they are remain as they are.
         """
 
-        def ends(description: Description) -> Description:
-            saturates = description.get("traffic.load") == "saturate"
-            if not saturates or description.get("measure.precision") is not None:
+        def ends(description: Description, saturates: bool) -> Description:
+            part = precision if saturates else tail if self.by_tail else None
+            if part is None or description.get("measure.precision") is not None:
                 return description
-            return description.set("measure.precision", precision)
+            return description.set("measure.precision", part)
 
-        if self.peak is not None:
-            return dataclasses.replace(self, peak=ends(self.peak))
-        return dataclasses.replace(self, description=ends(self.description))
+        peak, description = self.peak, self.description
+        saturates = peak is None and description.get("traffic.load") == "saturate"
+        if peak is not None:
+            # What is a part of it, or is searched for, does not saturate.
+            peak = ends(peak, True)
+        if not description.is_queueing:
+            description = ends(description, saturates)
+        return dataclasses.replace(self, description=description, peak=peak)
 
 
 def _cores(data: Mapping[str, Any]) -> int:
@@ -391,7 +404,9 @@ class _Sweep:
             limit_ns = run.limit.limit_ns(result, _cores(job.resolved.data))
             # That peak, which the limit is made of, may be another server's.
             loads, precision = (peak_mrps, 2 * peak_mrps), run.limit.precision
-            known = Bracket.within(key, limit_ns, loads, run.near, precision)
+            cores = _cores(job.resolved.data)
+            near = run.near or modelled(result, cores, limit_ns, run.organisation or (1, cores))
+            known = Bracket.within(key, limit_ns, loads, near, precision)
             self._search(run, run.limit, known, None, found)
 
         self._request(run.peak, at_rate)

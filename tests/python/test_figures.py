@@ -107,6 +107,31 @@ def test_figures_share_the_runs_of_the_peaks() -> None:
     assert len(fake_simulator.calls) == 4
 
 
+@pytest.mark.parametrize(
+    ("quick", "asked", "throughput", "tail"),
+    [(False, None, 0.01, 0.05), (True, None, 0.03, 0.15), (True, 0.3, 0.3, 1.0)],
+)
+def test_runs_of_which_only_the_p99_counts_end_by_its_precision(
+    quick: bool, asked: float | None, throughput: float, tail: float
+) -> None:
+    """1 % of a throughput goes with 5 % of a p99; stores begin with cold caches, and have all."""
+    runs = {**find("rpcvalet.7").runs(quick, asked), **find("rpcvalet.9").runs(quick, asked)}
+    for case, run in runs.items():
+        precision = run.description.get("measure.precision")
+        if isinstance(case, dispatch.Yardstick):
+            # It shares the peak with the runs that are beside it.
+            assert run.peak == runs[dispatch.reference(case.distribution)].description
+            assert precision is None
+        elif case.saturated:
+            assert precision == throughput
+        else:
+            is_warm = case.distribution not in (*stores.STORES, dispatch.MASSTREE)
+            assert precision == (tail if is_warm else None)
+            assert run.peak is None or run.peak.get("measure.precision") == throughput
+    for case, run in find("rpcvalet.8").runs(quick, asked).items():
+        assert case not in runs or run == runs[case]
+
+
 def test_saturated_runs_end_by_precision() -> None:
     peak = Case("packet-encapsulation", "spin", "single-queue", 10)
     figures_of = [find("hyperplane.8"), find("hyperplane.9")]

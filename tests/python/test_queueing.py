@@ -24,9 +24,9 @@ import pytest
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from nanoplane import Description, Store, sweep
+from nanoplane import Description, Store, simulator, sweep
 from nanoplane.errors import DescriptionError, NanoplaneError
-from nanoplane.load_search import Limit
+from nanoplane.load_search import Limit, modelled
 from nanoplane.simulator import histogram_bins
 from nanoplane.sweep import Run
 
@@ -339,3 +339,48 @@ def test_packets_say_how_long_they_take(tmp_path: Path) -> None:
     ):
         with pytest.raises(NanoplaneError, match=sentence):
             sweep([wrong], store=Store(tmp_path))
+
+
+def test_a_search_begins_where_a_queueing_system_keeps_the_limit() -> None:
+    """Its service times are those of the peak: here exponential ones of 1024 ns, so that the p99 of
+    one core is ten of them at a load of 1 - ln(100) / 10."""
+    system = {
+        "queues": 1,
+        "units": 1,
+        "service_times": {"distribution": "exponential"},
+        "load": 1e-3,
+        "requests": 1_000_000,
+        "seed": 1,
+    }
+    idle = simulator.queueing({"queueing": system})
+    peak = {"service_histogram": idle["histogram"], "throughput_mrps": 1000 / 1024}
+    (load,) = modelled(peak, 1, 10 * 1024.0, (1, 1))
+    assert load == pytest.approx(1000 / 1024 * (1 - math.log(100) / 10), rel=0.04)
+    # Four queues of a core each are four times one of them, and one queue of four cores takes more.
+    four = {**peak, "throughput_mrps": 4000 / 1024}
+    (apart,) = modelled(four, 4, 10 * 1024.0, (4, 1))
+    (together,) = modelled(four, 4, 10 * 1024.0, (1, 4))
+    assert apart == pytest.approx(4 * load, rel=0.04)
+    assert together > 1.3 * apart
+    # If half of a request's time is not in the service time, it is fixed, and tails are shorter.
+    (fixed,) = modelled({**peak, "throughput_mrps": 500 / 1024}, 1, 20 * 1024.0, (1, 1))
+    assert fixed > 1.1 * load / 2
+    assert modelled(peak, 1, 3 * 1024.0, (1, 1)) == ()
+    assert modelled({**peak, "service_histogram": None}, 1, 10 * 1024.0, (1, 1)) == ()
+
+
+def test_a_run_below_saturation_has_estimates_by_an_ideal_queue() -> None:
+    """Near those that are measured alone; without Poisson arrivals there are none."""
+    description = (
+        Description.from_toml("examples/encapsulation.toml")
+        .set("traffic.rate_mrps", 1.0)
+        .set("measure.requests", 3000)
+    )
+    plain, fixed = sweep([description, description.set("traffic.arrivals", "fixed")])
+    measured, found = plain.result["latency_ns"], plain.result["latency_ns_controlled"]
+    for name in ("mean", "p99"):
+        low, high = found[f"{name}_ci95"]
+        assert low <= found[name] <= high
+        assert found[name] == pytest.approx(measured[name], rel=0.1)
+    assert found["ideal_mean"] == pytest.approx(found["ideal_mean_expected"], rel=0.1)
+    assert fixed.result["latency_ns_controlled"] is None

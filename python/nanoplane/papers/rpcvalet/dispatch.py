@@ -171,9 +171,12 @@ class Case:
 
     def run(self, quick: bool) -> Run:
         """Return its run."""
-        if self.rate_mrps is not None or self.saturated:
-            return Run(self.description(quick))
         either = OF_STORES.get(self.distribution)
+        kind = either.kind if either else None
+        # A store's caches are cold when it begins, and a kind of work cannot end a run.
+        by_tail = self.distribution not in STORES and kind is None
+        if self.rate_mrps is not None or self.saturated:
+            return Run(self.description(quick), by_tail=by_tail)
         description = self.description(quick)
         limit_ns = either.limit_ns if isinstance(either, Recorded) else None
         is_store = self.distribution in STORES
@@ -181,14 +184,14 @@ class Case:
             SLO,
             (either.quick_precision if either else QUICK_PRECISION) if quick else PRECISION,
             interval=not quick,
-            kind=either.kind if either else None,
+            kind=kind,
             absolute_ns=RELAXED_NS if self.relaxed else limit_ns,
             warmup=None if is_store else description.get("measure.requests") // WARMUP_PART,
         )
         peak = reference(self.distribution).description(quick)
         # What another threshold does at these loads is not shown.
         near = tuple(_rates(self.distribution, self.mode, quick)) if self.threshold == 2 else ()
-        return Run(description, peak=peak, limit=limit, near=near)
+        return Run(description, peak=peak, limit=limit, near=near, by_tail=by_tail)
 
 
 def _drawn_work(distribution: str) -> dict[str, Any]:
@@ -421,6 +424,7 @@ FIGURES = (
         points=_points_7,
         rows=_rows_7,
         chart=_chart,
+        by_precision=True,
     ),
     Figure(
         name="rpcvalet.8",
@@ -433,6 +437,7 @@ FIGURES = (
         points=_points_8,
         rows=_rows_8,
         chart=_chart,
+        by_precision=True,
     ),
     Figure(
         name="rpcvalet.9",
@@ -443,6 +448,7 @@ FIGURES = (
         points=_points_9,
         rows=_rows_9,
         chart=_chart,
+        by_precision=True,
     ),
 )
 
