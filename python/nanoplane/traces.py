@@ -36,14 +36,16 @@ class Traces:
     """The core whose pipeline is shown."""
     profile: Path | None = None
     """The profile of cycles, as folded stacks."""
+    slowest: int = 0
+    """How many of the slowest requests are explained, and shown."""
 
     def __bool__(self) -> bool:
         """Whether any option is set."""
-        return bool(self.files) or self.profile is not None
+        return bool(self.files) or self.profile is not None or self.slowest > 0
 
     def options(self) -> dict[str, Any]:
         """Check everything, and return it as the simulator takes it."""
-        options: dict[str, Any] = {"pipeline_core": self.core}
+        options: dict[str, Any] = {"pipeline_core": self.core, "slowest": self.slowest}
         for path in self.files:
             kind = _FORMATS.get(path.suffix)
             if kind is None:

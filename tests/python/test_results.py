@@ -71,6 +71,8 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             for name in (name for name, one in mechanisms().items() if not one.brings_requests):
                 resolved = description.set("data_plane.notify", name).resolve()
                 yield "run", simulator.run(resolved.data, resolved.elf(), options)
+            slow = {"trace": {"slowest": 10}}
+            yield "run", simulator.run(resolved.data, resolved.elf(), slow)
 
 
 def _completions() -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
@@ -138,6 +139,73 @@ def test_traces_change_no_result() -> None:
     in_work = sum(int(n) for stack, n in stacks if stack.startswith("core 0;_start;main;work;"))
     assert in_work > after["cycles"] / 3, "with its line: work.c:6"
     assert any(stack.endswith(";work;work.c:5") for stack, _ in stacks)
+
+
+def slowest_of(*arguments: object) -> Any:
+    settings = (*SLOW, *arguments)
+    sets = [part for setting in settings for part in ("--set", setting)]
+    done = nanoplane("run", "hyperplane.toml", *sets, "--slowest", 10, "--json")
+    return json.loads(done.stdout)
+
+
+SLOW = (
+    "server.data_plane_cores=2",
+    "traffic.rate_mrps=4",
+    "measure.requests=500",
+)
+
+
+@pytest.mark.parametrize("notify", ["spin", "hyperplane", "rpcvalet"])
+def test_the_slowest_requests_are_explained(notify: str) -> None:
+    """The parts of a latency add up, and the one in front was really there before."""
+    result = slowest_of(f"data_plane.notify={notify}")
+    slowest = result["slowest"]
+    latencies = [one["latency_ns"] for one in slowest]
+    assert latencies == sorted(latencies, reverse=True)
+    assert len(slowest) == 10
+    assert latencies[-1] >= result["latency_ns"]["p90"]
+    for one in slowest:
+        assert one["waited_ns"] + one["service_ns"] == pytest.approx(one["latency_ns"])
+        assert 0 <= one["others_ns"] <= one["waited_ns"] + 1e-6
+        assert f"waited {one['waited_ns']:.0f} ns for core {one['core']}" in one["reason"]
+        if one["behind"] is not None:
+            assert f"behind request {one['behind']}" in one["reason"]
+            assert one["behind"] < one["item"]
+            assert one["served_before"] >= 1
+    # At this load requests wait for others, not for being found.
+    assert any(one["behind"] is not None for one in slowest)
+
+
+def test_explaining_changes_no_result() -> None:
+    explained = slowest_of()
+    del explained["slowest"]
+    sets = [part for setting in SLOW for part in ("--set", setting)]
+    plain = json.loads(nanoplane("run", "hyperplane.toml", *sets, "--json").stdout)
+    assert explained["latency_ns"] == plain["latency_ns"]
+
+
+def test_a_trace_of_the_slowest_has_arguments_and_counters() -> None:
+    sets = [part for setting in SLOW for part in ("--set", setting)]
+    done = nanoplane(
+        "run", "hyperplane.toml", *sets, "--slowest", 2, "--trace", "slow.pftrace", "--json"
+    )
+    slowest = json.loads(done.stdout)["slowest"]
+    events = [packet.track_event for packet in packets("slow.pftrace").packet]
+    arguments = {
+        event.name: {one.name: one.double_value for one in event.debug_annotations}
+        for event in events
+        if event.debug_annotations
+    }
+    for one in slowest:
+        found = arguments[f"request {one['item']}"]
+        assert found["latency_ns"] == pytest.approx(one["latency_ns"])
+        assert found["waited_ns"] == pytest.approx(one["waited_ns"])
+        assert (found["queue"], found["core"]) == (one["queue"], one["core"])
+        assert found["misses"] > 0
+        assert found["misses_waited_ns"] > 0
+    counted = [event.counter_value for event in events if event.HasField("counter_value")]
+    assert max(counted) >= 1
+    assert min(counted) >= 0
 
 
 def test_a_window_limits_both_formats() -> None:

@@ -16,8 +16,8 @@ pub(crate) struct Cable {
     pub to_server: VecDeque<Packet>,
     pub to_clients: VecDeque<Packet>,
     /// By the tag of each reply that is under way: when its core has written its last word, and
-    /// when the same core had done so before.
-    pub written: BTreeMap<u64, (Time, Time)>,
+    /// when the same core had done so before, and its number.
+    pub written: BTreeMap<u64, (Time, Time, u16)>,
     /// When each core has written its last reply.
     #[state(slice)]
     cores_wrote_at: Vec<Time>,
@@ -48,7 +48,7 @@ impl Cable {
     /// A core has written the last word of the reply with this tag.
     pub fn wrote(&mut self, core: usize, tag: u64, at: Time) {
         let before = std::mem::replace(&mut self.cores_wrote_at[core], at);
-        self.written.insert(tag, (at, before));
+        self.written.insert(tag, (at, before, core as u16));
     }
 
     pub fn walk(&mut self, walker: &mut dyn Walker) {

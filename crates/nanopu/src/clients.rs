@@ -417,7 +417,7 @@ impl Clients {
             ledger.has_failed();
         }
         let place = (item, slot as usize);
-        let at = written.unwrap_or((now, now));
+        let at = written.unwrap_or((now, now, 0));
         ledger.completed(queue, place, at, now);
         if self.kept.len() < self.keep {
             let start = SLOT_HEADER_BYTES as usize;

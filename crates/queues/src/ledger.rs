@@ -106,6 +106,10 @@ pub struct ItemRecord {
     pub arrived_at: Time,
     /// When its latency ended: when the tenant's doorbell was rung for it.
     pub done_at: Time,
+    /// The core that has done it.
+    pub core: u16,
+    /// When that core began with it, if that has been seen.
+    pub began_at: Option<Time>,
 }
 
 /// An item in a queue, in the data plane, or in a tenant's queue.
@@ -142,6 +146,7 @@ struct Ring {
     at: Time,
     /// When its hart had rung before: it cannot have worked on this item earlier.
     hart_rang_at: Time,
+    core: u16,
 }
 
 /// Records of all items that are on their way.
@@ -194,6 +199,9 @@ pub struct Ledger {
     /// The latest deliveries, if they are requested.
     #[state(fixed)]
     records: Option<Vec<ItemRecord>>,
+    /// All that was measured, if somebody wants it, in the order of the recorder's samples.
+    #[state(fixed)]
+    history: Option<Vec<ItemRecord>>,
     #[state(fixed)]
     may_reorder: bool,
     fault: Option<String>,
@@ -230,6 +238,7 @@ impl Ledger {
             filled_lines: None,
             has_settled: true,
             records: None,
+            history: None,
             may_reorder: false,
             fault: None,
             wrong_description: None,
@@ -324,6 +333,17 @@ impl Ledger {
     /// Keeps a record of each delivery until it is taken.
     pub fn keep_records(&mut self) {
         self.records = Some(Vec::new());
+    }
+
+    /// Keeps a record of each request that is measured, to the end of the run.
+    pub fn keep_history(&mut self) {
+        self.history = Some(Vec::new());
+    }
+
+    /// The records of all requests that are measured, with those of the warm-up, in the order of
+    /// the recorder's samples; none if none are kept.
+    pub fn history(&self) -> &[ItemRecord] {
+        self.history.as_deref().unwrap_or_default()
     }
 
     /// The deliveries since this was called last, in their order; none if none are kept.
@@ -565,12 +585,12 @@ impl Ledger {
     }
 
     /// An item's latency has ended, which is known now, and its slot is free again. `at` is when,
-    /// and when the same hart had done the one before.
+    /// and when the same core, of this number, had done the one before.
     pub fn completed(
         &mut self,
         queue: u32,
         (item, slot): (u64, usize),
-        (at, hart_rang_at): (Time, Time),
+        (at, hart_rang_at, core): (Time, Time, u16),
         now: Time,
     ) {
         let given_at = self.given_at.get_mut(slot).and_then(Option::take);
@@ -578,7 +598,12 @@ impl Ledger {
         if let Some(inside) = inside.iter_mut().find(|inside| inside.item == item) {
             inside.taken_at = given_at;
         }
-        self.rings[queue as usize].push_back(Ring { at, hart_rang_at });
+        let ring = Ring {
+            at,
+            hart_rang_at,
+            core,
+        };
+        self.rings[queue as usize].push_back(ring);
         self.taken(queue, item, false, now);
     }
 
@@ -589,12 +614,18 @@ impl Ledger {
 
     /// A hart has rung a tenant's doorbell for its next item: that item's latency ends.
     pub(crate) fn rung(&mut self, queue: u32, hart: CoreId, at: Time) {
-        let hart = usize::from(hart.0);
+        let core = hart.0;
+        let hart = usize::from(core);
         if hart >= self.harts_rang_at.len() {
             self.harts_rang_at.resize(hart + 1, Time::ZERO);
         }
         let hart_rang_at = std::mem::replace(&mut self.harts_rang_at[hart], at);
-        self.rings[queue as usize].push_back(Ring { at, hart_rang_at });
+        let ring = Ring {
+            at,
+            hart_rang_at,
+            core,
+        };
+        self.rings[queue as usize].push_back(ring);
         self.close_records();
     }
 
@@ -620,26 +651,33 @@ impl Ledger {
                 continue;
             };
             let done_at = ring.at;
+            let began_at = taken_at.map(|at| at.max(ring.hart_rang_at));
+            let record = ItemRecord {
+                item,
+                queue,
+                arrived_at,
+                done_at,
+                core: ring.core,
+                began_at,
+            };
             if delivered.is_measured {
                 self.entering_times.extend(entering);
                 self.recorder.add(Sample {
                     completed_at: done_at,
                     latency: done_at.saturating_sub(arrived_at),
-                    service: taken_at.map(|at| done_at.saturating_sub(at.max(ring.hart_rang_at))),
+                    service: began_at.map(|at| done_at.saturating_sub(at)),
                     queue,
                     kind,
                     is_cold: delivered.is_cold,
                     offered,
                     under_way,
                 });
+                if let Some(history) = &mut self.history {
+                    history.push(record);
+                }
             }
             if let Some(records) = &mut self.records {
-                records.push(ItemRecord {
-                    item,
-                    queue,
-                    arrived_at,
-                    done_at,
-                });
+                records.push(record);
             }
         }
     }

@@ -119,8 +119,8 @@ struct Slot {
     item: u64,
     /// See [`Packets::kind_of`].
     kind: u8,
-    /// When a core has posted the replenish, and when it had posted the one before.
-    posted_at: Option<(Time, Time)>,
+    /// When a core has posted the replenish, when it had posted the one before, and its number.
+    posted_at: Option<(Time, Time, u16)>,
     /// What the server has to read, if it did not fit into a message.
     window: Vec<u8>,
     /// Blocks of the reply that have arrived.
@@ -571,7 +571,7 @@ impl Cluster {
         let queue = self.queue(header);
         let slot = &mut self.slots[place];
         slot.in_use = false;
-        let posted_at = slot.posted_at.take().unwrap_or((now, now));
+        let posted_at = slot.posted_at.take().unwrap_or((now, now, 0));
         let item = (slot.item, place);
         self.ledger
             .borrow_mut()
@@ -657,7 +657,7 @@ impl Agent for Cluster {
             && let Some(slot) = self.slots.get_mut(place)
             && let Some(before) = self.cores_posted_at.get_mut(core)
         {
-            slot.posted_at = Some((observation.at, *before));
+            slot.posted_at = Some((observation.at, *before, observation.core.0));
             *before = observation.at;
         }
     }

@@ -9,6 +9,7 @@ use crate::memory_map::{CONSUMERS, DOORBELLS, IO_REGISTERS, IO_TENANTS, TENANT_D
 use crate::plan::doorbell_range;
 use crate::preparation::Told;
 use crate::program::said;
+use crate::slowest::{SlowRequest, slowest};
 use fabric::{AddressRange, AgentId, Fabric, Time};
 use pipeline::NEVER;
 use queues::{
@@ -143,6 +144,9 @@ pub struct DataPlaneResult {
     pub doorbell_conflicts: u64,
     /// Delivered packets, in hexadecimal, if asked for.
     pub captured: Vec<String>,
+    /// The slowest requests, the slowest first, if they are asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slowest: Vec<SlowRequest>,
     /// Measurements of cores that are the sources of the traffic (`traffic.sources = "cores"`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceResults>,
@@ -493,6 +497,7 @@ impl<'a> Io<'a> {
             source_cores: plan.source_cores(),
             delivered: 0,
             delivered_at: 0,
+            slowest_requests: 0,
         };
         if let Some(source) = hardware.source() {
             if self.measure.rings == RingsAtStart::Full {
@@ -562,6 +567,8 @@ pub(crate) struct DataPlane {
     /// Items delivered when it was last looked at and something had happened, and the cycle.
     delivered: u64,
     delivered_at: u64,
+    /// How many of the slowest requests the result is to have.
+    slowest_requests: usize,
 }
 
 impl DataPlane {
@@ -649,6 +656,14 @@ impl DataPlane {
         }
     }
 
+    /// The result is to have so many of the slowest requests.
+    pub(crate) fn explain_slowest(&mut self, requests: usize) {
+        self.slowest_requests = requests;
+        if requests > 0 {
+            self.ledger.borrow_mut().keep_history();
+        }
+    }
+
     /// Keeps a record of each item from now on.
     pub(crate) fn keep_records(&self) {
         self.ledger.borrow_mut().keep_records();
@@ -733,6 +748,7 @@ impl DataPlane {
             None => hardware.replies(fabric),
         };
         let items = ledger.counts();
+        let warmup_samples = measurement.warmup_samples;
         measurement.add_overload(lost_requests(items.dropped, "dropped: the queue was full"));
         let sources = (self.source_cores > 0).then(|| {
             let warmup = measurement.warmup_samples;
@@ -749,6 +765,11 @@ impl DataPlane {
             queues: QueueResults::of(&ledger),
             program_counters: ledger.program_counters().iter().cloned().collect(),
             doorbell_conflicts,
+            slowest: slowest(
+                ledger.history(),
+                warmup_samples as usize,
+                self.slowest_requests,
+            ),
             captured: delivered.iter().map(|item| hex(&item.bytes)).collect(),
             sources,
         })

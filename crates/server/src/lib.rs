@@ -32,6 +32,7 @@ mod registry;
 mod results;
 mod run;
 mod schema;
+mod slowest;
 mod totals;
 mod traces;
 
@@ -65,6 +66,7 @@ pub use results::{
 };
 pub use run::{Options, run, warm_up};
 pub use schema::result_schema;
+pub use slowest::SlowRequest;
 pub use system::Wire;
 pub use totals::{CoreResult, EnergyResult, Totals};
 pub use traces::{TraceOptions, TraceReport};

@@ -169,10 +169,11 @@ impl<'a> Prepared<'a> {
                 let name = spec.name.map(|_| server.name.as_str());
                 let tracer = traces.watch(name, machine, traced.as_ref());
                 server.tracer = tracer.is_wanted().then_some(tracer);
-                if let Some(data_plane) = &server.data_plane
-                    && trace.timeline.is_some()
-                {
-                    data_plane.keep_records();
+                if let Some(data_plane) = &mut server.data_plane {
+                    data_plane.explain_slowest(trace.slowest);
+                    if trace.timeline.is_some() {
+                        data_plane.keep_records();
+                    }
                 }
                 servers.push(server);
                 let spec = *spec;

@@ -8,7 +8,7 @@ use crate::hosts::Common;
 use crate::limits::{Guard, Limits};
 use crate::prepared::{Prepared, Wanted};
 use crate::results::Outcome;
-use crate::traces::{TraceOptions, run_traced};
+use crate::traces::{Slow, TraceOptions, run_traced};
 use fabric::Time;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -103,9 +103,12 @@ pub fn run(
         };
         Ok((outcome, recorders))
     };
-    run_traced(options, &mut progress, once, |recorders, part| {
+    run_traced(options, &mut progress, once, |recorders, slow| {
         let recorders: Vec<&Recorder> = recorders.iter().collect();
-        Recorder::slower_than_together(&recorders, part)
+        match slow {
+            Slow::Above(part) => Recorder::slower_than_together(&recorders, part),
+            Slow::Count(count) => Recorder::slowest_together(&recorders, count),
+        }
     })
 }
 

@@ -40,6 +40,9 @@ pub struct TraceOptions {
     pub window_ns: Option<[f64; 2]>,
     /// Only requests of which this part of all is faster: 0.999 shows those above the p99.9.
     pub slower_than: Option<f64>,
+    /// The result has so many of the slowest requests, and files only what happens while they are
+    /// under way.
+    pub slowest: usize,
     /// Where the cycles of all cores went, as folded stacks.
     pub profile: Option<PathBuf>,
 }
@@ -106,9 +109,18 @@ fn merge<T: Copy + Ord>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     merged
 }
 
+/// Which requests are traced.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Slow {
+    /// Those above this quantile of the latencies.
+    Above(f64),
+    /// So many of the slowest.
+    Count(usize),
+}
+
 /// Runs once, or twice to trace only the slowest requests: the first run finds them, and the second
 /// repeats it exactly. `once` makes one run that traces the given times; `slowest` returns the
-/// times during which the requests slower than the given part of all were in flight.
+/// times during which those requests were in flight.
 pub(crate) fn run_traced<R, L>(
     options: &Options,
     progress: &mut dyn FnMut(f64) -> bool,
@@ -117,10 +129,15 @@ pub(crate) fn run_traced<R, L>(
         Vec<Range<Time>>,
         &mut dyn FnMut(f64) -> bool,
     ) -> Result<(R, L), RunError>,
-    slowest: impl FnOnce(&L, f64) -> Vec<Range<Time>>,
+    slowest: impl FnOnce(&L, Slow) -> Vec<Range<Time>>,
 ) -> Result<R, RunError> {
     let trace = &options.trace;
-    let Some(part) = trace.slower_than.filter(|_| trace.is_wanted()) else {
+    let slow = match trace.slower_than {
+        Some(part) => Some(Slow::Above(part)),
+        None if trace.slowest > 0 && trace.window_ns.is_none() => Some(Slow::Count(trace.slowest)),
+        None => None,
+    };
+    let Some(slow) = slow.filter(|_| trace.is_wanted()) else {
         return Ok(once(options, vec![trace.window()?], progress)?.0);
     };
     let untraced = Options {
@@ -133,7 +150,7 @@ pub(crate) fn run_traced<R, L>(
     // It has been saved.
     traced.checkpoint.save = None;
     let mut second_half = |done| progress(0.5 + done / 2.0);
-    Ok(once(&traced, slowest(&latencies, part), &mut second_half)?.0)
+    Ok(once(&traced, slowest(&latencies, slow), &mut second_half)?.0)
 }
 
 /// The harts that there are to be traced, for a sentence about one that there is not.
@@ -309,12 +326,16 @@ impl Traces {
                 queue,
                 arrived_at,
                 done_at,
+                core,
+                began_at,
             } = record;
             timeline.served(&Request {
                 number: item,
                 queue,
                 arrived_at,
                 done_at,
+                core,
+                began_at,
             });
         }
     }

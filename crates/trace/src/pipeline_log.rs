@@ -134,16 +134,21 @@ fn details(executed: &Executed) -> Option<String> {
         let place = match found {
             Found::DataCache => "the data cache",
             Found::Store => "an older store",
-            Found::Line(source) | Found::Awaited(source) => match source {
-                Source::SecondLevel => "the second-level cache",
-                Source::LastLevel => "the last-level cache",
-                Source::Cache => "another cache",
-                Source::Memory => "memory",
-            },
+            Found::Line(source) | Found::Awaited(source) => place(source),
         };
         format!("found in {place}")
     }));
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Where a line came from, in words.
+pub(crate) fn place(source: Source) -> &'static str {
+    match source {
+        Source::SecondLevel => "the second-level cache",
+        Source::LastLevel => "the last-level cache",
+        Source::Cache => "another cache",
+        Source::Memory => "memory",
+    }
 }
 
 impl<W: Write> Probe for PipelineLog<W> {

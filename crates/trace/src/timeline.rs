@@ -5,9 +5,10 @@
 //! to wherever it ends.
 
 use crate::calls::{CallTree, ROOT};
+use crate::pipeline_log::place;
 use crate::program::SharedProgram;
 use fabric::{Clock, Time};
-use pipeline::{Executed, Probe};
+use pipeline::{Executed, Found, Probe};
 use prost::Message;
 use riscv::Class;
 use std::cell::RefCell;
@@ -32,6 +33,8 @@ mod message {
 
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct TrackEvent {
+        #[prost(message, repeated, tag = "4")]
+        pub debug_annotations: Vec<DebugAnnotation>,
         #[prost(enumeration = "Type", tag = "9")]
         pub r#type: i32,
         #[prost(uint64, tag = "11")]
@@ -42,6 +45,16 @@ mod message {
         pub flow_ids: Vec<u64>,
         #[prost(fixed64, repeated, packed = "false", tag = "48")]
         pub terminating_flow_ids: Vec<u64>,
+        #[prost(int64, optional, tag = "30")]
+        pub counter_value: Option<i64>,
+    }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct DebugAnnotation {
+        #[prost(string, tag = "10")]
+        pub name: String,
+        #[prost(double, optional, tag = "5")]
+        pub double_value: Option<f64>,
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
@@ -50,6 +63,7 @@ mod message {
         SliceBegin = 1,
         SliceEnd = 2,
         Instant = 3,
+        Counter = 4,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -64,7 +78,12 @@ mod message {
         pub process: Option<ProcessDescriptor>,
         #[prost(message, optional, tag = "4")]
         pub thread: Option<ThreadDescriptor>,
+        #[prost(message, optional, tag = "8")]
+        pub counter: Option<CounterDescriptor>,
     }
+
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct CounterDescriptor {}
 
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct ProcessDescriptor {
@@ -86,7 +105,8 @@ mod message {
 }
 
 use message::{
-    ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor, TrackEvent, Type,
+    CounterDescriptor, DebugAnnotation, ProcessDescriptor, ThreadDescriptor, TracePacket,
+    TrackDescriptor, TrackEvent, Type,
 };
 
 /// All packets are of one sequence.
@@ -123,7 +143,16 @@ pub struct Request {
     pub arrived_at: Time,
     /// When its tenant was told that it is done.
     pub done_at: Time,
+    /// The core that has done it.
+    pub core: u16,
+    /// When that core began with it, if that has been seen.
+    pub began_at: Option<Time>,
 }
+
+/// Counters of requests, over the simulated time.
+const WAITING: &str = "requests that wait";
+const SERVED: &str = "requests that cores serve";
+const MISSING: &str = "loads that wait for a line";
 
 /// Something that is shown on a track of its own, which may overlap with others. The viewer shows
 /// tracks of one group and name as one.
@@ -143,6 +172,8 @@ pub struct Shown<'a> {
     pub flow: Option<u64>,
     /// The flow ends here.
     pub is_last: bool,
+    /// Arguments of the slice, by their names.
+    pub notes: &'a [(&'static str, f64)],
 }
 
 /// Writes the timeline of a run.
@@ -160,6 +191,10 @@ pub struct Timeline<W: Write> {
     first_read: HashMap<(u32, u64), (Rc<str>, Time)>,
     /// How many requests of each queue have been served.
     served: HashMap<u32, u64>,
+    /// When how many more requests wait, and are served, and how many more loads wait for lines.
+    changes: Vec<(Time, [i64; 3])>,
+    /// When each load of a core had its value that had to wait for a line, and how long it waited.
+    misses: HashMap<Rc<str>, Vec<(Time, Time)>>,
     events: u64,
     error: Option<io::Error>,
 }
@@ -179,6 +214,8 @@ impl<W: Write> Timeline<W> {
             rings: BTreeMap::new(),
             first_read: HashMap::new(),
             served: HashMap::new(),
+            changes: Vec::new(),
+            misses: HashMap::new(),
             events: 0,
             error: None,
         }))
@@ -199,8 +236,56 @@ impl<W: Write> Timeline<W> {
         !self.rings.is_empty()
     }
 
+    /// Writes the counters of requests in the windows. A request counts if it has been served.
+    fn count(&mut self) {
+        let mut changes = std::mem::take(&mut self.changes);
+        if changes.is_empty() {
+            return;
+        }
+        changes.sort_by_key(|&(at, _)| at);
+        let pid = self.group(REQUESTS);
+        let tracks = [WAITING, SERVED, MISSING].map(|name| {
+            let uuid = self.new_uuid();
+            self.describe(TrackDescriptor {
+                uuid,
+                parent_uuid: Some(pid as u64),
+                name: name.to_string(),
+                counter: Some(CounterDescriptor {}),
+                ..TrackDescriptor::default()
+            });
+            uuid
+        });
+        let mut values = [0; 3];
+        let mut window = None;
+        for (place, &(at, change)) in changes.iter().enumerate() {
+            for (value, more) in values.iter_mut().zip(change) {
+                *value += more;
+            }
+            let is_over = changes.get(place + 1).is_none_or(|&(next, _)| next > at);
+            let now = self.window(at);
+            if !is_over || now.is_none() {
+                continue;
+            }
+            let is_new = std::mem::replace(&mut window, now) != now;
+            for (track, (value, more)) in tracks.into_iter().zip(values.into_iter().zip(change)) {
+                if is_new || more != 0 || place > 0 && changes[place - 1].0 == at {
+                    self.event(
+                        at,
+                        TrackEvent {
+                            r#type: Type::Counter.into(),
+                            track_uuid: track,
+                            counter_value: Some(value),
+                            ..TrackEvent::default()
+                        },
+                    );
+                }
+            }
+        }
+    }
+
     /// Writes what is left.
     pub fn finish(&mut self) -> io::Result<()> {
+        self.count();
         match self.error.take() {
             Some(error) => Err(error),
             None => self.out.flush(),
@@ -291,6 +376,8 @@ impl<W: Write> Timeline<W> {
                 name: Some(shown.name.to_string()),
                 flow_ids: flows.into_iter().collect(),
                 terminating_flow_ids: last_flows.into_iter().collect(),
+                debug_annotations: shown.notes.iter().map(annotation).collect(),
+                counter_value: None,
             },
         );
         if !is_moment {
@@ -355,6 +442,39 @@ impl<W: Write> Timeline<W> {
         }
     }
 
+    /// A load of the core called `core` has waited for a line: from where it came, and its address.
+    fn missed(
+        &mut self,
+        group: &str,
+        core: &Rc<str>,
+        (from, until): (Time, Time),
+        place: &str,
+        address: u64,
+    ) {
+        if self.window(until).is_none() {
+            return;
+        }
+        self.changes.push((from, [0, 0, 1]));
+        self.changes.push((until, [0, 0, -1]));
+        let waited = until.saturating_sub(from);
+        // Requests are those of a server alone.
+        if group == CORES {
+            let misses = self.misses.entry(core.clone()).or_default();
+            misses.push((until, waited));
+        }
+        self.show(&Shown {
+            group,
+            track: &format!("misses of {core}"),
+            name: place,
+            from,
+            until,
+            flow: None,
+            is_last: false,
+            // Every address of memory is a whole number as a double, too.
+            notes: &[("waited_ns", waited.as_ns()), ("address", address as f64)],
+        });
+    }
+
     /// A request has been served. Those of one queue are told in their order.
     pub fn served(&mut self, request: &Request) {
         let Request {
@@ -362,7 +482,13 @@ impl<W: Write> Timeline<W> {
             queue,
             arrived_at,
             done_at,
+            core,
+            began_at,
         } = *request;
+        let began = began_at.unwrap_or(done_at).max(arrived_at);
+        self.changes.push((arrived_at, [1, 0, 0]));
+        self.changes.push((began, [-1, 1, 0]));
+        self.changes.push((done_at.max(began), [0, -1, 0]));
         let count = self.served.entry(queue).or_default();
         let before = *count;
         *count += 1;
@@ -373,6 +499,26 @@ impl<W: Write> Timeline<W> {
             return;
         }
         let name = format!("request {number}");
+        let ns = |from: Time, until: Time| until.saturating_sub(from).as_ns();
+        let mut notes = vec![
+            ("latency_ns", ns(arrived_at, done_at)),
+            ("queue", queue.into()),
+            ("core", core.into()),
+        ];
+        if let Some(began_at) = began_at {
+            notes.push(("waited_ns", ns(arrived_at, began_at)));
+            notes.push(("service_ns", ns(began_at, done_at)));
+            let of_core: Rc<str> = format!("core {core}").into();
+            let misses = self.misses.get(&of_core).into_iter().flatten();
+            let misses = misses.filter(|&&(at, _)| at > began_at && at <= done_at);
+            let (mut count, mut waited) = (0.0, Time::ZERO);
+            for &(_, miss) in misses {
+                count += 1.0;
+                waited += miss;
+            }
+            notes.push(("misses", count));
+            notes.push(("misses_waited_ns", waited.as_ns()));
+        }
         let mut show = |track: &str, from, until, is_last| {
             self.show(&Shown {
                 group: REQUESTS,
@@ -383,8 +529,11 @@ impl<W: Write> Timeline<W> {
                 // Numbers of flows begin with 1.
                 flow: Some(number + 1),
                 is_last,
+                notes: &notes,
             });
         };
+        // Of a message, nothing is read in a ring.
+        let read = read.or_else(|| Some((format!("core {core}").into(), began_at?)));
         let taken_at = read
             .as_ref()
             .map_or(done_at, |&(_, at)| at.max(arrived_at).min(done_at));
@@ -393,6 +542,13 @@ impl<W: Write> Timeline<W> {
             show(&format!("requests of {core}"), taken_at, done_at, false);
         }
         show(&format!("tenant {queue}"), done_at, done_at, true);
+    }
+}
+
+fn annotation(&(name, value): &(&'static str, f64)) -> DebugAnnotation {
+    DebugAnnotation {
+        name: name.to_string(),
+        double_value: Some(value),
     }
 }
 
@@ -476,6 +632,13 @@ impl<W: Write> Probe for CoreTimeline<W> {
             let now = self.clock.time(executed.ended);
             if let (Class::Load, Some(address)) = (executed.instruction.class, executed.address) {
                 timeline.loaded(&self.name, address, now);
+                let waited = executed.issued.zip(executed.completed);
+                if let (Some(Found::Line(source) | Found::Awaited(source)), Some((from, until))) =
+                    (executed.found, waited)
+                {
+                    let times = (self.clock.time(from), self.clock.time(until));
+                    timeline.missed(&self.group, &self.name, times, place(source), address);
+                }
             }
             let began = self.clock.time(executed.dispatched);
             (now, timeline.window(now), began)

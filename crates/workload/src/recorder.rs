@@ -349,6 +349,17 @@ impl Recorder {
         slower_than(&samples_together(recorders), probability)
     }
 
+    /// When the `count` slowest of the measured requests of several recorders together were under
+    /// way, the slowest first.
+    pub fn slowest_together(recorders: &[&Recorder], count: usize) -> Vec<Range<Time>> {
+        let mut samples = samples_together(recorders);
+        samples.sort_by_key(|sample| (std::cmp::Reverse(sample.latency), sample.completed_at));
+        let slowest = samples.iter().take(count);
+        slowest
+            .map(|sample| sample.completed_at.saturating_sub(sample.latency)..sample.completed_at)
+            .collect()
+    }
+
     /// The requests that are measured.
     fn measured_samples(&self) -> &[Sample] {
         &self.samples[self.measured().0..]

@@ -1,6 +1,6 @@
 """Printing of results."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +219,27 @@ def _print_rack(outcome: Outcome) -> None:
     table.add_row("simulated_seconds", report.number(result["simulated_seconds"]), "")
     _add_host(table, outcome)
     show(table)
+
+
+def print_slowest(requests: Sequence[Mapping[str, Any]]) -> None:
+    """Print the slowest requests of a data plane, and why each was."""
+    import rich.box
+    import rich.table
+
+    table = rich.table.Table(box=rich.box.SIMPLE, pad_edge=False)
+    for name in ("request", "queue", "core", "arrived, us", "latency, ns"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for one in requests:
+        table.add_row(
+            str(one["item"]),
+            str(one["queue"]),
+            str(one["core"]),
+            f"{one['arrived_us']:,.3f}",
+            f"{one['latency_ns']:,.0f}",
+            one["reason"],
+        )
+    show(f"The {len(requests)} slowest requests", table)
 
 
 def print_result(outcome: Outcome) -> None:

@@ -26,7 +26,7 @@ from nanoplane.commands.common import (
     print_json,
     with_settings,
 )
-from nanoplane.commands.results import print_result, run_document
+from nanoplane.commands.results import print_result, print_slowest, run_document
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure
 from nanoplane.limits import Limits
@@ -41,6 +41,7 @@ from nanoplane.traces import Traces
         "nanoplane run examples/encapsulation.toml --set data_plane.queues=777 --json",
         "nanoplane run examples/encapsulation.toml --save-checkpoint warm --checkpoint-at 5000",
         "nanoplane run examples/encapsulation.toml --from-checkpoint warm",
+        "nanoplane run examples/encapsulation.toml --set traffic.load=0.5 --slowest 10",
         "nanoplane run examples/rack.toml --trace rack.pftrace --trace-slower-than p99",
     )
 )
@@ -66,6 +67,16 @@ def run(
             metavar="PERCENTILE", help="Trace only requests slower than this, as in p99.9."
         ),
     ] = None,
+    slowest: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=10_000,
+            metavar="N",
+            help="Also print the N slowest requests, and why each was. With --trace, the file "
+            "shows only the times at which they are under way.",
+        ),
+    ] = 0,
     trace_core: TraceCore = 0,
     profile: Profile = None,
     save_checkpoint: SaveCheckpoint = None,
@@ -85,7 +96,7 @@ def run(
     """Run one description and print its results."""
     description = with_settings(Description.from_toml(file), settings)
     limits = Limits(max_time, max_instructions, max_output)
-    traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile)
+    traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile, slowest)
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint)
     if description.is_queueing and (capture or traces or checkpoints):
         raise DescriptionError(
@@ -100,6 +111,11 @@ def run(
     if description.is_rack and capture:
         raise DescriptionError(
             f"{file} describes a rack, of which no packets are printed; leave --capture out"
+        )
+    if description.is_rack and slowest:
+        raise DescriptionError(
+            f"{file} describes a rack, whose requests are in its trace: take --trace FILE.pftrace "
+            "--trace-slower-than p99 in place of --slowest"
         )
     options: dict[str, Any] = {
         "capture_packets": capture,
@@ -127,10 +143,14 @@ def run(
     document = run_document(outcome)
     if captured is not None:
         document["captured"] = captured
+    if slowest:
+        document["slowest"] = again["slowest"]
     if as_document:
         print_json(document)
     else:
         print_result(outcome)
+        if slowest:
+            print_slowest(again["slowest"])
         for packet in captured or []:
             print(packet)
     check_kept([outcome])

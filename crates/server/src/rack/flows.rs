@@ -56,6 +56,7 @@ impl Way<'_> {
             until: until.max(from),
             flow: Some(self.flow),
             is_last: false,
+            notes: &[],
         });
     }
 
@@ -285,6 +286,7 @@ impl Flows {
             until: done_at,
             flow: Some(self.flows),
             is_last: true,
+            notes: &[],
         });
     }
 
