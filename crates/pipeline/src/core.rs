@@ -454,11 +454,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.privileged.privilege == Privilege::User
     }
 
-    /// Whether an access to `address` is to plain memory, which this hart may write now, and inside
-    /// one line.
+    /// Whether an access to `address` is to plain memory, which this hart may write now, inside one
+    /// line, and does not trap for its alignment.
     #[inline]
     pub(crate) fn is_plain(&mut self, address: u64, bytes: u8) -> bool {
-        if address % 64 + u64::from(bytes) > 64 {
+        if !self.hart.is_in_one_piece(address, bytes) {
             return false;
         }
         if self.hart.region.contains(address) {

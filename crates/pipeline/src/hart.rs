@@ -15,7 +15,7 @@ use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
 use crate::translation::FetchedPage;
 use crate::window::Window;
-use fabric::{AddressRange, LineAddress, ToCache};
+use fabric::{AddressRange, LINE_BYTES, LineAddress, ToCache};
 use riscv::{Attempts, Hart};
 use std::collections::VecDeque;
 
@@ -34,6 +34,8 @@ state::declare! {
         pub departures: VecDeque<Departure> => exact = VecDeque::new(),
         /// A delivery waits for a safepoint; looked at before each dispatch.
         pub awaits_safepoint: bool => fixed = false,
+        /// See [`forbidden_bits`](crate::spec::MisalignedAccesses::forbidden_bits).
+        pub misaligned_bits: u64 => fixed = spec.misaligned_accesses.forbidden_bits(),
         /// The region of memory that was used last.
         pub region: AddressRange = AddressRange::default(),
 
@@ -114,6 +116,14 @@ impl<X: Extension> HartState<X> {
     /// The window is observed from now on.
     pub fn observe_window(&mut self) {
         (self.observes, self.observes_window) = (true, true);
+    }
+
+    /// Whether an access is inside one line, and does not trap for its alignment.
+    #[inline(always)]
+    pub fn is_in_one_piece(&self, address: u64, bytes: u8) -> bool {
+        let bytes = u64::from(bytes);
+        address % LINE_BYTES as u64 + bytes <= LINE_BYTES as u64
+            && address & (bytes - 1) & self.misaligned_bits == 0
     }
 
     /// The cycle of this hart's next event other than dispatch.

@@ -36,7 +36,9 @@ mod translation;
 mod window;
 
 pub use crate::core::{Core, Crash, NEVER, Why};
-pub use crate::spec::{CoreSpec, MemoryModel, Model, PredictorSpec, UnitSpec, UnitsSpec};
+pub use crate::spec::{
+    CoreSpec, MemoryModel, MisalignedAccesses, Model, PredictorSpec, UnitSpec, UnitsSpec,
+};
 pub use events::EVENTS;
 pub use extension::{
     Action, Before, CsrAccess, Delivery, Extension, Invocation, NoExtension, Sent, Word,

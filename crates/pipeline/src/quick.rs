@@ -256,7 +256,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         let mut address = i.address(a);
                         let is_known = KNOWN || ready < UNKNOWN;
                         if self.hart.loads.leaving_commit() >= at.cycle
-                            || is_known && address % 64 + u64::from(bytes) > 64
+                            || is_known && !self.hart.is_in_one_piece(address, bytes)
                             || !KNOWN && self.hart.acquire.is_some()
                         {
                             pc = decoded.tags.pc;
@@ -368,7 +368,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         if self.hart.stores.is_full()
                             || !KNOWN && self.hart.ready[usize::from(i.rs1)] >= UNKNOWN
                             || OBSERVED && hit.is_none()
-                            || address % 64 + u64::from(bytes) > 64
+                            || !self.hart.is_in_one_piece(address, bytes)
                             || !self.hart.region.contains(address)
                         {
                             pc = decoded.tags.pc;

@@ -31,6 +31,29 @@ pub enum MemoryModel {
     Tso,
 }
 
+/// What a core does with a load or a store whose address is not a multiple of its bytes. Atomics
+/// trap always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum MisalignedAccesses {
+    /// It executes them. One in two lines is executed alone, a part at a time.
+    #[default]
+    Supported,
+    /// It takes a trap, as Rocket does ("misaligned load address", "misaligned store or atomic
+    /// address").
+    Trap,
+}
+
+impl MisalignedAccesses {
+    /// The bits that must be zero in the address of an access of 2^n bytes, among its lowest n.
+    pub(crate) fn forbidden_bits(self) -> u64 {
+        match self {
+            MisalignedAccesses::Supported => 0,
+            MisalignedAccesses::Trap => u64::MAX,
+        }
+    }
+}
+
 /// Execution units of one kind: the operations that start in each cycle, and their latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -100,6 +123,9 @@ pub struct CoreSpec {
     /// `rvwmo` or `tso`: the memory order that programs can rely on.
     #[serde(default)]
     pub memory_model: MemoryModel,
+    /// `supported` or `trap`: loads and stores whose address is not a multiple of their bytes.
+    #[serde(default)]
+    pub misaligned_accesses: MisalignedAccesses,
     /// Hardware threads (harts). With several, which only an out-of-order core can have, they share
     /// everything but registers, program counter, branch history and return-address stack. Nothing
     /// is divided between them in advance, so any number goes with queues of any size.
@@ -272,6 +298,7 @@ impl CoreSpec {
         CoreSpec {
             model: Model::OutOfOrder,
             memory_model: MemoryModel::Rvwmo,
+            misaligned_accesses: MisalignedAccesses::Supported,
             threads: 1,
             width: 8,
             commit_width: None,
@@ -335,6 +362,7 @@ impl CoreSpec {
     pub fn rpcvalet_table1() -> CoreSpec {
         CoreSpec {
             memory_model: MemoryModel::Tso,
+            misaligned_accesses: MisalignedAccesses::Supported,
             width: 3,
             rob_entries: 128,
             scheduler_entries: 64,
@@ -393,6 +421,7 @@ impl CoreSpec {
     pub fn skylake_sp() -> CoreSpec {
         CoreSpec {
             memory_model: MemoryModel::Tso,
+            misaligned_accesses: MisalignedAccesses::Supported,
             threads: 2,
             width: 4,
             rob_entries: 224,
@@ -457,6 +486,7 @@ impl CoreSpec {
     pub fn cargo_table5() -> CoreSpec {
         CoreSpec {
             memory_model: MemoryModel::Tso,
+            misaligned_accesses: MisalignedAccesses::Supported,
             threads: 4,
             width: 4,
             commit_width: Some(8),
@@ -513,6 +543,7 @@ impl CoreSpec {
         CoreSpec {
             model: Model::InOrder,
             memory_model: MemoryModel::Rvwmo,
+            misaligned_accesses: MisalignedAccesses::Supported,
             width: 1,
             rob_entries: 16,
             scheduler_entries: 1,

@@ -152,6 +152,9 @@ pub struct Machine<M> {
     pub attempts: Attempts,
     /// Whether `wfi` has halted it.
     pub waiting: bool,
+    /// Whether loads and stores trap, too, whose address is not a multiple of their bytes; atomics
+    /// always do.
+    pub traps_misaligned: bool,
     /// Pages that it has translated, for [`crate::threaded`].
     pub(crate) virtual_pages: VirtualPages,
 }
@@ -168,6 +171,7 @@ impl<M: Memory> Machine<M> {
             reservation: None,
             attempts: Attempts::default(),
             waiting: false,
+            traps_misaligned: false,
             virtual_pages: VirtualPages::default(),
         }
     }
@@ -270,6 +274,7 @@ impl<M: Memory> Machine<M> {
                 0
             }
             Class::Load => {
+                self.check_alignment(i, a)?;
                 let raw = self.load(i, a, Access::Load)?;
                 i.load_value(raw)
             }
@@ -282,6 +287,7 @@ impl<M: Memory> Machine<M> {
                 value
             }
             Class::Store => {
+                self.check_alignment(i, a)?;
                 self.store(i, a, b)?;
                 0
             }
@@ -339,15 +345,16 @@ impl<M: Memory> Machine<M> {
     }
 
     fn check_alignment(&self, i: &Instruction, a: u64) -> Result<(), Trap> {
-        let mask = u64::from(i.access_bytes()).wrapping_sub(1);
         let cause = match i.class {
-            Class::LoadReserved => Cause::LoadMisaligned,
+            Class::Load | Class::LoadReserved => Cause::LoadMisaligned,
             _ => Cause::StoreMisaligned,
         };
-        if i.is_atomic() && i.address(a) & mask != 0 {
+        let address = i.address(a);
+        let must_be_aligned = i.is_atomic() || self.traps_misaligned;
+        if must_be_aligned && !address.is_multiple_of(i.access_bytes().into()) {
             return Err(Trap {
                 cause,
-                value: i.address(a),
+                value: address,
             });
         }
         Ok(())

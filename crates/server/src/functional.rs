@@ -18,6 +18,7 @@ use fabric::{
     UntimedAgents, UntimedMemory,
 };
 use linux::{Allowance, Ending, Fault, Linux};
+use pipeline::MisalignedAccesses;
 use riscv::elf::Image;
 use riscv::interpreter::{Machine, Memory, Step};
 use riscv::paged::{Behind, PageTable, Paged, PagedMemory};
@@ -309,6 +310,7 @@ impl FunctionalMachine {
         let harts = (0..server.harts as u64).map(|number| {
             let mut machine = Machine::new(Bus::default(), entry);
             machine.hart.csrs.mhartid = number;
+            machine.traps_misaligned = server.misaligned_accesses == MisalignedAccesses::Trap;
             // As in a timed run: which hart this is, how many there are, and of how many cores.
             machine.registers[10] = number;
             machine.registers[11] = server.harts as u64;

@@ -14,8 +14,8 @@ use crate::page_tables;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, NewerLines, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::{
-    FirstLevelTlbSpec, MemoryModel, NoExtension, Probe, SecondLevelTlbSpec, TlbPagesSpec,
-    TranslationSpec, Why,
+    FirstLevelTlbSpec, MemoryModel, MisalignedAccesses, NoExtension, Probe, SecondLevelTlbSpec,
+    TlbPagesSpec, TranslationSpec, Why,
 };
 use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction, Names};
@@ -96,6 +96,8 @@ pub(crate) struct UntimedServer {
     pub harts: usize,
     pub cores: usize,
     pub clock_ghz: f64,
+    /// What its cores do with loads and stores that are not aligned.
+    pub misaligned_accesses: MisalignedAccesses,
     pub memory_mib: u64,
     /// Memory beside the main one.
     pub more_memory: Vec<AddressRange>,
@@ -110,6 +112,7 @@ impl UntimedServer {
             harts: spec.harts(),
             cores: spec.fabric.cores,
             clock_ghz: spec.fabric.clock_ghz,
+            misaligned_accesses: spec.core.misaligned_accesses,
             memory_mib: spec.memory_mib,
             more_memory: more_memory.to_vec(),
             arguments: Vec::new(),

@@ -357,6 +357,7 @@ mod tests {
             harts: 1,
             cores: 1,
             clock_ghz: 2.0,
+            misaligned_accesses: pipeline::MisalignedAccesses::default(),
             memory_mib: 1,
             more_memory: Vec::new(),
             arguments: Vec::new(),

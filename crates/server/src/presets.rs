@@ -8,7 +8,7 @@ use fabric::{
 use hyperplane::HyperPlaneSpec;
 use nanopu::NanoPuSpec;
 use pcie::{DmaNicSpec, ExpressSpec};
-use pipeline::{CoreSpec, MemoryModel};
+use pipeline::{CoreSpec, MemoryModel, MisalignedAccesses};
 use rpcvalet::RpcValetSpec;
 
 /// A machine.
@@ -140,7 +140,10 @@ fn rpcvalet_table1() -> Preset {
 /// some 50 ns. In front of it is their cache of 4 MB ([`MemoryCacheSpec`]; `mm_llc` of the same
 /// file).
 fn nanopu_prototype() -> Preset {
-    let core = CoreSpec::five_stage();
+    let core = CoreSpec {
+        misaligned_accesses: MisalignedAccesses::Trap,
+        ..CoreSpec::five_stage()
+    };
     Preset {
         name: "nanopu-prototype",
         description: "4 in-order cores like Rocket at 3.2 GHz, with nanoPU's network interface, \

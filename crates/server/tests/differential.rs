@@ -10,7 +10,7 @@ mod random;
 use common::assembler::*;
 use common::cases::check;
 use common::servers;
-use pipeline::{CoreSpec, Executed, Probe};
+use pipeline::{CoreSpec, Executed, MisalignedAccesses, Probe};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use random::Random;
@@ -681,10 +681,12 @@ fn interpreted(
     image: &Image,
     place: fn(u64) -> u64,
     (hart, harts): (u64, u64),
+    misaligned: MisalignedAccesses,
 ) -> (Vec<Retired>, Vec<u64>) {
     let mut memory = FlatMemory::new(CODE, MEMORY_BYTES);
     assert!(memory.load(image));
     let mut machine = Machine::new(memory, image.entry);
+    machine.traps_misaligned = misaligned == MisalignedAccesses::Trap;
     machine.registers[10] = hart;
     machine.registers[11] = harts;
     machine.registers[12] = 1; // on how many cores
@@ -783,7 +785,8 @@ fn same(core: &CoreSpec, image: &Image, place: fn(u64) -> u64) -> Result<(), Tes
         .sum();
     prop_assert_eq!(squashed, undone);
     for (hart, witness) in witnesses.iter().enumerate() {
-        let (mut retired, expected) = interpreted(image, place, (hart as u64, harts));
+        let (mut retired, expected) =
+            interpreted(image, place, (hart as u64, harts), core.misaligned_accesses);
         // The last instruction halts the hart; on a core it never ends.
         retired.pop();
         let witness = witness.borrow();
@@ -825,29 +828,38 @@ fn compare(cores: &[CoreSpec]) {
 
 #[test]
 fn threaded_code_computes_what_the_interpreter_does() {
-    check(2_000, &(program(), 1u8..4), |work| {
-        let image = image(&[work]);
-        let (retired, expected) = interpreted(&image, unchanged, (0, 1));
-        let range = CODE..CODE + MEMORY_BYTES as u64;
-        let mut memory = PagedMemory::new(vec![range]);
-        for segment in &image.segments {
-            memory.copy_in(segment.address, &segment.bytes);
-        }
-        let mut machine = Machine::new(memory, image.entry);
-        machine.registers[11] = 1;
-        let mut threaded = Threaded::default();
-        while !machine.waiting {
-            threaded.run(&mut machine, 1_000);
-            threaded.step(&mut machine);
-            prop_assert!(machine.retired < 1_000_000, "the program does not end");
-        }
-        prop_assert_eq!(machine.retired, retired.len() as u64);
-        for (address, expected) in compared(0).zip(expected) {
-            let found = machine.memory.read(address, 8).unwrap_or_default();
-            prop_assert_eq!(found, expected, "{}", describe(0, address));
-        }
-        Ok(())
-    });
+    let misaligned = prop::sample::select(vec![
+        MisalignedAccesses::Supported,
+        MisalignedAccesses::Trap,
+    ]);
+    check(
+        2_000,
+        &((program(), 1u8..4), misaligned),
+        |(work, misaligned)| {
+            let image = image(&[work]);
+            let (retired, expected) = interpreted(&image, unchanged, (0, 1), misaligned);
+            let range = CODE..CODE + MEMORY_BYTES as u64;
+            let mut memory = PagedMemory::new(vec![range]);
+            for segment in &image.segments {
+                memory.copy_in(segment.address, &segment.bytes);
+            }
+            let mut machine = Machine::new(memory, image.entry);
+            machine.traps_misaligned = misaligned == MisalignedAccesses::Trap;
+            machine.registers[11] = 1;
+            let mut threaded = Threaded::default();
+            while !machine.waiting {
+                threaded.run(&mut machine, 1_000);
+                threaded.step(&mut machine);
+                prop_assert!(machine.retired < 1_000_000, "the program does not end");
+            }
+            prop_assert_eq!(machine.retired, retired.len() as u64);
+            for (address, expected) in compared(0).zip(expected) {
+                let found = machine.memory.read(address, 8).unwrap_or_default();
+                prop_assert_eq!(found, expected, "{}", describe(0, address));
+            }
+            Ok(())
+        },
+    );
 }
 
 #[test]
@@ -856,7 +868,8 @@ fn out_of_order_computes_what_the_interpreter_does() {
     let small = servers::with_small_caches(core.clone());
     let ordered = servers::with_total_store_order(small.clone());
     let translated = servers::with_small_tlbs(1, ordered.clone());
-    compare(&[core, ordered, servers::with_second_level(small), translated]);
+    let second = servers::without_misaligned_accesses(servers::with_second_level(small));
+    compare(&[core, ordered, second, translated]);
 }
 
 /// In supervisor mode, with pages that have changed their places: on cores with the TLBs that a
@@ -867,7 +880,7 @@ fn programs_with_page_tables_compute_what_the_interpreter_does() {
     let cores = servers::models().map(|core| {
         let small = servers::with_small_caches(core.clone());
         let ordered = servers::with_total_store_order(small.clone());
-        let second = servers::with_second_level(small.clone());
+        let second = servers::without_misaligned_accesses(servers::with_second_level(small));
         let mut cores = vec![core, servers::with_small_tlbs(1, ordered)];
         cores.push(servers::with_small_tlbs(2, servers::tight(second)));
         cores
@@ -930,7 +943,84 @@ fn in_order_computes_what_the_interpreter_does() {
     let small = servers::with_small_caches(core.clone());
     let ordered = servers::with_total_store_order(small.clone());
     let translated = servers::with_small_tlbs(1, ordered.clone());
-    compare(&[core, ordered, servers::with_second_level(small), translated]);
+    let second = servers::without_misaligned_accesses(servers::with_second_level(small));
+    compare(&[core, ordered, second, translated]);
+}
+
+/// A core like Rocket takes a trap for an access that is not aligned, before it looks whether there
+/// is memory (Privileged Architecture, "Machine Cause Register": causes 4 and 6; `mtval` has the
+/// address of the access). One that is aligned is executed.
+#[test]
+fn accesses_that_are_not_aligned_trap_where_the_description_says_so() {
+    const LOAD: u64 = 4;
+    const STORE: u64 = 6;
+    type Access = fn(&mut Assembler);
+    // Each with t0 in the middle of a line of memory; the cause, and where the access was.
+    let cases: [(Access, u64, u64); 8] = [
+        (|asm| asm.load(2, false, A0, T0, 1), LOAD, DUMP + 33),
+        (|asm| asm.load(4, true, A0, T0, 2), LOAD, DUMP + 34),
+        (|asm| asm.load(8, true, A0, T0, 4), LOAD, DUMP + 36),
+        (|asm| asm.float_load(8, 1, T0, 28), LOAD, DUMP + 60), // In two lines.
+        (|asm| asm.store(2, A0, T0, 3), STORE, DUMP + 35),
+        (|asm| asm.store(8, A0, T0, 1), STORE, DUMP + 33),
+        // Where nothing is.
+        (
+            |asm| {
+                asm.load_immediate(T0, 0x10);
+                asm.load(4, true, A0, T0, 1);
+            },
+            LOAD,
+            0x11,
+        ),
+        // Bytes are always aligned, and so is a word at a multiple of four.
+        (
+            |asm| {
+                asm.load(1, true, A0, T0, 3);
+                asm.load(4, true, A0, T0, 4);
+                asm.store(1, A0, T0, 5);
+            },
+            0,
+            0,
+        ),
+    ];
+    for (number, (access, cause, value)) in cases.into_iter().enumerate() {
+        let mut asm = Assembler::new();
+        let (handler, begin) = (asm.label(), asm.label());
+        asm.jump(begin);
+        asm.align(64);
+        asm.bind(handler);
+        let handler_address = asm.here();
+        asm.load_immediate(T1, DUMP);
+        for (place, csr) in [MCAUSE, MTVAL].into_iter().enumerate() {
+            asm.csr_read(T2, csr);
+            asm.store_double(T2, T1, 8 * place as i64);
+        }
+        asm.halt();
+        asm.bind(begin);
+        asm.load_immediate(T0, handler_address);
+        asm.csr_write(MTVEC, T0);
+        asm.load_immediate(T0, FLOAT_ON);
+        asm.csr_write(MSTATUS, T0);
+        asm.load_immediate(T0, DUMP + 32);
+        access(&mut asm);
+        asm.halt();
+        let image = asm.finish(&[(DUMP, vec![0; 128])]);
+
+        let mut memory = FlatMemory::new(CODE, 16 << 20);
+        assert!(memory.load(&image));
+        let mut machine = Machine::new(memory, image.entry);
+        machine.traps_misaligned = true;
+        while machine.step() != Step::Waiting {
+            assert!(machine.retired < 1000, "the program does not end");
+        }
+        let found = [0, 8].map(|at| machine.memory.read(DUMP + at, 8).unwrap_or_default());
+        assert_eq!(found, [cause, value], "case {number}");
+        for core in servers::models().map(servers::without_misaligned_accesses) {
+            let machine = servers::halted(&servers::server(1, &core), image.clone());
+            let found = [0, 8].map(|at| servers::read(&machine, DUMP + at));
+            assert_eq!(found, [cause, value], "case {number} on {:?}", core.model);
+        }
+    }
 }
 
 /// What `mcause`, `mtval` and `mepc` say of accesses that begin in memory and end in nothing: the

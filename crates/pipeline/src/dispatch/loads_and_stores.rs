@@ -62,7 +62,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         // The common case, in a few steps: no conflict with an older store, and a hit.
         if base_ready < UNKNOWN
             && self.hart.stores.unknown_addresses == 0
-            && address % 64 + u64::from(bytes) <= 64
+            && self.hart.is_in_one_piece(address, bytes)
             && !self.hart.stores.may_overlap(address, bytes)
             && (!self.hart.observes || self.has_page(address, page_from))
             && let Some(slot) = self

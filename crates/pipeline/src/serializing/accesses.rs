@@ -27,6 +27,14 @@ struct Part {
     bytes: u8,
 }
 
+/// The cause of the trap of such an access, whose address is not a multiple of its bytes.
+fn misaligned(class: Class) -> Cause {
+    match class {
+        Class::Load | Class::LoadReserved => Cause::LoadMisaligned,
+        _ => Cause::StoreMisaligned,
+    }
+}
+
 impl<X: Extension, K: CoreKind> Core<X, K> {
     fn access_trap(&mut self, serial: Serializing, i: &Instruction, address: u64, now: u64) {
         let cause = if i.class == Class::Load || i.class == Class::LoadReserved {
@@ -56,12 +64,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let address = self.access_address(&i);
         let bytes = i.access_bytes();
         let simple = matches!(i.class, Class::Load | Class::Store);
-        if !simple && !address.is_multiple_of(u64::from(bytes)) {
-            let cause = if i.class == Class::LoadReserved {
-                Cause::LoadMisaligned
-            } else {
-                Cause::StoreMisaligned
-            };
+        let must_be_aligned = !simple || self.hart.misaligned_bits != 0;
+        if must_be_aligned && !address.is_multiple_of(u64::from(bytes)) {
+            let cause = misaligned(i.class);
             let value = address;
             return self.trap(serial, Trap { cause, value }, now);
         }

@@ -55,14 +55,14 @@ pub(crate) fn access_of(i: &Instruction) -> Access {
     }
 }
 
-/// Whether an access has to be executed alone wherever its page is.
-fn is_awkward(i: &Instruction, address: u64) -> bool {
-    let bytes = u64::from(i.access_bytes());
-    let line = LINE_BYTES as u64;
-    address % line + bytes > line || i.is_atomic() && !address.is_multiple_of(bytes)
-}
-
 impl<X: Extension> HartState<X> {
+    /// Whether an access has to be executed alone wherever its page is.
+    fn is_awkward(&self, i: &Instruction, address: u64) -> bool {
+        let bytes = i.access_bytes();
+        !self.is_in_one_piece(address, bytes)
+            || i.is_atomic() && !address.is_multiple_of(bytes.into())
+    }
+
     /// Whether its data accesses are translated by page tables of its own.
     #[inline]
     pub fn has_page_tables(&self) -> bool {
@@ -170,7 +170,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         ready: u64,
         outbox: &mut Outbox,
     ) -> PageAtDispatch {
-        if is_awkward(i, address) {
+        if self.hart.is_awkward(i, address) {
             return PageAtDispatch::Alone;
         }
         let now = self.hart.dispatch_cycle;
@@ -197,7 +197,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         now: u64,
         outbox: &mut Outbox,
     ) {
-        if is_awkward(&self.hart.window.deferred(index).instruction, address) {
+        if self
+            .hart
+            .is_awkward(&self.hart.window.deferred(index).instruction, address)
+        {
             return self.redo_alone(index, now);
         }
         self.issue_deferred(index, Unit::Load, now);
@@ -245,7 +248,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return;
         }
         let deferred = self.hart.window.deferred(index);
-        if is_awkward(&deferred.instruction, address) {
+        if self.hart.is_awkward(&deferred.instruction, address) {
             return self.redo_alone(index, now);
         }
         let earliest = deferred.earliest.max(now + 1);

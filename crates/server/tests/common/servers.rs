@@ -6,8 +6,8 @@ use fabric::{
     Replacement, SecondLevelSpec, SequentialPrefetcherKind,
 };
 use pipeline::{
-    CoreSpec, FirstLevelTlbSpec, MemoryModel, NEVER, NoExtension, PagingMode, SecondLevelTlbSpec,
-    StructureCachesSpec, TlbPagesSpec, TranslationSpec,
+    CoreSpec, FirstLevelTlbSpec, MemoryModel, MisalignedAccesses, NEVER, NoExtension, PagingMode,
+    SecondLevelTlbSpec, StructureCachesSpec, TlbPagesSpec, TranslationSpec,
 };
 use riscv::elf::Image;
 use server::{Machine, RunError, ServerSpec, presets};
@@ -87,6 +87,12 @@ pub fn with_small_caches(mut core: CoreSpec) -> CoreSpec {
     };
     core.l1_data = small(&core.l1_data);
     core.l1_instruction = small(&core.l1_instruction);
+    core
+}
+
+/// The same core, which traps loads and stores that are not aligned.
+pub fn without_misaligned_accesses(mut core: CoreSpec) -> CoreSpec {
+    core.misaligned_accesses = MisalignedAccesses::Trap;
     core
 }
 
