@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from nanoplane.commands.common import app
+from nanoplane.cli import app
 from nanopu_host import PROGRAMS, ROOT
 from nanopu_reference import Service, chain, jobs, later, mix, payload_of, services
 from test_nanopu_programs import OPENING, as_words, from_words
