@@ -1,7 +1,7 @@
 //! From counts to energy.
 
 use crate::{CoreEnergySpec, EnergySpec};
-use fabric::{DataPrefetcherKind, FabricSpec, FabricStatistics, PrefetcherKind};
+use fabric::{DataPrefetcherKind, FabricSpec, FabricStatistics, PerfectCache, PrefetcherKind};
 use pipeline::{CoreSpec, CoreStatistics, Model};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -462,14 +462,17 @@ fn shared_components(
             (ranks, ranks * activity.seconds * 1e9 / interval_ns)
         }
     };
+    // What brings lines to a perfect first level is not hardware.
+    let is_used = f64::from(fabric.perfect_cache != PerfectCache::FirstLevel);
     SharedComponents {
         last_level: Split {
-            dynamic: spent(last_level.read_pj, counts.bank_line_reads)
-                + spent(last_level.write_pj, counts.bank_line_writes),
+            dynamic: is_used
+                * (spent(last_level.read_pj, counts.bank_line_reads)
+                    + spent(last_level.write_pj, counts.bank_line_writes)),
             leakage: leaked(last_level.static_mw_per_bank * tiles),
         },
         directory: Split {
-            dynamic: spent(spec.directory.access_pj, counts.bank_accesses),
+            dynamic: is_used * spent(spec.directory.access_pj, counts.bank_accesses),
             leakage: leaked(spec.directory.static_mw_per_bank * tiles),
         },
         mesh: Split {

@@ -3,8 +3,8 @@
 use energy::{Activity, CoreActivity, Energy, EnergySpec, Split};
 use fabric::{
     DataPrefetcherKind, DramSpec, DramStatistics, FabricSpec, FabricStatistics, Inclusion,
-    LastLevelSpec, MemorySpec, MeshSpec, PrefetchStatistics, PrefetcherKind, SecondLevelSpec,
-    SocketLinkSpec,
+    LastLevelSpec, MemorySpec, MeshSpec, PerfectCache, PrefetchStatistics, PrefetcherKind,
+    SecondLevelSpec, SocketLinkSpec,
 };
 use pipeline::{
     CoreSpec, CoreStatistics, CycleStack, Model, Operations, StructureCachesSpec, TranslationSpec,
@@ -43,6 +43,7 @@ fn fabric() -> FabricSpec {
             dram: None,
             cache: None,
         },
+        perfect_cache: PerfectCache::None,
     }
 }
 

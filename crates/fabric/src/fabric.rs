@@ -39,7 +39,8 @@ use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Mesh, Order};
 use crate::queue::Queue;
 use crate::{
     AddressRange, AgentId, Clock, CoreId, FabricSpec, FabricStatistics, Grant, Inbox, LineAddress,
-    Outbox, OutgoingKind, Ram, SequentialPrefetcherKind, Source, Time, ToCache, ToHome,
+    Outbox, OutgoingKind, PerfectCache, Ram, SequentialPrefetcherKind, Source, Time, ToCache,
+    ToHome,
 };
 use event::{INTERNAL, SENDER_SHIFT, Stage};
 use passage::send_to_bank;
@@ -74,6 +75,8 @@ pub struct Fabric {
     pub(crate) minimum_delivery_latency: Time,
     #[state(fixed)]
     pub(crate) cores: usize,
+    #[state(fixed)]
+    pub(crate) perfect_cache: PerfectCache,
     pub(crate) queue: Queue<Event>,
     /// The number of messages of each core; then those of the server, then of the fabric itself.
     #[state(exact, slice)]
@@ -135,6 +138,8 @@ impl Fabric {
     /// `2k + 1`.
     pub fn new(spec: &FabricSpec, ram: Ram) -> Result<Fabric, SpecError> {
         spec.check()?;
+        let built = spec.as_built();
+        let spec = &*built;
         let clock = spec.clock();
         let mesh = Mesh::of(spec, clock);
         let tiles = mesh.tiles();
@@ -153,6 +158,7 @@ impl Fabric {
             forward_cycles: spec.forward_latency_cycles,
             minimum_delivery_latency: spec.minimum_delivery_latency(),
             cores: spec.cores,
+            perfect_cache: spec.perfect_cache,
             queue: Queue::new(clock),
             core_counts: vec![0; spec.cores],
             server_count: 0,
@@ -326,6 +332,9 @@ impl Fabric {
             Stage::Arriving => {
                 let start = now.max(home.port_free);
                 home.port_free = start + self.clock.time(1);
+                if self.perfect_cache == PerfectCache::FirstLevel {
+                    home.port_free = now;
+                }
                 if start > now {
                     self.statistics.bank_queueing_fs += (start - now).as_fs();
                     *stage = Stage::Admitted;
@@ -384,7 +393,10 @@ impl Fabric {
                 if !admitted {
                     let free = &mut self.banks[bank as usize].port_free;
                     let start = now.max(*free);
-                    *free = start + self.clock.time(1);
+                    *free = match self.perfect_cache {
+                        PerfectCache::FirstLevel => now,
+                        _ => start + self.clock.time(1),
+                    };
                     if start > now {
                         self.statistics.bank_queueing_fs += (start - now).as_fs();
                         let admitted = true;
@@ -400,11 +412,12 @@ impl Fabric {
                         return;
                     }
                 }
-                self.statistics.bank_accesses += 1;
-                self.statistics.bank_line_writes += u64::from(matches!(
-                    input,
-                    HomeInput::WriteAtHome(_) | HomeInput::Memory(_)
-                ));
+                let is_found = matches!(input, HomeInput::Memory(_))
+                    && self.perfect_cache != PerfectCache::None;
+                self.statistics.bank_accesses += u64::from(!is_found);
+                self.statistics.bank_line_writes += u64::from(
+                    matches!(input, HomeInput::WriteAtHome(_) | HomeInput::Memory(_)) && !is_found,
+                );
                 let mut actions = std::mem::take(&mut self.actions);
                 let write = match input {
                     HomeInput::WriteAtHome(agent) => self.home_write(agent, line),
@@ -514,12 +527,29 @@ impl Fabric {
                 }
                 HomeAction::Grant(cache, line, grant, source) => {
                     self.statistics.bank_line_reads += 1;
-                    let message = ToCache::Data(*grant, *source, self.ram.read_line(*line));
+                    let source = match source {
+                        Source::Memory if self.perfect_cache != PerfectCache::None => {
+                            Source::LastLevel
+                        }
+                        source => *source,
+                    };
+                    let message = ToCache::Data(*grant, source, self.ram.read_line(*line));
                     let (latency, way) = (self.bank_cycles, (tile, *cache));
                     let order = Order::FromHome;
                     self.send_to_cache(now, latency, way, *line, &message, order, inboxes);
                 }
                 HomeAction::Granted(line) => self.granted(now, *line, inboxes),
+                HomeAction::FetchFromMemory(transaction, line)
+                    if self.perfect_cache != PerfectCache::None =>
+                {
+                    let found = Event::Home {
+                        bank,
+                        admitted: true,
+                        line: *line,
+                        input: HomeInput::Memory(*transaction),
+                    };
+                    self.push(now, found);
+                }
                 HomeAction::FetchFromMemory(transaction, line) => {
                     let (transaction, line) = (*transaction, *line);
                     let controller = self.memory.controller(line, self.ram.socket_of(line));
@@ -535,6 +565,7 @@ impl Fabric {
                     };
                     self.push(arrival, read);
                 }
+                HomeAction::WriteToMemory(_) if self.perfect_cache != PerfectCache::None => {}
                 HomeAction::WriteToMemory(line) => {
                     self.statistics.bank_line_reads += 1;
                     let controller = self.memory.controller(*line, self.ram.socket_of(*line));

@@ -59,7 +59,7 @@ mod time;
 
 pub use crate::spec::{
     CacheSpec, DirectorySpec, FabricSpec, Inclusion, LastLevelSpec, MemorySpec, MeshSpec,
-    SecondLevelSpec, SocketLinkSpec,
+    PerfectCache, SecondLevelSpec, SocketLinkSpec,
 };
 pub use address::{AddressRange, LINE_BYTES, LineAddress, LineData};
 pub use fabric::{Fabric, FootprintMark};

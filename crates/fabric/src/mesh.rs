@@ -15,7 +15,7 @@
 
 use crate::calendar::Calendar;
 use crate::divisor::Divisor;
-use crate::{Clock, FabricSpec, MeshSpec, SocketLinkSpec, Time};
+use crate::{Clock, FabricSpec, MeshSpec, PerfectCache, SocketLinkSpec, Time};
 
 /// Bytes of a message that carries no data.
 pub(crate) const CONTROL_BYTES: u64 = 8;
@@ -225,6 +225,9 @@ pub(crate) struct Mesh {
     clock: Clock,
     #[state(fixed)]
     link_bytes: Divisor,
+    /// Messages take no time and no links: see [`PerfectCache::FirstLevel`].
+    #[state(fixed)]
+    takes_no_time: bool,
     /// Four for each tile: to the east, west, south, north.
     #[state(slice)]
     links: Vec<Link>,
@@ -278,6 +281,7 @@ impl Mesh {
         let link = (spec.sockets > 1).then(|| SocketLink::new(&spec.socket_link, &spec.mesh));
         Mesh {
             socket_link: link,
+            takes_no_time: spec.perfect_cache == PerfectCache::FirstLevel,
             ..mesh
         }
     }
@@ -306,6 +310,7 @@ impl Mesh {
             local: spec.local_latency_cycles,
             clock,
             link_bytes: Divisor::new(spec.link_bytes),
+            takes_no_time: false,
             links: vec![Link::default(); tiles * 4],
             socket_link: None,
             routes,
@@ -405,7 +410,7 @@ impl Mesh {
     ) -> u64 {
         self.messages += 1;
         let pair = from * self.tiles + to;
-        let mut arrival = if from == to {
+        let mut arrival = if from == to || self.takes_no_time {
             departure + self.local
         } else if self.socket_link.is_some() {
             self.send_between(now, departure, (from, to), bytes)

@@ -8,6 +8,7 @@ use crate::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
+use std::borrow::Cow;
 
 /// More private caches than a directory entry has bits for cannot be on one fabric.
 pub(crate) const MAXIMUM_CACHES: usize = 64;
@@ -374,6 +375,28 @@ impl Default for SocketLinkSpec {
 /// The most sockets that there can be.
 pub(crate) const MAXIMUM_SOCKETS: usize = 2;
 
+/// Which caches hit with every access, in order to see what misses cost. Lines, permissions and
+/// coherence stay what they are, so that programs and devices see the same memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PerfectCache {
+    /// None.
+    #[default]
+    None,
+    /// The last-level cache: a line that it does not have is there as soon as it is looked for, and
+    /// memory controllers are never asked.
+    LastLevel,
+    /// The first-level caches of the cores: what they do not have comes from anywhere on the chip
+    /// in one cycle, while they are looked into. There is no second level, and no limit to misses.
+    FirstLevel,
+}
+
+impl PerfectCache {
+    fn is_none(&self) -> bool {
+        *self == PerfectCache::None
+    }
+}
+
 /// The coherent fabric of one server.
 ///
 /// Defaults: 16 cores at 2 GHz. A forward takes as long as a hit in the default private cache.
@@ -404,6 +427,13 @@ pub struct FabricSpec {
     pub mesh: MeshSpec,
     /// The memory controllers.
     pub memory: MemorySpec,
+    /// `none`, `last-level` or `first-level`: the cache in which every access hits. It serves to
+    /// see what misses cost, and no server has it. With `first-level` a load takes
+    /// `core.l1_data.hit_latency_cycles`, which must be 2 or more, except for a line that another
+    /// core has written, which takes a cycle or two more; an instruction that misses takes a cycle;
+    /// and the second level, the banks and the mesh take no time and no dynamic energy.
+    #[serde(skip_serializing_if = "PerfectCache::is_none")]
+    pub perfect_cache: PerfectCache,
 }
 
 impl Default for FabricSpec {
@@ -417,6 +447,7 @@ impl Default for FabricSpec {
             last_level: LastLevelSpec::default(),
             mesh: MeshSpec::default(),
             memory: MemorySpec::default(),
+            perfect_cache: PerfectCache::None,
         }
     }
 }
@@ -470,6 +501,12 @@ impl FabricSpec {
         if let Some(dram) = &self.memory.dram {
             dram.check().under("memory.dram")?;
         }
+        require(
+            self.perfect_cache != PerfectCache::FirstLevel || self.sockets == 1,
+            "perfect_cache",
+            "\"first-level\"",
+            "lines come in one cycle from anywhere on one chip: it needs sockets = 1",
+        )?;
         match &self.memory.cache {
             Some(cache) => cache.check().under("memory.cache"),
             None => Ok(()),
@@ -484,11 +521,26 @@ impl FabricSpec {
     /// Nothing reaches a core sooner: an answer of a bank or of another cache.
     pub fn minimum_delivery_latency(&self) -> Time {
         let clock = self.clock();
-        let first = self
+        let built = self.as_built();
+        let first = built
             .last_level
             .latency_cycles
-            .min(self.forward_latency_cycles);
-        clock.time(first) + Mesh::of(self, clock).shortest()
+            .min(built.forward_latency_cycles);
+        clock.time(first) + Mesh::of(&built, clock).shortest()
+    }
+
+    /// The description with the latencies that a perfect first level makes of it: all ways are one
+    /// cycle long, which is spent where a message leaves.
+    pub(crate) fn as_built(&self) -> Cow<'_, FabricSpec> {
+        if self.perfect_cache != PerfectCache::FirstLevel {
+            return Cow::Borrowed(self);
+        }
+        let mut built = self.clone();
+        built.last_level.latency_cycles = 1;
+        built.forward_latency_cycles = 1;
+        built.mesh.hop_latency_cycles = 0;
+        built.mesh.local_latency_cycles = 0;
+        Cow::Owned(built)
     }
 
     /// Tiles of one socket.

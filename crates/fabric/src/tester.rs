@@ -930,6 +930,7 @@ impl System {
                     dram: None,
                     cache: None,
                 },
+                perfect_cache: PerfectCache::None,
             },
             first_level,
             second_level,
@@ -1145,6 +1146,22 @@ const CONFIGURATIONS: [(bool, Inclusion, bool); 8] = [
     (true, Inclusion::NonInclusive, false),
     (true, Inclusion::NonInclusive, true),
 ];
+
+/// The same where every access hits in the last-level cache, or on the cores' side of the fabric.
+#[test]
+fn random_operations_are_coherent_with_perfect_caches() {
+    for perfect_cache in [PerfectCache::LastLevel, PerfectCache::FirstLevel] {
+        for (second_level, inclusion, dma) in CONFIGURATIONS {
+            for seed in seeds(60) {
+                let mut random = Random(seed);
+                let mut system = System::random(&mut random, second_level, inclusion, dma);
+                system.fabric.perfect_cache = perfect_cache;
+                let operations = system.operations(&mut random, 150);
+                system.test(&operations);
+            }
+        }
+    }
+}
 
 /// Runs of each configuration, each from a seed of its own.
 #[test]

@@ -446,6 +446,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// The departure of a message that is caused at `now` and follows a cache look-up.
     #[inline]
     pub(crate) fn departure(&self, now: u64, hit_latency_cycles: u64) -> Time {
+        if self.shared.spec.perfect_first_level {
+            return self.shared.clock.time(now);
+        }
         self.shared.clock.time(now + hit_latency_cycles)
     }
 

@@ -167,7 +167,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 if outcome == RequestOutcome::Sent {
                     self.expect_answer(at);
                 }
-                self.hart.statistics.data_misses += 1;
+                if self.shared.spec.perfect_first_level {
+                    self.hart.statistics.data_hits += 1;
+                } else {
+                    self.hart.statistics.data_misses += 1;
+                }
                 self.shared.spin.disturb();
                 self.hart.missing.push(load);
                 if self.hart.observes {

@@ -197,12 +197,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         now: u64,
         outbox: &mut Outbox,
     ) {
-        self.hart.statistics.lines_filled += 1;
+        // Lines that come to a perfect cache are not an event of its.
+        let counted = u64::from(!self.shared.spec.perfect_first_level);
+        self.hart.statistics.lines_filled += counted;
         if let Some(prefetching) = &mut self.shared.data_prefetching {
             prefetching.filled(line, slot, evicted);
         }
         if let Some(evicted) = evicted {
-            self.hart.statistics.lines_evicted += 1;
+            self.hart.statistics.lines_evicted += counted;
             self.line_lost(evicted, now);
         }
         if self.shared.translation.is_some() {

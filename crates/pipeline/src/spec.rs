@@ -2,7 +2,7 @@
 
 use crate::translation::{PageSize, StructureCachesSpec, TranslationSpec};
 use fabric::{
-    CacheSpec, DataPrefetcherKind, PrefetcherKind, Replacement, SecondLevelSpec,
+    CacheSpec, DataPrefetcherKind, PerfectCache, PrefetcherKind, Replacement, SecondLevelSpec,
     SequentialPrefetcherKind, StrideSpec,
 };
 use schemars::JsonSchema;
@@ -186,6 +186,9 @@ pub struct CoreSpec {
     /// TLBs and page walks, if addresses are translated. `{}` selects those of a Skylake.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub translation: Option<TranslationSpec>,
+    /// Every access hits in the first level: see [`CoreSpec::as_built`].
+    #[serde(skip)]
+    pub perfect_first_level: bool,
 }
 
 /// Most hardware threads that a core can have.
@@ -243,6 +246,29 @@ impl CoreSpec {
         )
     }
 
+    /// The core that is built on a fabric with such a perfect cache. If that is the first level, a
+    /// miss leaves when the access begins, and the fabric brings the line before it ends.
+    pub fn as_built(&self, perfect: PerfectCache) -> Result<CoreSpec, SpecError> {
+        let mut built = self.clone();
+        if perfect == PerfectCache::FirstLevel {
+            require(
+                self.l1_data.hit_latency_cycles >= 2,
+                "l1_data.hit_latency_cycles",
+                self.l1_data.hit_latency_cycles,
+                "fabric.perfect_cache = \"first-level\" brings a line in the cycle after the one in \
+                 which it is looked for; it needs 2 cycles or more",
+            )?;
+            built.perfect_first_level = true;
+            built.l2 = None;
+            for cache in [&mut built.l1_instruction, &mut built.l1_data] {
+                cache.mshrs = 1024;
+            }
+            built.l1_instruction_prefetcher = SequentialPrefetcherKind::None;
+            built.l1_data_prefetcher = DataPrefetcherKind::None;
+        }
+        Ok(built)
+    }
+
     /// Instructions that commit in one cycle, at most.
     pub fn commit_width(&self) -> u8 {
         self.commit_width.unwrap_or(self.width)
@@ -251,6 +277,9 @@ impl CoreSpec {
     /// Cycles between what a core does and the departure of the message that it causes: at least
     /// the time to look into its cache.
     pub fn departure_cycles(&self) -> u64 {
+        if self.perfect_first_level {
+            return 0;
+        }
         let second_level = self.l2.as_ref();
         self.l1_instruction
             .hit_latency_cycles
@@ -343,6 +372,7 @@ impl CoreSpec {
             l1_data_stride: StrideSpec::default(),
             l2: None,
             translation: None,
+            perfect_first_level: false,
         }
     }
 

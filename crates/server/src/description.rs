@@ -95,6 +95,9 @@ impl ServerSpec {
         spec::check(self)?;
         self.fabric.check().under("fabric")?;
         self.core.check().under("core")?;
+        self.core
+            .as_built(self.fabric.perfect_cache)
+            .under("core")?;
         require(
             self.harts() as u64 <= MAX_HARTS,
             "core.threads",

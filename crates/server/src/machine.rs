@@ -322,6 +322,7 @@ impl Machine {
             root = Some(page_tables::write(translation, map.ranges(), ram)?);
         }
         let count = spec.fabric.cores as u64;
+        let built = spec.core.as_built(spec.fabric.perfect_cache)?;
         let cores = (0..count)
             .map(|number| {
                 let id = CoreId(number as u16);
@@ -329,7 +330,7 @@ impl Machine {
                     .map(|thread| thread * count + number)
                     .collect();
                 let (clock, map) = (fabric.clock(), map.clone());
-                let mut core = builder.build(&spec.core, id, clock, map, &harts, entry);
+                let mut core = builder.build(&built, id, clock, map, &harts, entry);
                 // a1 tells how many harts there are, and a2 how many cores.
                 core.set_register(11, spec.harts() as u64);
                 core.set_register(12, count);
@@ -339,7 +340,7 @@ impl Machine {
                 core
             })
             .collect();
-        let departure = spec.core.departure_cycles();
+        let departure = built.departure_cycles();
         let engine = Engine::new(cores, fabric, departure);
         Ok(Machine {
             engine,

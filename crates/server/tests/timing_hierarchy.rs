@@ -9,7 +9,8 @@ mod common;
 use common::assembler::*;
 use common::servers::{Ending, at_one_gigahertz, halted, models, read, run, with_second_level};
 use fabric::{
-    Agent, AgentContext, Attachment, Inclusion, LineData, MemoryAccess, SecondLevelSpec, Time,
+    Agent, AgentContext, Attachment, Inclusion, LineData, MemoryAccess, PerfectCache,
+    SecondLevelSpec, Time,
 };
 use pipeline::{CoreSpec, NoExtension};
 use server::{Machine, ServerSpec};
@@ -101,6 +102,30 @@ fn a_chase_beyond_the_second_level_cache() {
     // Twice as large as both first levels: 2048 lines out of order, 1024 in order.
     let found =
         models().map(|core| chase(&at_one_gigahertz(1, &with_second_level(core)), 4096, 64));
+    assert_eq!(found, [4 + 9 + 1 + 10 + 1 + 1, 2 + 9 + 1 + 10 + 1 + 1]);
+}
+
+/// With a perfect first level every link takes what a hit does, however long the chain: of 64 KB,
+/// and of 16 MB, which is more than all caches have together. With a perfect last level the second
+/// of these takes what a line in that cache takes.
+#[test]
+fn a_chase_through_perfect_caches() {
+    for core in models().map(with_second_level) {
+        let mut spec = at_one_gigahertz(1, &core);
+        spec.memory_mib = 64;
+        spec.fabric.perfect_cache = PerfectCache::FirstLevel;
+        for (lines, stride) in [(8, 64), (1024, 64), (4096, 4096)] {
+            let hit = core.l1_data.hit_latency_cycles;
+            assert_eq!(chase(&spec, lines, stride), hit);
+        }
+    }
+    let found = models().map(|core| {
+        let mut spec = at_one_gigahertz(1, &with_second_level(core));
+        spec.memory_mib = 64;
+        spec.fabric.perfect_cache = PerfectCache::LastLevel;
+        chase(&spec, 4096, 4096)
+    });
+    // As beyond the second level.
     assert_eq!(found, [4 + 9 + 1 + 10 + 1 + 1, 2 + 9 + 1 + 10 + 1 + 1]);
 }
 

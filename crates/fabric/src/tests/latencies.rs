@@ -200,3 +200,39 @@ fn rows_are_opened_and_closed() {
     assert_eq!((statistics.activates, statistics.precharges), (3, 2));
     assert_eq!((statistics.reads, statistics.writes), (5, 0));
 }
+
+fn perfect(perfect_cache: PerfectCache) -> Bench {
+    let spec = FabricSpec {
+        perfect_cache,
+        ..quiet_spec()
+    };
+    Bench::new(Fabric::new(&spec, memory()).unwrap())
+}
+
+/// A line that the perfect last level does not have takes as long as one that it has.
+#[test]
+fn a_perfect_last_level_has_every_line() {
+    let mut bench = perfect(PerfectCache::LastLevel);
+    // 0 -> 5 control 2 hops = 6, bank 10, 5 -> 0 data 6 + 4.
+    assert_eq!(bench.miss(0, line_at(5, 0), false), ns(26.0));
+    // 15 -> 5 control 12, bank 10, 5 -> 15 data 12 + 4.
+    assert_eq!(bench.miss(15, line_at(5, 1), true), ns(38.0));
+    let statistics = bench.fabric.statistics();
+    assert_eq!(
+        (statistics.memory_reads, statistics.bank_line_writes),
+        (0, 0)
+    );
+}
+
+/// With a perfect first level everything on the chip is one cycle away: two, if another core has
+/// to be asked.
+#[test]
+fn a_perfect_first_level_is_a_cycle_away_from_everything() {
+    let mut bench = perfect(PerfectCache::FirstLevel);
+    for line in 0..100 {
+        assert_eq!(bench.miss(0, line_at(5, line), false), ns(1.0));
+    }
+    assert_eq!(bench.miss(15, line_at(5, 99), true), ns(2.0));
+    assert_eq!(bench.fabric.statistics().memory_reads, 0);
+    assert_eq!(bench.fabric.minimum_delivery_latency(), ns(1.0));
+}

@@ -365,6 +365,11 @@ impl Scenario {
                 dram: self.dram.map(small_dram),
                 cache: (self.seed % 10 == 3).then(small_memory_cache),
             },
+            perfect_cache: match self.seed % 16 {
+                5 => PerfectCache::LastLevel,
+                6 if self.sockets == 1 => PerfectCache::FirstLevel,
+                _ => PerfectCache::None,
+            },
         };
         Fabric::new(&spec, memory_of_two_sockets()).unwrap()
     }
