@@ -6,7 +6,7 @@ import pytest
 
 from nanoplane import claims
 from nanoplane.papers import cargo
-from nanoplane.papers.cargo import model, offload, regions
+from nanoplane.papers.cargo import model, offload, platforms, regions
 from nanoplane.papers.cargo.model import Program, predict
 
 
@@ -42,6 +42,13 @@ def test_the_models_parameters_are_those_of_a_request() -> None:
     }
     measured = model.measured({"cores": [core, core], "delivered": 4})
     assert measured == Program(instructions=500, memory_part=0.3, cycles=0.5)
+
+
+def test_all_numbers_of_table_1_follow_from_two() -> None:
+    for rate, row in platforms.PACKETS.items():
+        for application_us, count in zip(platforms.APPLICATIONS_US, row, strict=True):
+            latency_us = platforms.PATH_US + application_us
+            assert int(platforms.packets(rate, latency_us, platforms.PACKET_BYTES)) == count
 
 
 def test_half_of_the_executions() -> None:
@@ -87,7 +94,8 @@ def test_every_number_that_the_paper_claims_is_listed() -> None:
     assert all(claim.measure is not None or claim.why for claim in listed)
     behind_the_interface = {f"cargo.{number}" for number in (*range(11, 17), *range(18, 22))}
     assert {figure.name for figure in cargo.FIGURES} == {
-        *("cargo.2", "cargo.table2", "cargo.5", "cargo.nic"),
+        *("cargo.table1", "cargo.2", "cargo.table2", "cargo.table3", "cargo.4", "cargo.5"),
+        "cargo.nic",
         *behind_the_interface,
     }
     assert set(model.MEMORY_PARTS).isdisjoint(model.IDLE_PARTS)

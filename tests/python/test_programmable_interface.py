@@ -146,7 +146,7 @@ def test_firmware_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(DescriptionError) as raised:
         example(**{FIRMWARE.replace(".", "__"): "flow-hahs"}).check()
     assert str(raised.value).endswith(
-        f'{FIRMWARE} is "flow-hahs"; it must be one of critical-regions, '
+        f'{FIRMWARE} is "flow-hahs"; it must be one of cache-gets, critical-regions, '
         "critical-regions-object-cache, critical-regions-transactional-store, flow-hash, or the "
         "path of a .c or .elf file that is there"
     )

@@ -1,8 +1,8 @@
 """CARGO: its figures, and what it claims."""
 
-from nanoplane.papers.cargo import cycles, model, not_run, offload, regions
+from nanoplane.papers.cargo import cycles, gets, model, not_run, offload, platforms, regions
 
-_PARTS = (model, cycles, regions, offload)
+_PARTS = (model, platforms, gets, cycles, regions, offload)
 
 FIGURES = tuple(figure for part in _PARTS for figure in part.FIGURES)
 CLAIMS = (*(claim for part in _PARTS for claim in part.CLAIMS), *not_run.CLAIMS)

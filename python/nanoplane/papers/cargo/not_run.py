@@ -4,10 +4,7 @@ from nanoplane.claims import Claim
 
 _WAITING = "how long a request waits for its hart is not measured in racks yet"
 _EMC = "the enhanced memory controller (Hashemi et al., ISCA 2016) is not there yet"
-_FPGA = "no FPGA serves requests yet"
-_PERFECT = "no first-level cache is perfect yet"
 _LOADS = "no figure counts the blocks of each load yet"
-_SIXTEEN = "16 bytes of payload, 48 of headers"
 
 
 def _claim(name: str, where: str, quote: str, value: float, unit: str, why: str) -> Claim:
@@ -36,42 +33,7 @@ _BLOCKS = (
     "each PC sources 376K accesses, with a maximum of 564K (PC 8) and a minimum of 224K (PC 5)"
 )
 
-_TABLE_1 = {
-    10: (81, 94, 120),
-    40: (325, 376, 482),
-    100: (812, 941, 1205),
-    200: (1625, 1883, 2410),
-    400: (3250, 3767, 4821),
-}
-"""Packets under way, by line rate in Gb/s, for applications of these times."""
-_APPLICATIONS_US = (0.6, 1.18, 2.36)
-_TABLE_3 = {
-    "CPU:C1": (660, 6.06, 69, 87.3, "the store's baseline is in cargo.table2; its table is not"),
-    "CPU:C2": (173, 23.1, 83, 277.6, _PERFECT),
-    "FPGA:C1": (2812, 1.5, 34, 43.6, _FPGA),
-    "FPGA:C2": (1400, 3.6, 41.3, 87.2, _FPGA),
-}
-_COLUMNS = (
-    ("latency", "Latency (ns)", "ns"),
-    ("throughput", "Thpt (MRPS)", "Mrps"),
-    ("power", "Power (WATT)", "W"),
-    ("efficiency", "Efficiency (KRPS/W)", "krps/W"),
-)
-
 CLAIMS = (
-    *(
-        _claim(
-            f"table1.packets-{rate}-{application_us}",
-            "Table 1",
-            f"{rate} Gbps, {application_us} us: {packets} packets ({_SIXTEEN})",
-            packets,
-            "packets",
-            "the latency of the path to the core and back (Figure 1) is that of the conventional "
-            "interface, which does not bring packets to this store yet",
-        )
-        for rate, row in _TABLE_1.items()
-        for application_us, packets in zip(_APPLICATIONS_US, row, strict=True)
-    ),
     *(
         _claim(
             f"table2.efficiency-{rate}",
@@ -82,51 +44,6 @@ CLAIMS = (
             "the model has no power, and the paper gives none for it",
         )
         for rate, efficiency in ((10, 222), (40, 433), (100, 419), (200, 419), (400, 371))
-    ),
-    *(
-        _claim(
-            f"table3.{column}-{name.lower().replace(':', '-')}",
-            "Table 3",
-            f"{name}, {title}: {value}",
-            float(value),
-            unit,
-            str(why),
-        )
-        for name, (*values, why) in _TABLE_3.items()
-        for (column, title, unit), value in zip(_COLUMNS, values, strict=True)
-    ),
-    _claim(
-        "4.latency",
-        "Section 3.2",
-        "design (A) is able to achieve more than 3X improvement compared to other designs",
-        3.0,
-        "times",
-        _FPGA,
-    ),
-    _claim(
-        "4.associative",
-        "Section 3.2",
-        "On average, latency improves by only 3% by this optimization",
-        3.0,
-        "%",
-        _FPGA,
-    ),
-    _claim(
-        "4.efficiency",
-        "Section 3.2",
-        "CPU based platform delivers 45% higher power efficiency than the FPGA",
-        45.0,
-        "%",
-        _FPGA,
-    ),
-    _claim(
-        "5.perfect",
-        "Section 3.3",
-        "if all access from the core can be served by the DL1 cache (CPU:2), memory access "
-        "overhead drops to 40%",
-        40.0,
-        "%",
-        _PERFECT,
     ),
     _claim("7.mean", "Section 4", _BLOCKS, 376, "thousand accesses", _LOADS),
     _claim("7.most", "Section 4", _BLOCKS, 564, "thousand accesses", _LOADS),

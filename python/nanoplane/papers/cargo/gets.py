@@ -1,0 +1,317 @@
+"""Section 3.2, gets on a processor and on an interface that serves them alone: Figure 4.
+
+The interface stands for the paper's FPGA: 24 engines at 200 MHz, each with one packet, that read
+the server's memory over PCI Express. They are cores of the programmable interface with the firmware
+`cache-gets`, not logic.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nanoplane.claims import Claim, Rule, above, between, within
+from nanoplane.description import Description
+from nanoplane.figures import Figure, Results, Row
+from nanoplane.papers import plots
+from nanoplane.papers.cargo.platforms import COLUMNS, Platform
+from nanoplane.sweep import Run
+
+DESIGNS = {"A": "CPU", "B": "FPGA", "C": "FPGA, associative buckets", "B:2": "FPGA, perfect LLC"}
+"""Figure 3's, and FPGA:2 of Table 3."""
+LOW_MRPS, HIGH_MRPS = 0.5, 9.0
+"""Nothing waits; and more than an FPGA serves. The line carries 9.8."""
+KEYS, VALUE_BYTES = 700_000, 16
+"""16 bytes of payload (Section 3); 17 times the last-level cache."""
+PACKETS = 24
+"""At one time (Section 3.2)."""
+FPGA_BY_ASIC = 14
+"""Dynamic energy of logic on an FPGA by that of standard cells (Kuon and Rose, "Measuring the Gap
+Between FPGAs and ASICs", IEEE TCAD 26(2), 2007)."""
+_ENGINES = {
+    "firmware": "cache-gets",
+    "cores": PACKETS,
+    "clock_mhz": 200.0,
+    # Logic has no shared memory for its state: a bank for each engine and more.
+    "banks": 32,
+    "energy": {"instruction_pj": FPGA_BY_ASIC * 49.8, "word_pj": FPGA_BY_ASIC * 19.6},
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Offload:
+    """One run."""
+
+    design: str
+    rate_mrps: float
+
+    @property
+    def name(self) -> str:
+        """What progress and errors call it."""
+        return f"{DESIGNS[self.design]}, {self.rate_mrps:g} Mrps"
+
+    def run(self, quick: bool) -> Run:
+        """Return its run."""
+        server: dict[str, Any] = {
+            "preset": "cargo-table5",
+            "dma_nic": {
+                "queues": 16,
+                # 16 lanes of the third generation, with extended tags.
+                "express": {"rate_gbit_per_s": 115.76, "reads": 256},
+            },
+        }
+        described: dict[str, Any] = {
+            "program": "stores/object-cache-rings",
+            "serves": True,
+            "interface": "dma-nic",
+            "server": server,
+        }
+        if self.design != "A":
+            described["program"] = "stores/object-cache-interface"
+            described["parameters"] = {"associative": int(self.design == "C")}
+            server["dma_nic"]["processors"] = _ENGINES
+        if self.design == "B:2":
+            server["fabric"] = {"perfect_cache": "last-level"}
+        operations = {"keys": KEYS, "value_bytes": VALUE_BYTES, "gets": 1.0, "popularity": "zipf"}
+        load = {
+            "ports": 4096,
+            "transport": {"protocol": "datagrams"},
+            "offer": {"mode": "open", "rate_mrps": self.rate_mrps},
+            "operations": operations,
+        }
+        requests = 2000 if self.rate_mrps == LOW_MRPS else 3000
+        description = Description.from_dict(
+            {
+                "rack": {
+                    "link": {"rate_gbit_per_s": 10.0},
+                    "servers": [described],
+                    "clients": [{"begin_ns": 100_000.0, "load": load}],
+                },
+                "measure": {"requests": requests if quick else 5 * requests, "seed": 1},
+            },
+            source=self.name,
+        )
+        return Run(description)
+
+
+def _points(quick: bool) -> dict[Offload, Run]:
+    cases = [Offload(design, rate) for design in DESIGNS for rate in (LOW_MRPS, HIGH_MRPS)]
+    return {case: case.run(quick) for case in cases}
+
+
+def design(results: Results, name: str) -> Platform:
+    """Return a design's latency when nothing waits, and what else it has when all wait."""
+    low, high = (results[Offload(name, rate)].result for rate in (LOW_MRPS, HIGH_MRPS))
+    return Platform(
+        float(low["measurement"]["latency_ns"]["mean"]),
+        float(high["measurement"]["throughput_mrps"]),
+        float(high["servers"][0]["power_w"]["total"]),
+    )
+
+
+MEAN, P99, THROUGHPUT, POWER, EFFICIENCY = (
+    "mean latency",
+    "99th percentile",
+    "throughput",
+    "power",
+    "efficiency",
+)
+UNITS = {MEAN: "ns", P99: "ns", THROUGHPUT: "Mrps", POWER: "W", EFFICIENCY: "krps/W"}
+
+
+def _rows(results: Results) -> list[Row]:
+    rows = []
+    for number, name in enumerate(DESIGNS):
+        low, high = (Offload(name, rate) for rate in (LOW_MRPS, HIGH_MRPS))
+        if low not in results or high not in results:
+            continue
+        of = design(results, name)
+        values = {
+            MEAN: (low, of.latency_ns),
+            P99: (low, float(results[low].result["measurement"]["latency_ns"]["p99"])),
+            THROUGHPUT: (high, of.throughput_mrps),
+            POWER: (high, of.power_w),
+            EFFICIENCY: (high, of.efficiency),
+        }
+        rows += [
+            Row.measured(
+                case,
+                results[case],
+                series=DESIGNS[name],
+                x=number,
+                x_unit="design",
+                y=value,
+                y_unit=UNITS[what],
+                statistic=what,
+            )
+            for what, (case, value) in values.items()
+        ]
+    return rows
+
+
+def _chart(rows: list[Row]) -> plots.Chart:
+    return plots.bars(
+        rows,
+        lambda row: f"{row.statistic}, {row.y_unit}",
+        group=lambda row: row.series,
+        y=plots.logarithmic(""),
+        colour=plots.Series(
+            "design", lambda row: row.series, tuple(DESIGNS.values()), plots.COLOURS
+        ),
+    )
+
+
+FIGURES = (
+    Figure(
+        name="cargo.4",
+        title="Gets on a processor, and on an interface that serves them alone",
+        caption=(
+            f"The cache of {KEYS} keys with {VALUE_BYTES} bytes each behind a line of 10 Gb/s, as "
+            f"a client sees it. Latencies at {LOW_MRPS} million requests a second; the rest with "
+            f"{HIGH_MRPS:g} million offered. The FPGA is {PACKETS} engines at 200 MHz that execute "
+            "instructions and load 8 bytes at a time; its power is the server's and theirs."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+
+# What the paper claims.
+
+_ENGINE = (
+    "unexplained: the paper does not describe its FPGA's logic. Here an engine executes some 390 "
+    "instructions of 5 ns for a get, and goes over PCI Express three times or more, one time after "
+    "the other"
+)
+_HITS = (
+    "of an access over PCI Express 500 ns are the two ways, and of the rest memory is some 50 to "
+    "80 ns: a perfect last level can save no more. How the paper comes to half of the latency is "
+    "unexplained"
+)
+_BUFFER = (
+    "the buffer of frames takes a word in each cycle of 5 ns, and a get has 67, which is 3.0 "
+    "million a second; how the paper's FPGA comes to its number is unexplained"
+)
+_LINE = "the processor gets what the line of 10 Gb/s carries, and its latency has the interface's"
+_POWER = (
+    "unexplained: the paper does not say what it computes power with, nor what is in it; here it "
+    "is McPAT's for 32 nm, and a server whose cores halt leaks most of what it draws"
+)
+_TABLE_3 = {
+    "B": ("FPGA:C1", (2812, 1.5, 34, 43.6), (_ENGINE, _BUFFER, _POWER, _POWER)),
+    "B:2": ("FPGA:C2", (1400, 3.6, 41.3, 87.2), (_HITS, _BUFFER, _POWER, _POWER)),
+}
+
+
+def _value(results: Results, name: str, column: int) -> float:
+    of = design(results, name)
+    return (of.latency_ns, of.throughput_mrps, of.power_w, of.efficiency)[column]
+
+
+def _quotient(results: Results, over: str, under: str, column: int) -> float:
+    return _value(results, over, column) / _value(results, under, column)
+
+
+def _of_table_3() -> Iterator[Claim]:
+    for name, (row, values, reasons) in _TABLE_3.items():
+        for column, (what, title, unit) in enumerate(COLUMNS):
+            rate = LOW_MRPS if column == 0 else HIGH_MRPS
+            yield Claim(
+                f"cargo.table3.{what}-{row.lower().replace(':', '-')}",
+                "Table 3",
+                f"{row}, {title}: {values[column]}",
+                unit,
+                f"{DESIGNS[name]}, with {rate:g} million requests offered a second",
+                within(values[column], 0.2, below=reasons[column], above=reasons[column]),
+                functools.partial(_value, name=name, column=column),
+                figure="cargo.4",
+                paper_value=values[column],
+            )
+
+
+def _claim(
+    name: str,
+    quote: str,
+    unit: str,
+    how: str,
+    rule: Rule,
+    value: Callable[[Results], float],
+    paper_value: float,
+) -> Claim:
+    where = "Section 3.2"
+    return Claim(f"cargo.4.{name}", where, quote, unit, how, rule, value, paper_value=paper_value)
+
+
+CLAIMS = (
+    *_of_table_3(),
+    _claim(
+        "latency",
+        "design (A) is able to achieve more than 3X improvement compared to other designs",
+        "times",
+        f"mean latency of design B by that of A at {LOW_MRPS} million requests a second",
+        above(3.0, _LINE),
+        lambda r: _quotient(r, "B", "A", 0),
+        3.0,
+    ),
+    _claim(
+        "throughput",
+        "achieving 6.1 MRPS throughput (4X improvement over FPGA based design)",
+        "times",
+        f"throughput of design A by that of B, with {HIGH_MRPS:g} million offered",
+        within(4.0, 0.2, below=_LINE, above=_ENGINE),
+        lambda r: _quotient(r, "A", "B", 1),
+        4.0,
+    ),
+    _claim(
+        "power",
+        "design (A) consumes 2.5X higher power than all other designs",
+        "times",
+        f"power of design A by that of B, with {HIGH_MRPS:g} million offered",
+        within(2.5, 0.2, below=_POWER, above=_POWER),
+        lambda r: _quotient(r, "A", "B", 2),
+        2.5,
+    ),
+    _claim(
+        "efficiency",
+        "CPU based platform delivers 45% higher power efficiency than the FPGA",
+        "%",
+        f"efficiency of design A more than that of B, with {HIGH_MRPS:g} million offered",
+        within(45.0, 0.2, below=_POWER, above=_POWER),
+        lambda r: 100 * (_quotient(r, "A", "B", 3) - 1),
+        45.0,
+    ),
+    _claim(
+        "associative",
+        "On average, latency improves by only 3% by this optimization",
+        "%",
+        f"mean latency of design C less than that of B, at {LOW_MRPS} million requests a second",
+        between(
+            0.0,
+            6.0,
+            "unexplained: here a chain has more than one item before the one that is looked for in "
+            "some buckets, each of which is another time over PCI Express",
+        ),
+        lambda r: 100 * (1 - _quotient(r, "C", "B", 0)),
+        3.0,
+    ),
+    _claim(
+        "perfect-latency",
+        "an ideal LLC for the FPGA results in 50% reduction in latency",
+        "%",
+        f"mean latency with a perfect last level less than without, at {LOW_MRPS} million requests",
+        within(50.0, 0.2, below=_HITS, above=_HITS),
+        lambda r: 100 * (1 - _quotient(r, "B:2", "B", 0)),
+        50.0,
+    ),
+    _claim(
+        "perfect-throughput",
+        "improves the throughput over standard FPGA by 2.4X",
+        "times",
+        f"throughput with a perfect last level by that without, with {HIGH_MRPS:g} million offered",
+        within(2.4, 0.2, below=_BUFFER, above=_BUFFER),
+        lambda r: _quotient(r, "B:2", "B", 1),
+        2.4,
+    ),
+)
