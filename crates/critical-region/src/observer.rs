@@ -45,7 +45,7 @@ pub struct Counts {
     pub evictions: u64,
     /// Packets for which the interface sent the results of user routines.
     pub packets_told: u64,
-    /// How often a hart has begun with such a packet.
+    /// How many of these packets a hart has begun with.
     pub packets_begun: u64,
     /// Those that fetch something, by their instructions.
     pub regions: BTreeMap<Vec<u64>, DistinctRegion>,
@@ -69,8 +69,6 @@ pub struct Observer {
     most: usize,
     counts: Counts,
     packets: Packets,
-    /// The buffer of the packet that each hart serves, if it is known.
-    serving: Vec<Option<u64>>,
     /// Regions that have not been taken, and when their epochs have ended.
     fresh: VecDeque<(Time, Region)>,
     /// Packets that it is about to be told of: when, the buffer, its bytes, and the values.
@@ -104,10 +102,18 @@ impl Packets {
         }
     }
 
-    /// The buffer that has this address, and the values.
-    fn at(&self, address: u64) -> Option<(u64, &[u64])> {
-        let (&buffer, (end, values)) = self.known.range(..=address).next_back()?;
-        (address < *end).then_some((buffer, values))
+    /// The buffer that has this address.
+    fn at(&self, address: u64) -> Option<u64> {
+        let (&buffer, (end, _)) = self.known.range(..=address).next_back()?;
+        (address < *end).then_some(buffer)
+    }
+
+    /// Takes out the values of a packet. The next packet in its buffer may be one of which the
+    /// interface tells nothing.
+    fn take(&mut self, buffer: u64) -> Option<Vec<u64>> {
+        let (_, values) = self.known.remove(&buffer)?;
+        self.order.retain(|one| *one != buffer);
+        Some(values)
     }
 }
 
@@ -132,7 +138,6 @@ impl Observer {
                 capacity: packets,
                 ..Packets::default()
             },
-            serving: vec![None; threads],
             fresh: VecDeque::new(),
             arriving: VecDeque::new(),
             clock,
@@ -152,7 +157,7 @@ impl Observer {
         Some(region)
     }
 
-    /// A hart that loads from a packet's buffer serves that packet from then on.
+    /// The first hart that loads from a packet's buffer serves that packet from then on.
     fn serve(&mut self, thread: usize, executed: &Executed) {
         if executed.found.is_none() {
             return;
@@ -161,23 +166,20 @@ impl Observer {
         while let Some((_, buffer, bytes, values)) =
             self.arriving.pop_front_if(|(at, ..)| *at <= now)
         {
-            // A hart that still serves what was there before sees the new one when it loads it.
-            for serving in &mut self.serving {
-                serving.take_if(|one| *one == buffer);
-            }
             self.packets.put(buffer, bytes, values);
         }
         let Some(address) = executed.address else {
             return;
         };
-        let Some((buffer, values)) = self.packets.at(address) else {
+        let Some(values) = self
+            .packets
+            .at(address)
+            .and_then(|buffer| self.packets.take(buffer))
+        else {
             return;
         };
-        if self.serving[thread] != Some(buffer) {
-            self.identification.set_arguments(thread, values);
-            self.serving[thread] = Some(buffer);
-            self.counts.packets_begun += 1;
-        }
+        self.identification.set_arguments(thread, &values);
+        self.counts.packets_begun += 1;
     }
 
     /// What it has counted so far.

@@ -112,7 +112,7 @@ pub struct OffloadStatistics {
     pub regions_without_register: u64,
     /// Packets for which the interface sent the results of user routines.
     pub packets_told: u64,
-    /// The number of times that a hart began to load such a packet.
+    /// The number of these packets that a hart has begun to serve.
     pub packets_begun: u64,
 }
 
