@@ -80,6 +80,16 @@ def test_the_cache_answers_through_the_interface(name: str) -> None:
     assert server["program_counters"] == {"evicted_at_first": 0}
 
 
+def test_a_reply_belongs_to_its_operation_among_those_sent_at_one_time() -> None:
+    """Clients of a closed loop begin together; the replies of several cores overtake each other."""
+    offer = {"mode": "closed", "clients": 16, "think_ns": 0.0}
+    result = run(load.CACHE, {"rack.clients.0.load.offer": offer})
+    (client,) = result["clients"]
+    assert client["statistics"]["max_under_way"] == 16
+    assert client["replies"]["done"] == client["statistics"]["responses"] >= 300
+    assert client["statistics"]["unexpected"] == 0
+
+
 @pytest.mark.parametrize("name", WAYS)
 def test_transactions_through_the_interface_leave_consistent_tables(name: str) -> None:
     """Requests that are under way when the run ends are answered, and then the tables are right."""

@@ -686,7 +686,14 @@ impl LoadGenerator {
         }
         let first = candidates.start;
         let candidates = || self.requests.range(candidates.clone());
-        if let Some(place) = candidates().position(fits) {
+        // Of several operations that were sent at one time, a reply says which it answers.
+        let reply = payload.get(LOAD_BYTES as usize..).unwrap_or_default();
+        let is_its_own = |request: &Request| fits(request) && request.asked.is_answered_by(reply);
+        let of_operation = match self.operations {
+            Some(_) => candidates().position(is_its_own),
+            None => None,
+        };
+        if let Some(place) = of_operation.or_else(|| candidates().position(fits)) {
             return Ok(first + place);
         }
         let waits = |request: &&Request| !request.is_over;

@@ -40,6 +40,13 @@ pub struct Asked {
     value: u64,
 }
 
+impl Asked {
+    /// Whether a reply says that it is for this request.
+    pub fn is_answered_by(&self, reply: &[u8]) -> bool {
+        head(reply).is_some_and(|([_, kind], _, number)| (kind, number) == (self.kind, self.number))
+    }
+}
+
 /// A put whose value a get may find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, state::State, state::Plain)]
 struct Put {
