@@ -199,15 +199,23 @@ def run(
             "domain_state_bits": 172,
             "domains": [first, *({"context": context} for context in range(1, domains))],
         }
-    if "critical_region" in description["server"]:
-        # Two regions: of 8 instructions, executed nine times of ten, and of 18.
-        fields["critical_region"] = {
-            **{"regions": 2, "instructions_per_region": 13.0, "storage_bytes": 7168},
-            **{"region_instructions": [8, 18], "region_executions": [90, 10]},
-            **{"alu": 0.2, "independent_loads": 0.3, "dependent_loads": 0.4, "other": 0.1},
-            **{"coverage": 0.5, "ready_coverage": 0.7},
-        }
     return _result("run", fields)
+
+
+# Two regions: of 8 instructions, executed nine times of ten, and of 18.
+_CRITICAL_REGIONS = {
+    **{"regions": 2, "instructions_per_region": 13.0, "storage_bytes": 7168},
+    **{"region_instructions": [8, 18], "region_executions": [90, 10]},
+    **{"alu": 0.2, "independent_loads": 0.3, "dependent_loads": 0.4, "other": 0.1},
+    **{"coverage": 0.5, "ready_coverage": 0.7},
+    "offload": {"instructions_sent": 100, "instructions_failed": 3},
+}
+# Of a programmable interface, for 1000 requests of five loads each.
+_PROCESSORS = {
+    **{"window_bytes": 6400, "note_bytes": 8000, "host_load_request_bytes": 120_000},
+    **{"host_load_data_bytes": 320_000, "run_host_loads": 5000, "host_load_faults": 100},
+    **{"frames": 1010, "frames_to_host": 1010, "instructions": 300_000, "run_instructions": 26_000},
+}
 
 
 def _kept_up(keeps_up: bool) -> dict[str, Any]:
@@ -317,10 +325,13 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
     energy: dict[str, Any] = dict.fromkeys((*parts, "monitoring_set", "ready_set"), spent)
     energy |= {"total": 10_000.0, "static": 4000.0, "per_request": 10.0, "seconds": 1e-3}
     energy |= {"cores": [{"total": 3000.0}]}
-    server = {
+    server: dict[str, Any] = {
         "cores": [
             {
                 "cycles": 500,
+                "instructions": 1000,
+                "stack": {"base": 400, "branch": 100},
+                "data_hits": 100_000,
                 "data_misses": 5000 if fast else 50_000,
                 "harts": [{"ipc": 2.0}, {"ipc": 1.5}],
             }
@@ -328,12 +339,18 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
         "output": printed,
         "fabric": {
             "memory_reads": 1000,
+            "memory_writes": 500,
             "last_level_hits": 2000,
             "last_level_misses": 1000 + description["measure"]["requests"] // 2,
         },
         "interface": {"packets_received" if fast else "frames_received": 1010},
         "energy_nj": energy,
+        "power_w": {"total": energy["total"] / 1e3 / energy["seconds"] / 1e6},
     }
+    if served["interface"] == "dma-nic":
+        server["interface"]["processors"] = _PROCESSORS
+    if "critical_region" in served["server"]:
+        server["critical_region"] = _CRITICAL_REGIONS
     if served["interface"] == "cqe-nic":
         delivered = 1000 + description["measure"]["requests"]
         server["interface"] = {"frames": {"frames_sent": 20_000, "frames_delivered": delivered}}

@@ -150,6 +150,7 @@ def test_buffers_leak_out_of_too_few_ways(measure: Measure) -> None:
             {
                 f"{last_level}.size_bytes_per_bank": 1 << 20,
                 f"{last_level}.io_ways": ways,
+                "rack.servers.0.parameters": {"entries": 128, "buffer_bytes": 2048},
                 # That of the published simulations would take what the last level evicts.
                 "rack.servers.0.server.fabric.memory.cache": None,
             },

@@ -666,6 +666,7 @@ def test_queues_on_several_cores(program: str) -> None:
     several = [
         (f"data_plane.notify={notify}", "server.data_plane_cores=3")
         for notify in choices("data_plane.notify")
+        if notify != "nanopu"  # It needs other cores: test_every_mechanism.py.
     ]
     seen = []
     for server in (alone, *several):

@@ -7,9 +7,9 @@
 //! provides is left out, too ([`executable`](crate::executable())).
 //!
 //! A register with which the region begins is loaded where an instruction reads it as a root,
-//! unless the code before that has left its value there: the region has instructions of several
-//! procedures, which use the same registers for different things. `READY` values come with the
-//! code; `READY-DYN` ones are words of the array that `a0` points to when the code begins.
+//! unless the code before that has left its value there: an argument, a given result and a
+//! PC-relative address can share a register. `READY` values come with the code; `READY-DYN` ones
+//! are words of the array that `a0` points to when the code begins.
 
 use crate::convention::{REGISTERS, result};
 use crate::region::{LiveIn, Region, RegionInstruction};

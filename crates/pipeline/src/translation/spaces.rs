@@ -12,7 +12,7 @@ use crate::ports::Unit;
 use crate::serializing::Serializing;
 use crate::stack::Stall;
 use crate::window::UNKNOWN;
-use fabric::{LINE_BYTES, Outbox};
+use fabric::Outbox;
 use riscv::paging::{Access, Accessor, Mode, Page, Space};
 use riscv::{Class, Instruction, Privilege};
 use state::{State, Walker};

@@ -125,7 +125,9 @@ def _path_points(quick: bool) -> dict[PathCase, Run]:
 
 
 def _packet_rows(results: Results) -> list[Row]:
-    rows = []
+    rows: list[Row] = []
+    if PATH not in results:
+        return rows
     for application_us in APPLICATIONS_US:
         for gbit_per_s in PACKETS:
             counts = {
