@@ -1,7 +1,7 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test test-all test-rust test-python lint bench figure-cost same-results beside-gem5 docs \
-  site dist release format lock clean
+.PHONY: help run build test test-all test-rust test-python lint bench figure-cost same-results \
+  beside-gem5 docs site dist release format lock clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -17,8 +17,8 @@ export NANOPLANE_TEST_SEED := $(SEED)
 export PROPTEST_RNG_SEED := $(SEED)
 
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
-C := $(wildcard guest/*/*.c guest/*/*.h guest/tests/linux/*.c \
-  guest/programs/*/*.c guest/include/*/*.h tests/nanopu/*.h tests/nanopu/nanopu/*.h \
+C := $(wildcard guest/*/*.c guest/*/*.h guest/tests/linux/*.c guest/programs/*/*.c \
+  guest/include/*/*.h guest/include/*/*/*.h tests/nanopu/*.h tests/nanopu/nanopu/*.h \
   examples/*.c tests/*/*.c)
 
 help:
@@ -28,7 +28,7 @@ help:
 	@echo 'make test-all also what takes many minutes: the wheel, built and installed'
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure its speed, beside the last release (BASE=main: beside a revision)'
-	@echo 'make figure-cost measure what figures cost (BASE=main: beside a revision; FULL=1; ONLY=text)'
+	@echo 'make figure-cost measure what figures cost (BASE=main, FULL=1, ONLY=text)'
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make docs   write what the simulator declares: parameters, results, the memory map'
