@@ -124,8 +124,8 @@ impl Clock {
     /// The first cycle that begins at `time` or later; `u64::MAX` for [`Time::NEVER`].
     #[inline]
     pub const fn cycle_at_or_after(self, time: Time) -> u64 {
-        if time.0 == u64::MAX {
-            u64::MAX
+        if time.0 >= 1 << 63 {
+            Self::late_cycle(time.0.div_ceil(self.period_fs.value()), time)
         } else {
             let cycle = self.period_fs.divide(time.0);
             cycle + (cycle * self.period_fs.value() != time.0) as u64
@@ -135,10 +135,19 @@ impl Clock {
     /// The cycle that `time` is in; `u64::MAX` for [`Time::NEVER`].
     #[inline]
     pub const fn cycle_of(self, time: Time) -> u64 {
-        if time.0 == u64::MAX {
-            u64::MAX
+        if time.0 >= 1 << 63 {
+            Self::late_cycle(time.0 / self.period_fs.value(), time)
         } else {
             self.period_fs.divide(time.0)
+        }
+    }
+
+    /// The `cycle` of a time that [`Divisor::divide`] does not take: a guest may ask for an alarm
+    /// in hours.
+    const fn late_cycle(cycle: u64, time: Time) -> u64 {
+        match time.0 {
+            u64::MAX => u64::MAX,
+            _ => cycle,
         }
     }
 }
@@ -146,6 +155,16 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_beyond_hours_have_cycles() {
+        let clock = Clock::from_ghz(2.0); // 500,000 fs
+        let late = Time((1 << 63) + 1);
+        assert_eq!(clock.cycle_of(late), ((1 << 63) + 1) / 500_000);
+        assert_eq!(clock.cycle_at_or_after(late), ((1 << 63) + 1) / 500_000 + 1);
+        assert_eq!(clock.cycle_of(Time::NEVER), u64::MAX);
+        assert_eq!(clock.cycle_at_or_after(Time::NEVER), u64::MAX);
+    }
 
     #[test]
     fn cycles_and_times_agree() {
