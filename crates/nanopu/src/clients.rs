@@ -19,14 +19,14 @@ use fabric::{Agent, AgentContext, AgentId, AgentMessage, Attachment, LineData, R
 use network::packet::{DATA, Endpoint, Message, Packet, Transport, TransportAction};
 use network::rack::LineRate;
 use queues::{
-    Asked, DeliveredPacket, IoSetup, IoSource, MessageDevice, ProgramSettings, QueueDescriptor,
+    ArrivalTimer, Asked, DeliveredPacket, IoSetup, MessageDevice, ProgramSettings, QueueDescriptor,
     SharedLedger,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
-use workload::{Arrival, ArrivalProcess, Packets, Random, SLOT_HEADER_BYTES};
+use workload::{Packets, Random, SLOT_HEADER_BYTES};
 
 /// The clients' address: 10.0.0.2.
 pub(crate) const CLIENTS: u32 = crate::ADDRESS_ALONE + 1;
@@ -37,7 +37,6 @@ const FLAG_ERROR: u32 = 1;
 
 /// What an event was for: the upper 8 bits of its timer's token. The rest is a number.
 mod purpose {
-    pub const ARRIVAL: u64 = 1 << 56;
     pub const RECEIVED: u64 = 2 << 56;
     pub const LINK_FREE: u64 = 3 << 56;
     pub const TRANSPORT: u64 = 4 << 56;
@@ -88,13 +87,7 @@ pub struct Clients {
     transport: Box<dyn Transport>,
     #[state(fixed)]
     cable: SharedCable,
-    arrivals: ArrivalProcess,
-    #[state(inside)]
-    warm_arrivals: Option<ArrivalProcess>,
-    is_warm: bool,
-    /// Nothing arrives any more.
-    #[state(fixed)]
-    is_stopped: bool,
+    arrivals: ArrivalTimer,
     #[state(fixed)]
     active_queues: Vec<u32>,
     queue_choice: Random,
@@ -102,7 +95,6 @@ pub struct Clients {
     registers: MessageDevice,
     #[state(fixed)]
     ledger: SharedLedger,
-    next_arrival: Arrival,
     next_item: u64,
     /// How many items of each queue are not done.
     #[state(slice)]
@@ -157,9 +149,7 @@ pub(crate) struct ClientSetup {
     pub packet_bytes: u32,
     pub transport: Box<dyn Transport>,
     pub cable: SharedCable,
-    pub arrivals: ArrivalProcess,
-    /// Those that come first, until the timer is set to [`IoSource::CHANGE`].
-    pub warm_arrivals: Option<ArrivalProcess>,
+    pub arrivals: ArrivalTimer,
     /// The queues that have requests.
     pub active_queues: Vec<u32>,
     pub queue_choice: Random,
@@ -185,17 +175,10 @@ impl Clients {
             transport: setup.transport,
             cable: setup.cable,
             arrivals: setup.arrivals,
-            is_warm: setup.warm_arrivals.is_none(),
-            warm_arrivals: setup.warm_arrivals,
-            is_stopped: false,
             active_queues: setup.active_queues,
             queue_choice: setup.queue_choice,
             packets: setup.packets,
             ledger: setup.ledger,
-            next_arrival: Arrival {
-                gap: Time::ZERO,
-                items: 0,
-            },
             next_item: 0,
             slots: Vec::new(),
             free_slots: Vec::new(),
@@ -237,17 +220,7 @@ impl Clients {
     fn start(&mut self, context: &mut AgentContext<'_>) {
         let queues = vec![QueueDescriptor::default(); self.not_done.len()];
         self.ledger.borrow_mut().start(0, queues, context.now());
-        self.await_arrival(context);
-    }
-
-    fn await_arrival(&mut self, context: &mut AgentContext<'_>) {
-        let arrivals = match &mut self.warm_arrivals {
-            Some(arrivals) if !self.is_warm => arrivals,
-            _ => &mut self.arrivals,
-        };
-        self.next_arrival = arrivals.next_arrival();
-        let token = purpose::ARRIVAL | u64::from(self.is_warm);
-        context.wake(context.now() + self.next_arrival.gap, token);
+        self.arrivals.await_arrival(context);
     }
 
     /// A client has something to send.
@@ -483,13 +456,15 @@ impl Agent for Clients {
     }
 
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
-        if token == IoSource::CHANGE {
-            self.is_warm = true;
-            self.ledger.borrow_mut().measure();
-            self.await_arrival(context);
+        if let Some(requests) = self.arrivals.due(context, token, &self.ledger) {
+            let choice = self.queue_choice.below(self.active_queues.len() as u64);
+            let queue = self.active_queues[choice as usize];
+            for _ in 0..requests {
+                self.offer(context, queue);
+            }
+            self.arrivals.await_arrival(context);
             return;
         }
-        self.is_stopped |= token == IoSource::STOP;
         let number = token & !purpose::MASK;
         match token & purpose::MASK {
             purpose::RECEIVED => self.received(context, number as usize),
@@ -503,15 +478,6 @@ impl Agent for Clients {
                         .timer(context.now(), token, &mut self.actions);
                     self.after_transport(context);
                 }
-            }
-            // Not the next arrival of a warm start that is over.
-            purpose::ARRIVAL if !self.is_stopped && number == u64::from(self.is_warm) => {
-                let choice = self.queue_choice.below(self.active_queues.len() as u64);
-                let queue = self.active_queues[choice as usize];
-                for _ in 0..self.next_arrival.items {
-                    self.offer(context, queue);
-                }
-                self.await_arrival(context);
             }
             _ => {}
         }

@@ -109,10 +109,10 @@ fn attach_clients(
     let Requests {
         setup,
         traffic,
-        files,
+        packets,
+        arrivals,
         settings,
         ledger,
-        warm_start_mrps,
         has_used_rings,
         capture_packets,
     } = requests;
@@ -121,8 +121,6 @@ fn attach_clients(
                         wait in the network interface: leave it out";
         return Err(Refusal(sentence.to_string()));
     }
-    let packets = traffic.open_packets(seed, files);
-    let packets = packets.map_err(|error| Refusal(error.to_string()))?;
     let (cores, rate) = (host.fabric.cores, published_rate());
     let cable = Cable::shared(cores, ledger.clone());
     let outside = Outside {
@@ -142,8 +140,7 @@ fn attach_clients(
         packet_bytes: spec.transport.packet_bytes,
         transport: spec.transport.open(CLIENTS, rate),
         cable,
-        arrivals: traffic.arrival_process(seed),
-        warm_arrivals: warm_start_mrps.map(|rate_mrps| traffic.warm_arrivals(rate_mrps, seed)),
+        arrivals,
         active_queues: traffic.shape.active_queues(setup.queues, &mut choice),
         queue_choice: Random::new(seed, Stream::Queues),
         packets,

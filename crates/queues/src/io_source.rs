@@ -13,7 +13,7 @@ mod used_rings;
 
 use crate::completion::Completions;
 use crate::program::{ProgramRegisters, ProgramSettings};
-use crate::{QueueDescriptor, SharedLedger};
+use crate::{ArrivalTimer, QueueDescriptor, SharedLedger};
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES, LineAddress,
     LineData, MemoryAccess, Observation, RegisterAccess, Request, Time,
@@ -21,7 +21,7 @@ use fabric::{
 use state::{State, Walker};
 use std::collections::VecDeque;
 use workload::SLOT_HEADER_BYTES;
-use workload::{Arrival, ArrivalProcess, ItemKind, Packets, Random};
+use workload::{ItemKind, Packets, Random};
 
 pub(crate) use control::descriptor_fault;
 pub(crate) use cores::Coming;
@@ -42,22 +42,20 @@ const SIGNAL_BYTES: u64 = 4;
 /// How many descriptors are read at one time when the device is started.
 const DESCRIPTORS_AT_ONCE: u32 = 8;
 
-/// What an access or a timer was for: the upper 8 bits of its token. The rest is an index.
+/// What an access or a timer was for: the upper 8 bits of its token. The rest is an index. 5, 9 and
+/// 14 are those of [`ArrivalTimer`].
 mod purpose {
     pub const READ_DESCRIPTOR: u64 = 1 << 56;
     pub const READ_DOORBELL: u64 = 2 << 56;
     pub const WRITE_ITEM: u64 = 3 << 56;
     pub const RING: u64 = 4 << 56;
-    pub const ARRIVAL: u64 = 5 << 56;
     pub const READ_NEW_DESCRIPTOR: u64 = 6 << 56;
     pub const LOOK_FOR_ROOM: u64 = 7 << 56;
     pub const WAKE: u64 = 8 << 56;
-    pub const CHANGE: u64 = 9 << 56;
     pub const USE_SLOTS: u64 = 10 << 56;
     pub const SHARE_SLOTS: u64 = 11 << 56;
     pub const FILL: u64 = 12 << 56;
     pub const LEARN: u64 = 13 << 56;
-    pub const STOP: u64 = 14 << 56;
     pub const HAND_OVER: u64 = 15 << 56;
     pub const MASK: u64 = 0xff << 56;
 }
@@ -160,7 +158,7 @@ struct Imbalance {
 pub struct IoSource {
     #[state(fixed)]
     setup: IoSetup,
-    arrivals: ArrivalProcess,
+    arrivals: ArrivalTimer,
     #[state(fixed)]
     rings: RingsAtStart,
     /// Itself and the tenants, if rings have been used and the directory is to know by whom.
@@ -170,14 +168,6 @@ pub struct IoSource {
     used_bytes: [u64; 2],
     /// How many rings that begin full have not been announced.
     being_filled: u32,
-    /// The arrivals of the warm start, if there is one.
-    #[state(inside)]
-    warm_arrivals: Option<ArrivalProcess>,
-    /// The warm start is over, or there is none.
-    is_warm: bool,
-    /// Nothing arrives any more.
-    #[state(fixed)]
-    is_stopped: bool,
     #[state(fixed)]
     active_queues: Vec<u32>,
     #[state(fixed)]
@@ -202,7 +192,6 @@ pub struct IoSource {
     descriptors_left: u32,
     queues: Vec<Queue>,
     doorbells: DoorbellMap,
-    next_arrival: Arrival,
     /// The queues of items that wait for a producer.
     waiting: VecDeque<u32>,
     /// What each producer writes.
@@ -236,7 +225,7 @@ impl IoSource {
     /// empty.
     pub fn new(
         setup: IoSetup,
-        arrivals: ArrivalProcess,
+        arrivals: ArrivalTimer,
         active_queues: Vec<u32>,
         queue_choice: Random,
         packets: Packets,
@@ -251,9 +240,6 @@ impl IoSource {
             sharers: None,
             used_bytes: [0; 2],
             being_filled: 0,
-            warm_arrivals: None,
-            is_warm: true,
-            is_stopped: false,
             active_queues,
             imbalance: None,
             queue_choice,
@@ -270,10 +256,6 @@ impl IoSource {
             descriptors: Vec::new(),
             descriptors_left: 0,
             queues: Vec::new(),
-            next_arrival: Arrival {
-                gap: Time::ZERO,
-                items: 0,
-            },
             waiting: VecDeque::new(),
             writing: [Writing::default(); PRODUCERS],
             idle: (0..PRODUCERS as u8).rev().collect(),
@@ -297,15 +279,6 @@ impl IoSource {
     /// of the message is the queue's number.
     pub fn with_signal(self, signal: Option<AgentId>) -> IoSource {
         IoSource { signal, ..self }
-    }
-
-    /// Begins with these arrivals, until its timer is set to [`IoSource::CHANGE`].
-    pub fn with_warm_start(self, arrivals: ArrivalProcess) -> IoSource {
-        IoSource {
-            warm_arrivals: Some(arrivals),
-            is_warm: false,
-            ..self
-        }
     }
 
     /// Gives the queues of the first core, as scale-out divides them, `1 + imbalance` times an
@@ -382,13 +355,6 @@ impl IoSource {
         self.active_queues[choice as usize]
     }
 
-    /// The token of the timer at which the warm start is over: the arrivals change, and what is
-    /// delivered from then on is measured.
-    pub const CHANGE: u64 = purpose::CHANGE;
-
-    /// The token of the timer after which nothing arrives.
-    pub const STOP: u64 = purpose::STOP;
-
     /// How to attach it: it owns its registers. Its cache is as large as those of its producers
     /// together. Of two sockets each has such producers, which write the queues in its memory.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
@@ -439,16 +405,6 @@ impl IoSource {
             .borrow_mut()
             .start(self.table, descriptors, context.now());
         self.prepare_rings(context);
-    }
-
-    fn await_arrival(&mut self, context: &mut AgentContext<'_>) {
-        let arrivals = match &mut self.warm_arrivals {
-            Some(arrivals) if !self.is_warm => arrivals,
-            _ => &mut self.arrivals,
-        };
-        self.next_arrival = arrivals.next_arrival();
-        let token = purpose::ARRIVAL | u64::from(self.is_warm);
-        context.wake(context.now() + self.next_arrival.gap, token);
     }
 
     /// An item arrives at the source.
@@ -726,13 +682,6 @@ impl Agent for IoSource {
     }
 
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
-        if token == purpose::CHANGE {
-            self.is_warm = true;
-            self.ledger.borrow_mut().measure();
-            self.await_arrival(context);
-            return;
-        }
-        self.is_stopped |= token == purpose::STOP;
         match token & purpose::MASK {
             purpose::LOOK_FOR_ROOM => return self.end_if_possible(context, token as u32),
             purpose::LEARN => return self.learn_lengths(context),
@@ -741,15 +690,14 @@ impl Agent for IoSource {
             purpose::FILL => return self.fill_ring(context, token as u32),
             _ => {}
         }
-        if self.is_stopped || token != purpose::ARRIVAL | u64::from(self.is_warm) {
-            // Among others the next arrival of a warm start that is over.
+        let Some(items) = self.arrivals.due(context, token, &self.ledger) else {
             return;
-        }
+        };
         let queue = self.choose_queue();
-        for _ in 0..self.next_arrival.items {
+        for _ in 0..items {
             self.offer(context, queue);
         }
-        self.await_arrival(context);
+        self.arrivals.await_arrival(context);
     }
 
     /// A hart takes items off a queue by counting its doorbell down, or its consumer's word up.

@@ -6,6 +6,7 @@
 //! the data plane takes it, processes it and rings the tenant's doorbell; the [`TenantSide`] takes
 //! the result.
 
+mod arrival_timer;
 mod completion;
 mod device;
 mod io_source;
@@ -14,6 +15,7 @@ mod program;
 mod tenant;
 mod warm_start;
 
+pub use arrival_timer::ArrivalTimer;
 pub use device::{Asked, MessageDevice};
 pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource, RingsAtStart, register};
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};

@@ -5,7 +5,7 @@ use fabric::{
     Inbox, LINE_BYTES, LineData, MemoryAccess, Observation, Outbox, OutgoingKind, Ram, RequestKind,
     Time, Transit,
 };
-use queues::{IoSetup, IoSource, Ledger, RingsAtStart, SharedLedger, TenantSide};
+use queues::{ArrivalTimer, IoSetup, IoSource, Ledger, RingsAtStart, SharedLedger, TenantSide};
 use std::cell::RefCell;
 use std::rc::Rc;
 use workload::{Files, Measurement, Random, Recorder, Stream, TrafficSpec, Warmup, checksum};
@@ -285,7 +285,7 @@ impl Server {
         let ledger = Ledger::shared(Recorder::new(requests, Warmup::Auto));
         let source = IoSource::new(
             setup,
-            traffic.arrival_process(seed),
+            ArrivalTimer::new(traffic, None, seed),
             traffic
                 .shape
                 .active_queues(queues, &mut Random::new(seed, Stream::ActiveQueues)),

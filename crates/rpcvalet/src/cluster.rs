@@ -20,14 +20,14 @@ use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
     Observation, Request, Time,
 };
-use queues::{Asked, DeliveredPacket, IoSetup, IoSource, MessageDevice, QueueDescriptor};
+use queues::{ArrivalTimer, Asked, DeliveredPacket, IoSetup, MessageDevice, QueueDescriptor};
 use queues::{ProgramSettings, SharedLedger};
 use schemars::JsonSchema;
 use serde::Serialize;
 use state::{State, Walker};
 use std::collections::{BTreeMap, VecDeque};
 use workload::SLOT_HEADER_BYTES;
-use workload::{Arrival, ArrivalProcess, Packets, Random};
+use workload::{Packets, Random};
 
 pub use setup::{ClusterDomain, ClusterSetup, NetworkSpec};
 
@@ -99,7 +99,6 @@ pub struct ClusterStatistics {
 
 /// What an event was for: the upper 8 bits of its timer's token. The rest is an index.
 mod purpose {
-    pub const ARRIVAL: u64 = 1 << 56;
     pub const RECEIVED: u64 = 2 << 56;
     pub const MASK: u64 = 0xff << 56;
 }
@@ -141,15 +140,9 @@ pub struct Cluster {
     setup: ClusterSetup,
     #[state(fixed)]
     latency: Time,
-    arrivals: ArrivalProcess,
-    #[state(inside)]
-    warm_arrivals: Option<ArrivalProcess>,
-    is_warm: bool,
+    arrivals: ArrivalTimer,
     /// Each slot has been used once, and the last-level cache is to have what that leaves.
     uses_slots: bool,
-    /// Nothing arrives any more.
-    #[state(fixed)]
-    is_stopped: bool,
     #[state(fixed)]
     domains: Vec<DomainPlace>,
     node_choice: Random,
@@ -158,7 +151,6 @@ pub struct Cluster {
     #[state(fixed)]
     ledger: SharedLedger,
     registers: MessageDevice,
-    next_arrival: Arrival,
     next_item: u64,
     #[state(slice)]
     nodes: Vec<Node>,
@@ -205,7 +197,7 @@ impl Cluster {
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         setup: ClusterSetup,
-        arrivals: ArrivalProcess,
+        arrivals: ArrivalTimer,
         active_nodes: Vec<Vec<u32>>,
         (choice, chance): (Random, Random),
         packets: Packets,
@@ -238,20 +230,13 @@ impl Cluster {
             links: vec![Link::new(setup.network.link_gb_per_s); setup.backends.len()],
             arrivals,
             cores_posted_at: vec![Time::ZERO; setup.io.data_plane_cores as usize],
-            warm_arrivals: None,
-            is_warm: true,
             uses_slots: false,
-            is_stopped: false,
             domains,
             node_choice: choice,
             chance,
             packets,
             registers: MessageDevice::new(setup.io, settings, ledger.clone()),
             ledger,
-            next_arrival: Arrival {
-                gap: Time::ZERO,
-                items: 0,
-            },
             next_item: 0,
             nodes,
             slots: vec![Slot::default(); slots],
@@ -262,15 +247,6 @@ impl Cluster {
             statistics: ClusterStatistics::default(),
             message: Vec::new(),
             setup,
-        }
-    }
-
-    /// Begins with these arrivals, until its timer is set to [`IoSource::CHANGE`].
-    pub fn with_warm_start(self, arrivals: ArrivalProcess) -> Cluster {
-        Cluster {
-            warm_arrivals: Some(arrivals),
-            is_warm: false,
-            ..self
         }
     }
 
@@ -315,17 +291,7 @@ impl Cluster {
     fn start(&mut self, context: &mut AgentContext<'_>) {
         let nodes = vec![QueueDescriptor::default(); self.nodes.len()];
         self.ledger.borrow_mut().start(0, nodes, context.now());
-        self.await_arrival(context);
-    }
-
-    fn await_arrival(&mut self, context: &mut AgentContext<'_>) {
-        let arrivals = match &mut self.warm_arrivals {
-            Some(arrivals) if !self.is_warm => arrivals,
-            _ => &mut self.arrivals,
-        };
-        self.next_arrival = arrivals.next_arrival();
-        let token = purpose::ARRIVAL | u64::from(self.is_warm);
-        context.wake(context.now() + self.next_arrival.gap, token);
+        self.arrivals.await_arrival(context);
     }
 
     /// A slot's place among all, if the domain has it.
@@ -619,26 +585,18 @@ impl Agent for Cluster {
     }
 
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
-        if token == IoSource::CHANGE {
-            self.is_warm = true;
-            self.ledger.borrow_mut().measure();
-            self.await_arrival(context);
-            return;
-        }
-        self.is_stopped |= token == IoSource::STOP;
         if token & purpose::MASK == purpose::RECEIVED {
             self.received(context, (token & !purpose::MASK) as usize);
             return;
         }
-        if self.is_stopped || token != purpose::ARRIVAL | u64::from(self.is_warm) {
-            // Among others the next arrival of a warm start that is over.
+        let Some(messages) = self.arrivals.due(context, token, &self.ledger) else {
             return;
-        }
+        };
         let (of, node) = self.draw_node();
-        for _ in 0..self.next_arrival.items {
+        for _ in 0..messages {
             self.offer(context, of, node);
         }
-        self.await_arrival(context);
+        self.arrivals.await_arrival(context);
     }
 
     /// A core has posted something to the network interface: the latency of what it replenishes is

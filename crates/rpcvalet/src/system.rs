@@ -200,24 +200,22 @@ fn attach_cluster(
     let Requests {
         setup,
         traffic,
-        files,
+        packets,
+        arrivals,
         settings,
         ledger,
-        warm_start_mrps,
         has_used_rings,
         capture_packets,
     } = requests;
-    let packets = traffic.open_packets(seed, files);
-    let packets = packets.map_err(|error| Refusal(error.to_string()))?;
     let mut choice = Random::new(seed, Stream::ActiveQueues);
     let cluster = |parts: ClusterSetup| {
         let chance = Random::new(seed, Stream::Faults);
         let active = parts.domains.iter();
         let active = active.map(|of| traffic.shape.active_queues(of.nodes, &mut choice));
         let active = active.collect();
-        let cluster = Cluster::new(
+        Cluster::new(
             parts,
-            traffic.arrival_process(seed),
+            arrivals,
             active,
             (Random::new(seed, Stream::Queues), chance),
             packets,
@@ -225,11 +223,7 @@ fn attach_cluster(
             ledger.clone(),
             capture_packets,
         )
-        .with_used_slots(has_used_rings);
-        match warm_start_mrps {
-            None => cluster,
-            Some(rate_mrps) => cluster.with_warm_start(traffic.warm_arrivals(rate_mrps, seed)),
-        }
+        .with_used_slots(has_used_rings)
     };
     let attached = attach(
         fabric,

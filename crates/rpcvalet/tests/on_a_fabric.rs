@@ -5,7 +5,7 @@ use fabric::{
     Fabric, FabricSpec, Inbox, LastLevelSpec, LineAddress, LineData, MemoryAccess, MemorySpec,
     MeshSpec, Observation, Outbox, OutgoingKind, Ram, RequestKind, Time, Transit,
 };
-use queues::{IoSetup, Ledger, ProgramSettings, SharedLedger};
+use queues::{ArrivalTimer, IoSetup, Ledger, ProgramSettings, SharedLedger};
 use rpcvalet::header::{Header, Kind, Status};
 use rpcvalet::{
     Attached, DispatchSpec, DomainSpec, Mode, Place, PolicySpec, QueuePairs, RpcValetSpec,
@@ -329,7 +329,7 @@ fn run(case: &Case) -> Ran {
             let nodes = nodes.map(Iterator::collect).collect();
             Cluster::new(
                 parts,
-                traffic.arrival_process(seed),
+                ArrivalTimer::new(&traffic, None, seed),
                 nodes,
                 (choice(), Random::new(seed, Stream::Faults)),
                 traffic.open_packets(seed, &Files::default()).unwrap(),

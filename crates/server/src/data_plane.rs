@@ -13,8 +13,8 @@ use crate::slowest::{SlowRequest, slowest};
 use fabric::{AddressRange, AgentId, Fabric, Time};
 use pipeline::NEVER;
 use queues::{
-    CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation, ProgramSettings,
-    RingsAtStart, Settling, SharedLedger, TenantSide, WarmStartLength,
+    ArrivalTimer, CONSUMER_BYTES, IoSetup, IoSource, ItemCounts, Ledger, ProgramPreparation,
+    ProgramSettings, RingsAtStart, Settling, SharedLedger, TenantSide, WarmStartLength,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,8 +22,8 @@ use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use system::{Mechanism, Requests};
 use workload::{
-    Arrivals, Estimate, Files, Ideal, KindMeasurement, Measurement, Random, Recorder, Rings,
-    Sources, Stream, TrafficSpec, lost_requests,
+    Arrivals, Estimate, Files, Ideal, KindMeasurement, Measurement, Packets, Random, Recorder,
+    Rings, Sources, Stream, TrafficSpec, lost_requests,
 };
 
 /// A guest that lets work wait for this long without completing any is stuck.
@@ -469,19 +469,31 @@ impl<'a> Io<'a> {
     }
 
     /// The requests, for a mechanism that brings them itself.
-    pub fn requests(&self) -> Option<Requests<'_>> {
-        let mechanism = self.plan.spec.notify.mechanism();
-        let warm_start = self.measure.warm_start.as_ref();
-        mechanism.brings_requests.then(|| Requests {
+    pub fn requests(&self) -> Result<Option<Requests<'_>>, RunError> {
+        if !self.plan.spec.notify.mechanism().brings_requests {
+            return Ok(None);
+        }
+        Ok(Some(Requests {
             setup: &self.setup,
             traffic: self.plan.traffic,
-            files: self.files,
+            packets: self.packets()?,
+            arrivals: self.arrivals(),
             settings: self.settings.clone(),
             ledger: &self.ledger,
-            warm_start_mrps: warm_start.map(|warm| warm.rate_mrps),
             has_used_rings: self.measure.rings == RingsAtStart::Used,
             capture_packets: self.capture_packets,
-        })
+        }))
+    }
+
+    fn packets(&self) -> Result<Packets, RunError> {
+        let packets = self.plan.traffic.open_packets(self.seed, self.files);
+        packets.map_err(|error| RunError::Description(error.to_string()))
+    }
+
+    fn arrivals(&self) -> ArrivalTimer {
+        let warm_start = self.measure.warm_start.as_ref();
+        let rate_mrps = warm_start.map(|warm| warm.rate_mrps);
+        ArrivalTimer::new(self.plan.traffic, rate_mrps, self.seed)
     }
 
     /// Attaches the I/O device that fills the queues, and the tenants that empty them; unless
@@ -513,14 +525,12 @@ impl<'a> Io<'a> {
         let (traffic, seed) = (plan.traffic, self.seed);
         // Of the first socket, if there are two.
         let tiles = plan.server.fabric.tiles_of_socket();
-        let mut source = IoSource::new(
+        let source = IoSource::new(
             setup,
-            traffic.arrival_process(seed),
+            self.arrivals(),
             plan.active_queues(seed),
             Random::new(seed, Stream::Queues),
-            traffic
-                .open_packets(seed, self.files)
-                .map_err(|error| RunError::Description(error.to_string()))?,
+            self.packets()?,
             ledger.clone(),
         )
         .with_settings(self.settings.clone())
@@ -530,9 +540,6 @@ impl<'a> Io<'a> {
         .with_imbalance(traffic.imbalance)
         .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
         .map_err(RunError::Description)?;
-        if let Some(warm) = &self.measure.warm_start {
-            source = source.with_warm_start(traffic.warm_arrivals(warm.rate_mrps, seed));
-        }
         // Producers and consumers are far from the data plane's first core.
         let source = fabric.attach(Box::new(source), IoSource::attachment(&setup, tiles - 1))?;
         let tenants = TenantSide::new(setup, ledger.clone(), self.capture_packets);
@@ -617,13 +624,13 @@ impl DataPlane {
         self.ledger.borrow_mut().end_warm_start();
         let at = machine.engine.time(now);
         let fabric = &mut machine.engine.fabric;
-        fabric.wake_agent(self.source, at, IoSource::CHANGE);
+        fabric.wake_agent(self.source, at, ArrivalTimer::CHANGE);
     }
 
     /// Lets nothing arrive from the time `at` on.
     pub(crate) fn stop(&self, machine: &mut Machine, at: Time) {
         let fabric = &mut machine.engine.fabric;
-        fabric.wake_agent(self.source, at, IoSource::STOP);
+        fabric.wake_agent(self.source, at, ArrivalTimer::STOP);
     }
 
     /// Items that have arrived and have not been delivered.

@@ -333,7 +333,7 @@ impl<'a> HostSpec<'a> {
                 let begin = (place.seed, common.files, common.capture_packets);
                 let io = Io::new(*of, common.measure, prepared.unwrap_or_default(), begin);
                 let attach = |fabric: &mut Fabric, hardware: &Hardware| io.attach(fabric, hardware);
-                let built = plan.build(image, preparation, guard, position, io.requests(), attach);
+                let built = plan.build(image, preparation, guard, position, io.requests()?, attach);
                 let (mut machine, hardware, data_plane) = built?;
                 data_plane.watch(&mut machine, &hardware);
                 (machine, hardware, Some(data_plane))

@@ -19,11 +19,11 @@ use fabric::{AddressRange, AgentId, CoreId, Fabric, FabricSpec, NamedRange, Time
 use network::rack::LineRate;
 use network::transport::Protocol;
 use pipeline::{CoreSpec, Probe};
-use queues::{DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
+use queues::{ArrivalTimer, DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use spec::SpecError;
-use workload::{Files, TrafficSpec};
+use workload::{Files, Packets, TrafficSpec};
 
 /// What a system is, whatever its description says.
 #[derive(Debug)]
@@ -215,15 +215,14 @@ pub struct Requests<'a> {
     pub setup: &'a IoSetup,
     /// The incoming traffic.
     pub traffic: &'a TrafficSpec,
-    /// The files with data that the description names.
-    pub files: &'a Files,
+    /// The packets that they have.
+    pub packets: Packets,
+    /// When they come.
+    pub arrivals: ArrivalTimer,
     /// What the program is told.
     pub settings: ProgramSettings,
     /// Where they are counted and measured.
     pub ledger: &'a SharedLedger,
-    /// The rate of the warm start in millions of requests a second, if there is one; `None` inside
-    /// stands for `traffic.saturation_rate_mrps`.
-    pub warm_start_mrps: Option<Option<f64>>,
     /// Where a message waits for a core has been used before the run.
     pub has_used_rings: bool,
     /// How many replies to keep.

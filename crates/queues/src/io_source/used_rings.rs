@@ -54,7 +54,7 @@ impl IoSource {
     /// are alarms for the present, so that what one wants of the fabric at a time stays small.
     pub(super) fn prepare_rings(&mut self, context: &mut AgentContext<'_>) {
         match self.rings {
-            RingsAtStart::New => self.await_arrival(context),
+            RingsAtStart::New => self.arrivals.await_arrival(context),
             RingsAtStart::Full if self.completions != Completions::None => {
                 let sentence = "measure.rings is \"full\", and the program has its items announced \
                                 by completions, which begin empty: leave it out, or use \"used\"";
@@ -154,7 +154,7 @@ impl IoSource {
             self.being_filled = self.active_queues.len() as u32;
             context.wake(context.now(), purpose::FILL);
         } else {
-            self.await_arrival(context);
+            self.arrivals.await_arrival(context);
         }
     }
 
@@ -205,7 +205,7 @@ impl IoSource {
         }
         self.being_filled -= 1;
         if self.being_filled == 0 {
-            self.await_arrival(context);
+            self.arrivals.await_arrival(context);
         }
     }
 }
