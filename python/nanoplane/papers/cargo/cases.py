@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from nanoplane.description import Description
+from nanoplane.figures import Results, Row
 from nanoplane.sweep import Run
 
 STORES = {"object-cache": "memcached", "transactional-store": "Silo"}
@@ -32,6 +33,8 @@ QUICK = 10
 """`--quick` divides the number of requests by this."""
 EPOCH_MISSES, QUICK_EPOCH_MISSES = 4096, 1024
 """The paper has 4K. A quick run has fewer misses, and would have an epoch or two."""
+EXPRESS_GBIT_PER_S = 115.76
+"""What PCI Express of the preset `cargo-table5` carries in each direction."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,3 +89,26 @@ longer than it is measured; this is what it is offered in examples/transactional
 def points(quick: bool) -> dict[Case, Run]:
     """Return the runs of both stores, which several figures share."""
     return {case: case.run(quick) for case in BASELINES.values()}
+
+
+def row(
+    results: Results,
+    point: Any,
+    series: str,
+    x: float,
+    x_unit: str,
+    y: float,
+    y_unit: str,
+    statistic: str,
+) -> Row:
+    """Return a row of what was measured at a point."""
+    return Row.measured(
+        point,
+        results[point],
+        series=series,
+        x=x,
+        x_unit=x_unit,
+        y=y,
+        y_unit=y_unit,
+        statistic=statistic,
+    )

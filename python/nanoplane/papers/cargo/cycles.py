@@ -3,8 +3,9 @@
 from nanoplane.claims import Claim, above, between
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
-from nanoplane.papers.cargo.cases import BASELINES, CACHE, DATABASE, Case
-from nanoplane.papers.cargo.model import IDLE_PARTS, MEMORY_PARTS
+from nanoplane.papers.cargo import model
+from nanoplane.papers.cargo.cases import BASELINES, CACHE, DATABASE, Case, row
+from nanoplane.papers.cargo.model import MEMORY_PARTS
 from nanoplane.papers.cargo.platforms import PERFECT, PerfectCase
 from nanoplane.sweep import Run
 
@@ -18,9 +19,7 @@ SERIES: dict[Case | PerfectCase, str] = {
 
 def parts(results: Results, case: Case | PerfectCase) -> dict[str, float]:
     """Return the cycles of each part of the stack, over all cores, without idle ones."""
-    cores = results[case].result["cores"]
-    names = [name for name in cores[0]["stack"] if name not in IDLE_PARTS]
-    return {name: float(sum(core["stack"][name] for core in cores)) for name in names}
+    return model.parts(results[case].result["cores"])
 
 
 def memory_percent(results: Results, case: Case | PerfectCase) -> float:
@@ -38,19 +37,19 @@ def _rows(results: Results) -> list[Row]:
     for case, series in SERIES.items():
         if case not in results:
             continue
-        outcome = results[case]
-        instructions = sum(core["instructions"] for core in outcome.result["cores"])
+        instructions = sum(core["instructions"] for core in results[case].result["cores"])
         for number, (name, cycles) in enumerate(parts(results, case).items()):
+            of_instruction = cycles / instructions
             rows.append(
-                Row.measured(
+                row(
+                    results,
                     case,
-                    outcome,
-                    series=name,
-                    x=number,
-                    x_unit="part",
-                    y=cycles / instructions,
-                    y_unit="cycles an instruction",
-                    statistic=series,
+                    name,
+                    number,
+                    "part",
+                    of_instruction,
+                    "cycles an instruction",
+                    series,
                 )
             )
     return rows

@@ -6,16 +6,17 @@ IEEE Computer Architecture Letters 8(1), 2009.
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nanoplane.claims import Claim, above, between, within
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
-from nanoplane.papers.cargo.cases import CACHE, CORES, Case
+from nanoplane.papers.cargo import platforms
+from nanoplane.papers.cargo.cases import CACHE, CORES, Case, row
 from nanoplane.sweep import Run
 
-PACKETS = {10: 81, 40: 325, 100: 812, 200: 1625, 400: 3250}
+PACKETS = {rate: counts[0] for rate, counts in platforms.PACKETS.items()}
 """Packets under way at each line rate in Gb/s (Table 1, an application of 0.6 us)."""
 ALPHA, BETA_KB = 1.5, 50.0
 """Locality of the workload (Section 3.1); beta has the unit of the cache's size."""
@@ -25,12 +26,18 @@ CLOCK_GHZ = 4.0
 CACHE_CYCLES, MEMORY_CYCLES = 30.0, 180.0
 """Table 5's last level, and its 45 ns of DRAM: "180 cycles fixed latency" (Section 3.2)."""
 RATES_MRPS = (1.0, 2.0, 4.0, 6.0, 8.0)
-PACKET_BITS = 8 * 64
-"""16 bytes of payload and 48 of headers (Table 1)."""
+PACKET_BITS = 8 * platforms.TEXT_PACKET_BYTES
 MEMORY_PARTS = ("l2", "last_level", "remote_cache", "memory", "store_buffer", "serial")
 """Of a core's stack of cycles: waiting for lines, for room in the store buffer, and for atomics
 and fences. `serial` has `QWAIT` in it, too."""
 IDLE_PARTS = ("halted", "other_hart")
+
+
+def parts(cores: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the cycles of each part of the cores' stacks, added up, without idle ones."""
+    names = [name for name in cores[0]["stack"] if name not in IDLE_PARTS]
+    return {name: float(sum(core["stack"][name] for core in cores)) for name in names}
+
 
 SATURATED = Case(CACHE)
 
@@ -55,12 +62,7 @@ def measured(result: Any) -> Program:
         for core in cores
         for name in ("data_hits", "data_misses", "forwarded_loads", "stores")
     )
-    without = sum(
-        cycles
-        for core in cores
-        for part, cycles in core["stack"].items()
-        if part not in MEMORY_PARTS and part not in IDLE_PARTS
-    )
+    without = sum(cycles for part, cycles in parts(cores).items() if part not in MEMORY_PARTS)
     return Program(
         instructions / result["delivered"],
         accesses / instructions,
@@ -103,22 +105,6 @@ def _points(quick: bool) -> dict[Case, Run]:
     return {case: case.run(quick) for case in cases}
 
 
-def _row(
-    results: Results, case: Case, series: str, x: float, y: float, unit: str, what: str
-) -> Row:
-    outcome = results[case]
-    return Row.measured(
-        case,
-        outcome,
-        series=series,
-        x=x,
-        x_unit="Gb/s",
-        y=y,
-        y_unit=unit,
-        statistic=what,
-    )
-
-
 MODEL, SIMULATOR = "model", "simulated"
 SHARE, LATENCY, THROUGHPUT, EFFICIENCY = "queue's part", "latency", "throughput", "efficiency"
 UNITS = {SHARE: "%", LATENCY: "us", THROUGHPUT: "Mrps", EFFICIENCY: "krps/W"}
@@ -155,13 +141,13 @@ def _of_simulator(results: Results) -> Iterator[tuple[Case, float, dict[str, flo
 
 def _rows(results: Results, shown: tuple[str, ...]) -> list[Row]:
     rows = [
-        _row(results, SATURATED, MODEL, x, values[what], UNITS[what], what)
+        row(results, SATURATED, MODEL, x, "Gb/s", values[what], UNITS[what], what)
         for x, values in _of_model(results)
         for what in shown
         if what in values
     ]
     return rows + [
-        _row(results, case, SIMULATOR, x, values[what], UNITS[what], what)
+        row(results, case, SIMULATOR, x, "Gb/s", values[what], UNITS[what], what)
         for case, x, values in _of_simulator(results)
         for what in shown
     ]
