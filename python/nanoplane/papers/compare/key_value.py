@@ -244,7 +244,7 @@ def sram_bytes(system: System, value_bytes: int = VALUE_BYTES) -> dict[str, floa
     }
     if "hyperplane" in system.systems:
         # Three flip-flops for each queue of the ready set.
-        parts["monitoring and ready set"] = area.ENTRIES * (area.ENTRY_BITS + 3) / 8
+        parts["monitoring and ready set"] = area.ENTRIES * (area.entry_bits() + 3) / 8
     return parts
 
 

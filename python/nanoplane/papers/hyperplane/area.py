@@ -9,12 +9,9 @@ import math
 
 ENTRIES = 1024
 """Of both sets (Section IV-C)."""
-BANKS = 16
-"""Of the monitoring set, one at each bank of the directory (Section IV-A)."""
 CORES = 16
 CORE_MM2 = 8.4
 """A core's area in the paper (Section IV-C)."""
-PAPER_READY_SET_MM2, PAPER_MONITORING_SET_MM2 = 0.13, 0.21
 
 CELLS_UM2 = {
     "DFFR_X1": 5.320,
@@ -36,14 +33,27 @@ ARRAY_EFFICIENCY = 0.56
 """The part of a tag array that cells cover: CACTI 7 has 895 square micrometres for a bank of 64
 entries of 52 bits in two ways, at 32 nm."""
 
-QID_BITS = (ENTRIES - 1).bit_length()
 TAG_BITS = 48 - 6
 """The address of a doorbell's line, 48 bits without the offset in 64 bytes. A Cuckoo hash table
 must keep it whole, since the row does not say what the other bits are."""
-ENTRY_BITS = TAG_BITS + QID_BITS + 2
-"""With the valid bit and the monitoring bit (Section IV-A)."""
 WEIGHT_BITS = (0, 8, 16)
 """Of a queue's weight. The paper does not say; 0 is round-robin alone."""
+
+
+def qid_bits(entries: int) -> int:
+    """Return the bits of the number of a queue, of so many."""
+    return (entries - 1).bit_length()
+
+
+def entry_bits(entries: int = ENTRIES) -> int:
+    """Return the bits of an entry of a monitoring set: tag, QID, valid and monitoring (IV-A)."""
+    return TAG_BITS + qid_bits(entries) + 2
+
+
+def and_cells(inputs: int) -> dict[str, int]:
+    """Return the cells of an AND: as many inputs as fit cells of four, and then their results."""
+    fours, left = divmod(inputs, 4)
+    return {"AND4_X1": fours, "AND2_X1": fours + left - 1}
 
 
 def brent_kung_nodes(inputs: int) -> int:
@@ -60,8 +70,9 @@ def ready_set_cells(entries: int, weight_bits: int) -> dict[str, int]:
     # takes a new one.
     state = 3 * entries
     # Two decoders of QIDs: one for what the monitoring set activates, one for instructions. Each
-    # output is an AND of as many bits as fit a cell, and of the results.
-    decoder = {"AND4_X1": 2 * entries * (QID_BITS // 4), "AND2_X1": 2 * entries * 2}
+    # output is an AND of all bits.
+    bits = qid_bits(entries)
+    decoder = {cell: 2 * entries * number for cell, number in and_cells(bits).items()}
     # Thermometer coding turns the current priority into a mask of the QIDs behind it. One network
     # finds the first of those that are ready, one the first of all, and one makes the mask.
     networks = 3 * brent_kung_nodes(entries)
@@ -69,7 +80,7 @@ def ready_set_cells(entries: int, weight_bits: int) -> dict[str, int]:
     # all only if none is behind the priority.
     select = 5 * entries
     # The number of the selected bit: for each of its bits an OR of half of the inputs.
-    encoder = QID_BITS * (entries // 2 - 1)
+    encoder = bits * (entries // 2 - 1)
     # A weight for each QID, the selected one read by an AND and an OR of all, and the counter.
     weights = weight_bits * (entries + 1)
     read = weight_bits * entries
@@ -83,7 +94,7 @@ def ready_set_cells(entries: int, weight_bits: int) -> dict[str, int]:
     }
 
 
-def ready_set_mm2(entries: int = ENTRIES, weight_bits: int = WEIGHT_BITS[-1]) -> float:
+def ready_set_mm2(entries: int = ENTRIES, weight_bits: int = 0) -> float:
     """Return the area of a ready set at 32 nm, in square millimetres."""
     cells = ready_set_cells(entries, weight_bits)
     um2 = sum(number * CELLS_UM2[cell] for cell, number in cells.items())
@@ -92,17 +103,23 @@ def ready_set_mm2(entries: int = ENTRIES, weight_bits: int = WEIGHT_BITS[-1]) ->
 
 def monitoring_set_mm2(entries: int = ENTRIES) -> float:
     """Return the area of the monitoring set's tag arrays at 32 nm, in square millimetres."""
-    return entries * ENTRY_BITS * SRAM_CELL_UM2 / ARRAY_EFFICIENCY / 1e6
+    return entries * entry_bits(entries) * SRAM_CELL_UM2 / ARRAY_EFFICIENCY / 1e6
 
 
 def monitoring_set_of_flip_flops_mm2(entries: int = ENTRIES) -> float:
-    """Return its area if its bits were flip-flops with a comparator each, as in a synthesis."""
-    bit = CELLS_UM2["DFF_X1"] + CELLS_UM2["MUX2_X1"] + CELLS_UM2["XNOR2_X1"]
-    um2 = entries * ENTRY_BITS * bit * (NODE_NM / CELLS_NODE_NM) ** 2
-    return um2 / UTILISATION / 1e6
+    """Return its area if its bits were flip-flops with a comparator of each tag, as in a synthesis.
+
+    A comparator is an XNOR for each bit of the tag, and an AND of these and the valid bit.
+    """
+    bit = CELLS_UM2["DFF_X1"] + CELLS_UM2["MUX2_X1"]
+    match = sum(number * CELLS_UM2[cell] for cell, number in and_cells(TAG_BITS + 1).items())
+    entry = entry_bits(entries) * bit + TAG_BITS * CELLS_UM2["XNOR2_X1"] + match
+    return entries * entry * (NODE_NM / CELLS_NODE_NM) ** 2 / UTILISATION / 1e6
 
 
-def percent_of_cores(weight_bits: int = WEIGHT_BITS[-1]) -> float:
-    """Return both sets' area as a part of that of the cores which share them, in percent."""
-    both = ready_set_mm2(ENTRIES, weight_bits) + monitoring_set_mm2()
-    return 100 * both / (CORES * CORE_MM2)
+def percent_of_cores(monitoring_set: float, weight_bits: int) -> float:
+    """Return both sets' area as a part of that of the cores which share them, in percent.
+
+    `monitoring_set` is its area in square millimetres: the model of it is not the paper's.
+    """
+    return 100 * (monitoring_set + ready_set_mm2(ENTRIES, weight_bits)) / (CORES * CORE_MM2)
