@@ -10,10 +10,10 @@
 #define RING_SERVICE_QWAIT_H
 
 #include <dma_nic.h>
-#include <frames.h>
 #include <io.h>
 #include <memory_map.h>
 #include <qwait.h>
+#include <ring_answer.h>
 #include <ring_sender.h>
 
 /* Where the monitoring set snoops. */
@@ -59,11 +59,8 @@ int hart_main(int hart) {
     qwait_reconsider(qid, &queue->doorbell->count);
     if (frame == NULL)
       continue;
-    bytes = frame_payload_bytes(frame, bytes);
-    uint64_t reply_bytes = serve(frame->payload, bytes, frame->payload);
-    swap_addresses(frame);
-    frame_set_payload_bytes(frame, reply_bytes);
-    dma_nic_send(&sender->ring, frame, sizeof *frame + reply_bytes);
+    bytes = ring_answer(frame, bytes);
+    dma_nic_send(&sender->ring, frame, bytes);
   }
 }
 

@@ -119,14 +119,4 @@ static inline uint64_t shared_sender_send(struct shared_sender *shared, struct f
   return buffer;
 }
 
-/** Turns a request into its reply, in its place: serve() answers. Returns the frame's bytes. */
-#define SHARED_RING_ANSWER(frame, bytes)                                                           \
-  ({                                                                                               \
-    uint64_t bytes_ = frame_payload_bytes((frame), (bytes));                                       \
-    uint64_t reply_bytes_ = serve((frame)->payload, bytes_, (frame)->payload);                     \
-    swap_addresses(frame);                                                                         \
-    frame_set_payload_bytes((frame), reply_bytes_);                                                \
-    sizeof *(frame) + reply_bytes_;                                                                \
-  })
-
 #endif

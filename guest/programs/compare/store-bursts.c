@@ -5,12 +5,10 @@
  * A burst ends when there is no other frame, or with `burst` of them (16 by default).
  * services/compared_store.h has the other parameters, and services/store.h the messages.
  */
-#include <services/compared_store.h>
+#include <services/compared_rings.h>
 /* Above: how many entries rings have. */
-#include <dma_nic.h>
-#include <frames.h>
+#include <ring_queues.h>
 
-static struct dma_nic_queue *queues;
 static uint64_t burst;
 
 void prepare(void) {
@@ -20,17 +18,14 @@ void prepare(void) {
 
 /* Puts a reply on the ring, in the place of its request, and does not tell the interface. */
 static inline void answer(struct dma_nic_queue *queue, struct frame *frame, uint64_t bytes) {
-  bytes = frame_payload_bytes(frame, bytes);
-  uint64_t reply_bytes = compared_answer(frame->payload, bytes, frame->payload);
-  swap_addresses(frame);
-  frame_set_payload_bytes(frame, reply_bytes);
+  bytes = ring_answer(frame, bytes);
   struct dma_nic_descriptor *descriptor = dma_nic_at(queue->send_ring, queue->sent++);
   descriptor->address = (uint64_t)frame;
-  descriptor->upper = sizeof *frame + reply_bytes;
+  descriptor->upper = bytes;
 }
 
 int hart_main(int hart) {
-  struct dma_nic_queue *queue = &queues[hart];
+  struct dma_nic_queue *queue = &ring_queues[hart];
   for (;;) {
     uint64_t bytes;
     struct frame *frame = dma_nic_receive(queue, &bytes);
@@ -46,11 +41,7 @@ int hart_main(int hart) {
 }
 
 int main(void) {
-  if (reg_read64(DMA_NIC_QUEUES) != harts)
-    fail("There are %lu harts; the network interface must have as many queues.", harts);
-  queues = aligned_alloc(64, harts * sizeof *queues);
-  for (uint64_t hart = 0; hart < harts; hart++)
-    dma_nic_open(&queues[hart], (int)hart);
+  ring_queues_open();
   harts_release();
   return hart_main(0);
 }

@@ -6,7 +6,7 @@
  * bits. A hart counts down by compare-and-swap what it then takes. See ring_shared.h;
  * services/compared_store.h has the parameters, and services/store.h the messages.
  */
-#include <services/compared_store.h>
+#include <services/compared_rings.h>
 /* Above: how many entries rings have. */
 #include <ring_sender.h>
 #include <ring_shared.h>
@@ -15,10 +15,6 @@ static struct shared_ring *rings;
 static uint64_t *counters, queue_count;
 
 void prepare(void) { compared_prepare_shared_rings(); }
-
-static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
-  return compared_answer(request, bytes, reply);
-}
 
 /* Takes one off a counter. Returns whether there is one. */
 static inline int count_down(uint64_t *counter) {
@@ -52,7 +48,7 @@ int hart_main(int hart) {
       sender->spare[sender->spares++] = buffer;
       continue;
     }
-    bytes = SHARED_RING_ANSWER(frame, bytes);
+    bytes = ring_answer(frame, bytes);
     dma_nic_send(&sender->ring, frame, bytes);
   }
 }

@@ -76,9 +76,12 @@ void prepare(void) {
   slice_cycles = compared_number("slice_cycles", 0, 0, 1000000000, 1);
 }
 
+/* Without the work, which the hart has done. */
 static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
   return wire_store_answer(request, bytes, reply);
 }
+
+#include <ring_answer.h>
 
 /* This hart's. It may have changed since the last time: a request that was interrupted goes on
  * anywhere. */
@@ -182,7 +185,7 @@ static void answer(struct frame *frame, uint64_t bytes) {
   compared_work(rounds);
   if (slice_cycles && rounds)
     user_interrupt_off();
-  bytes = SHARED_RING_ANSWER(frame, bytes);
+  bytes = ring_answer(frame, bytes);
   finish(shared_sender_send(sender, frame, bytes));
 }
 

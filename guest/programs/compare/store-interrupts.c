@@ -7,16 +7,14 @@
  * that has come meanwhile the interface interrupts at once, and an interrupt that is pending ends
  * WFI. services/compared_store.h has the parameters, and services/store.h the messages.
  */
-#include <services/compared_store.h>
+#include <services/compared_rings.h>
 /* Above: how many entries rings have. */
-#include <dma_nic.h>
-#include <frames.h>
+#include <ring_queues.h>
 #include <user_interrupt.h>
 
 /* The vector under which harts are notified of what is in their descriptors: any. */
 enum { NOTIFICATION = 0xec };
 
-static struct dma_nic_queue *queues;
 static struct user_interrupt_descriptor *descriptors;
 
 void prepare(void) { compared_prepare_rings(); }
@@ -43,23 +41,18 @@ static inline struct frame *await(struct dma_nic_queue *queue, uint64_t *bytes) 
 }
 
 int hart_main(int hart) {
-  struct dma_nic_queue *queue = &queues[hart];
+  struct dma_nic_queue *queue = &ring_queues[hart];
   user_interrupt_receive(&descriptors[hart], handler);
   for (;;) {
     uint64_t bytes;
     struct frame *frame = await(queue, &bytes);
-    bytes = frame_payload_bytes(frame, bytes);
-    uint64_t reply_bytes = compared_answer(frame->payload, bytes, frame->payload);
-    swap_addresses(frame);
-    frame_set_payload_bytes(frame, reply_bytes);
-    dma_nic_send(queue, frame, sizeof *frame + reply_bytes);
+    bytes = ring_answer(frame, bytes);
+    dma_nic_send(queue, frame, bytes);
   }
 }
 
 int main(void) {
-  if (reg_read64(DMA_NIC_QUEUES) != harts)
-    fail("There are %lu harts; the network interface must have as many queues.", harts);
-  queues = aligned_alloc(64, harts * sizeof *queues);
+  ring_queues_make();
   descriptors = aligned_alloc(64, harts * sizeof *descriptors);
   struct user_interrupt_target *targets = aligned_alloc(64, harts * sizeof *targets);
   user_interrupt_write_csr(CSR_UI_TARGETS, (uint64_t)targets);
@@ -69,7 +62,7 @@ int main(void) {
     descriptors[hart].requests = 0;
     targets[hart] = (struct user_interrupt_target){.control = 1, .descriptor = &descriptors[hart]};
     user_interrupt_route(hart, hart);
-    dma_nic_open(&queues[hart], (int)hart);
+    dma_nic_open(&ring_queues[hart], (int)hart);
   }
   harts_release();
   return hart_main(0);

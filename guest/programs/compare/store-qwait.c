@@ -5,13 +5,9 @@
  * See ring_service_qwait.h; services/compared_store.h has the parameters, and services/store.h the
  * messages.
  */
-#include <services/compared_store.h>
+#include <services/compared_rings.h>
 
 void prepare(void) { compared_prepare_shared_rings(); }
-
-static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
-  return compared_answer(request, bytes, reply);
-}
 
 #include <ring_service_qwait.h>
 

@@ -8,7 +8,7 @@
  * ring_shared.h; services/compared_store.h has the other parameters, and services/store.h the
  * messages.
  */
-#include <services/compared_store.h>
+#include <services/compared_rings.h>
 /* Above: how many entries rings have. */
 #include <ring_shared.h>
 
@@ -20,10 +20,6 @@ static uint64_t sleeps;
 void prepare(void) {
   compared_prepare_rings();
   sleeps = compared_number("sleep", 0, 0, 1, 1);
-}
-
-static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
-  return compared_answer(request, bytes, reply);
 }
 
 /* Waits until the frame of a number has come. */
@@ -41,7 +37,7 @@ int hart_main(int hart) {
     struct frame *frame = shared_ring_take(ring, number, &buffer, &bytes);
     if (frame == NULL)
       continue;
-    bytes = SHARED_RING_ANSWER(frame, bytes);
+    bytes = ring_answer(frame, bytes);
     buffer = shared_sender_send(sender, frame, bytes);
   }
 }

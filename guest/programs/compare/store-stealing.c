@@ -6,7 +6,7 @@
  * compare-and-swap, and its reply is sent by the ring of the hart that has taken it. See
  * ring_shared.h; services/compared_store.h has the parameters, and services/store.h the messages.
  */
-#include <services/compared_store.h>
+#include <services/compared_rings.h>
 /* Above: how many entries rings have. */
 #include <ring_sender.h>
 #include <ring_shared.h>
@@ -14,10 +14,6 @@
 static struct shared_ring *rings;
 
 void prepare(void) { compared_prepare_shared_rings(); }
-
-static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
-  return compared_answer(request, bytes, reply);
-}
 
 int hart_main(int hart) {
   struct shared_ring *own = &rings[hart];
@@ -41,7 +37,7 @@ int hart_main(int hart) {
       sender->spare[sender->spares++] = buffer;
       continue;
     }
-    bytes = SHARED_RING_ANSWER(frame, bytes);
+    bytes = ring_answer(frame, bytes);
     dma_nic_send(&sender->ring, frame, bytes);
   }
 }

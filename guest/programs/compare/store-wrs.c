@@ -5,12 +5,9 @@
  * The interface's write of the descriptor ends the sleep; there is nothing else to be told.
  * services/compared_store.h has the parameters, and services/store.h the messages.
  */
-#include <services/compared_store.h>
+#include <services/compared_rings.h>
 /* Above: how many entries rings have. */
-#include <dma_nic.h>
-#include <frames.h>
-
-static struct dma_nic_queue *queues;
+#include <ring_queues.h>
 
 void prepare(void) { compared_prepare_rings(); }
 
@@ -27,24 +24,17 @@ static inline struct frame *await(struct dma_nic_queue *queue, uint64_t *bytes) 
 }
 
 int hart_main(int hart) {
-  struct dma_nic_queue *queue = &queues[hart];
+  struct dma_nic_queue *queue = &ring_queues[hart];
   for (;;) {
     uint64_t bytes;
     struct frame *frame = await(queue, &bytes);
-    bytes = frame_payload_bytes(frame, bytes);
-    uint64_t reply_bytes = compared_answer(frame->payload, bytes, frame->payload);
-    swap_addresses(frame);
-    frame_set_payload_bytes(frame, reply_bytes);
-    dma_nic_send(queue, frame, sizeof *frame + reply_bytes);
+    bytes = ring_answer(frame, bytes);
+    dma_nic_send(queue, frame, bytes);
   }
 }
 
 int main(void) {
-  if (reg_read64(DMA_NIC_QUEUES) != harts)
-    fail("There are %lu harts; the network interface must have as many queues.", harts);
-  queues = aligned_alloc(64, harts * sizeof *queues);
-  for (uint64_t hart = 0; hart < harts; hart++)
-    dma_nic_open(&queues[hart], (int)hart);
+  ring_queues_open();
   harts_release();
   return hart_main(0);
 }
