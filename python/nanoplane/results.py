@@ -887,7 +887,9 @@ class SlowRequest(TypedDict):
     latency_ns: float
     """From its arrival until it was done."""
     others_ns: float | None
-    """The part of the wait in which its core was at work on other requests."""
+    """The part of the wait in which its core was at work on other requests; `None` if cores serve
+    several at a time.
+    """
     queue: int
     """The queue in which it was."""
     reason: str

@@ -509,6 +509,7 @@ impl<'a> Io<'a> {
             source_cores: plan.source_cores(),
             delivered: 0,
             delivered_at: 0,
+            threads: plan.server.data_plane_threads,
             slowest_requests: 0,
         };
         if let Some(source) = hardware.source() {
@@ -530,10 +531,9 @@ impl<'a> Io<'a> {
             self.arrivals(),
             plan.active_queues(seed),
             Random::new(seed, Stream::Queues),
-            self.packets()?,
+            (self.packets()?, self.settings.clone()),
             ledger.clone(),
         )
-        .with_settings(self.settings.clone())
         .with_signal(hardware.signal())
         .with_rings(self.measure.rings)
         .with_cores(plan.source_cores())
@@ -574,6 +574,8 @@ pub(crate) struct DataPlane {
     /// Items delivered when it was last looked at and something had happened, and the cycle.
     delivered: u64,
     delivered_at: u64,
+    /// Hardware threads of each of its cores that serve requests.
+    threads: usize,
     /// How many of the slowest requests the result is to have.
     slowest_requests: usize,
 }
@@ -774,7 +776,10 @@ impl DataPlane {
             doorbell_conflicts,
             slowest: slowest(
                 ledger.history(),
-                warmup_samples as usize,
+                // A run that goes on from a checkpoint has the history since then alone.
+                (warmup_samples + ledger.history().len() as u64)
+                    .saturating_sub(ledger.recorder().recorded()) as usize,
+                self.threads,
                 self.slowest_requests,
             ),
             captured: delivered.iter().map(|item| hex(&item.bytes)).collect(),

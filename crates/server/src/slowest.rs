@@ -4,6 +4,7 @@ use fabric::Time;
 use queues::ItemRecord;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// A service is called long if it takes this many times the mean.
 const LONG: f64 = 1.5;
@@ -23,7 +24,8 @@ pub struct SlowRequest {
     pub latency_ns: f64,
     /// From its arrival until its core began with it; `None` if that was not seen.
     pub waited_ns: Option<f64>,
-    /// The part of the wait in which its core was at work on other requests.
+    /// The part of the wait in which its core was at work on other requests; `None` if cores serve
+    /// several at a time.
     pub others_ns: Option<f64>,
     /// From there until it was done.
     pub service_ns: Option<f64>,
@@ -36,17 +38,43 @@ pub struct SlowRequest {
 }
 
 /// The `count` slowest requests of those that are measured, which are all but the first `warmup` of
-/// `history`; the slowest first.
-pub(crate) fn slowest(history: &[ItemRecord], warmup: usize, count: usize) -> Vec<SlowRequest> {
+/// `history`; the slowest first, and of equally slow ones that which was done first, as
+/// [`Recorder::slowest_together`](workload::Recorder::slowest_together) has them. What a core was at
+/// work on is only known if it serves one request at a time: if it has one of `threads`.
+pub(crate) fn slowest(
+    history: &[ItemRecord],
+    warmup: usize,
+    threads: usize,
+    count: usize,
+) -> Vec<SlowRequest> {
+    if count == 0 {
+        return Vec::new();
+    }
     let latency = |record: &ItemRecord| record.done_at.saturating_sub(record.arrived_at);
+    let mut of_cores = BTreeMap::<u16, Vec<&ItemRecord>>::new();
+    if threads == 1 {
+        for record in history {
+            of_cores.entry(record.core).or_default().push(record);
+        }
+    }
+    let of_cores: BTreeMap<_, _> = of_cores
+        .into_iter()
+        .map(|(core, mut records)| {
+            records.sort_by_key(|one| one.done_at);
+            (core, records)
+        })
+        .collect();
     let mut measured: Vec<&ItemRecord> = history.iter().skip(warmup).collect();
     let services: Vec<f64> = measured.iter().filter_map(|one| service_ns(one)).collect();
     let mean_service_ns = services.iter().sum::<f64>() / services.len().max(1) as f64;
-    measured.sort_by_key(|one| (std::cmp::Reverse(latency(one)), one.item));
+    measured.sort_by_key(|one| (std::cmp::Reverse(latency(one)), one.done_at));
     measured.truncate(count);
     let explained = measured.into_iter();
     explained
-        .map(|one| explain(history, one, mean_service_ns))
+        .map(|one| {
+            let of_core = of_cores.get(&one.core).map(Vec::as_slice);
+            explain(of_core, one, mean_service_ns)
+        })
         .collect()
 }
 
@@ -55,7 +83,13 @@ fn service_ns(record: &ItemRecord) -> Option<f64> {
     Some(record.done_at.saturating_sub(began_at).as_ns())
 }
 
-fn explain(history: &[ItemRecord], record: &ItemRecord, mean_service_ns: f64) -> SlowRequest {
+/// `of_core` are all requests of its core, in the order in which they were done, if it served one
+/// at a time.
+fn explain(
+    of_core: Option<&[&ItemRecord]>,
+    record: &ItemRecord,
+    mean_service_ns: f64,
+) -> SlowRequest {
     let ItemRecord {
         item,
         queue,
@@ -65,10 +99,12 @@ fn explain(history: &[ItemRecord], record: &ItemRecord, mean_service_ns: f64) ->
         began_at,
     } = *record;
     let until = began_at.unwrap_or(done_at);
-    let others = history.iter().filter(|other| {
-        let was_before = other.done_at > arrived_at && other.done_at <= until;
-        other.core == core && other.item != item && was_before
-    });
+    let others = of_core.unwrap_or_default();
+    let start = others.partition_point(|other| other.done_at <= arrived_at);
+    let others = others[start..]
+        .iter()
+        .take_while(|other| other.done_at <= until);
+    let others = others.filter(|other| other.item != item);
     let (mut served_before, mut busy, mut behind) = (0, Time::ZERO, None);
     for other in others {
         let since = other.began_at.unwrap_or(other.done_at);
@@ -86,7 +122,7 @@ fn explain(history: &[ItemRecord], record: &ItemRecord, mean_service_ns: f64) ->
         arrived_us: arrived_at.as_ns() / 1e3,
         latency_ns: done_at.saturating_sub(arrived_at).as_ns(),
         waited_ns,
-        others_ns: waited_ns.map(|_| busy.as_ns()),
+        others_ns: of_core.and(waited_ns).map(|_| busy.as_ns()),
         service_ns: service_ns(record),
         behind,
         served_before,
@@ -107,17 +143,19 @@ impl SlowRequest {
                     (Some(behind), count) => {
                         format!("behind request {behind} and {} more", count - 1)
                     }
+                    (None, 1) => "which served another first".to_string(),
                     (None, count) => format!("which served {count} others first"),
                 };
                 let unseen = waited - others;
                 let found = match self.served_before {
                     0 => String::new(),
                     _ if unseen < 0.1 * waited => String::new(),
-                    _ => format!(", and {unseen:.0} ns of that until it was found"),
+                    _ => format!(", with {unseen:.0} ns between services"),
                 };
                 format!("waited {waited:.0} ns for core {core}, {more}{found}")
             }
-            _ => format!("was done by core {core}"),
+            (Some(waited), None) => format!("waited {waited:.0} ns for core {core}"),
+            (None, _) => format!("was done by core {core}"),
         };
         match self.service_ns {
             Some(service) if service > LONG * mean_service_ns => {
@@ -148,6 +186,26 @@ mod tests {
     }
 
     #[test]
+    fn of_equally_slow_requests_the_first_is_the_one_that_was_done_first() {
+        let history = [record(7, 0, [0, 0, 100]), record(3, 1, [50, 50, 150])];
+        let found = slowest(&history, 0, 1, 1);
+        assert_eq!(found[0].item, 7);
+    }
+
+    #[test]
+    fn nothing_is_said_of_others_on_a_core_that_serves_several_at_a_time() {
+        let history = [record(0, 0, [0, 0, 900]), record(1, 0, [100, 900, 1000])];
+        let found = slowest(&history, 0, 2, 2);
+        assert_eq!((found[1].others_ns, found[1].behind), (None, None));
+        assert_eq!(found[1].waited_ns, Some(800.0));
+        assert!(
+            found[1]
+                .reason
+                .starts_with("waited 800 ns for core 0; its service")
+        );
+    }
+
+    #[test]
     fn a_request_waits_behind_those_that_its_core_serves_first() {
         let history = [
             record(0, 0, [0, 10, 110]),
@@ -155,7 +213,7 @@ mod tests {
             record(2, 1, [60, 70, 510]),
             record(3, 0, [100, 260, 360]),
         ];
-        let found = slowest(&history, 0, 2);
+        let found = slowest(&history, 0, 1, 2);
         let items: Vec<u64> = found.iter().map(|one| one.item).collect();
         assert_eq!(items, [2, 3]);
         assert_eq!(found[0].behind, None);
@@ -168,15 +226,15 @@ mod tests {
         assert_eq!(found[1].behind, Some(0));
         assert_eq!(
             found[1].reason,
-            "waited 160 ns for core 0, behind request 0 and 1 more, and 50 ns of that until it \
-             was found; its service took 100 ns"
+            "waited 160 ns for core 0, behind request 0 and 1 more, with 50 ns between services; \
+             its service took 100 ns"
         );
     }
 
     #[test]
     fn warm_up_is_left_out_and_still_explains() {
         let history = [record(0, 0, [0, 0, 900]), record(1, 0, [100, 900, 1000])];
-        let found = slowest(&history, 1, 10);
+        let found = slowest(&history, 1, 1, 10);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].item, found[0].behind), (1, Some(0)));
     }

@@ -460,7 +460,9 @@ impl<W: Write> Timeline<W> {
         // Requests are those of a server alone.
         if group == CORES {
             let misses = self.misses.entry(core.clone()).or_default();
-            misses.push((until, waited));
+            // In the order of their ends: nearly that in which they are told.
+            let before = misses.iter().rposition(|&(at, _)| at <= until);
+            misses.insert(before.map_or(0, |place| place + 1), (until, waited));
         }
         self.show(&Shown {
             group,
@@ -509,10 +511,11 @@ impl<W: Write> Timeline<W> {
             notes.push(("waited_ns", ns(arrived_at, began_at)));
             notes.push(("service_ns", ns(began_at, done_at)));
             let of_core: Rc<str> = format!("core {core}").into();
-            let misses = self.misses.get(&of_core).into_iter().flatten();
-            let misses = misses.filter(|&&(at, _)| at > began_at && at <= done_at);
+            let misses = self.misses.get(&of_core).map_or(&[][..], Vec::as_slice);
+            let start = misses.partition_point(|&(at, _)| at <= began_at);
+            let misses = misses[start..].iter();
             let (mut count, mut waited) = (0.0, Time::ZERO);
-            for &(_, miss) in misses {
+            for &(_, miss) in misses.take_while(|&&(at, _)| at <= done_at) {
                 count += 1.0;
                 waited += miss;
             }
