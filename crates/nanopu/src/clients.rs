@@ -19,8 +19,8 @@ use fabric::{Agent, AgentContext, AgentId, AgentMessage, Attachment, LineData, R
 use network::packet::{DATA, Endpoint, Message, Packet, Transport, TransportAction};
 use network::rack::LineRate;
 use queues::{
-    ArrivalTimer, Asked, DeliveredPacket, IoSetup, MessageDevice, ProgramSettings, QueueDescriptor,
-    SharedLedger,
+    ArrivalTimer, Command, DeliveredPacket, DeviceRegisters, IoSetup, ProgramSettings,
+    QueueDescriptor, SharedLedger,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -91,8 +91,7 @@ pub struct Clients {
     #[state(fixed)]
     active_queues: Vec<u32>,
     queue_choice: Random,
-    packets: Packets,
-    registers: MessageDevice,
+    registers: DeviceRegisters,
     #[state(fixed)]
     ledger: SharedLedger,
     next_item: u64,
@@ -124,16 +123,8 @@ pub struct Clients {
 
 impl State for Clients {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        let before = self.registers.items();
         self.walk_fields(walker);
         self.transport.walk(walker);
-        let items = self.registers.items();
-        if items != before
-            && let Err(error) = self.packets.set_kind(items)
-        {
-            walker.refuse(error.to_string());
-        }
-        self.ledger.borrow_mut().items = items;
         self.ledger.borrow_mut().walk(walker);
     }
 }
@@ -165,7 +156,12 @@ impl Clients {
     pub(crate) fn new(setup: ClientSetup) -> Clients {
         setup.ledger.borrow_mut().allow_reordering();
         Clients {
-            registers: MessageDevice::new(setup.io, setup.settings, setup.ledger.clone()),
+            registers: DeviceRegisters::new(
+                setup.io,
+                setup.settings,
+                setup.packets,
+                setup.ledger.clone(),
+            ),
             not_done: vec![0; setup.io.queues as usize],
             setup: setup.io,
             server: setup.server,
@@ -177,7 +173,6 @@ impl Clients {
             arrivals: setup.arrivals,
             active_queues: setup.active_queues,
             queue_choice: setup.queue_choice,
-            packets: setup.packets,
             ledger: setup.ledger,
             next_item: 0,
             slots: Vec::new(),
@@ -246,10 +241,8 @@ impl Clients {
         let item = self.next_item;
         self.next_item += 1;
         let mut bytes = vec![0; SLOT_HEADER_BYTES as usize];
-        self.packets.append_next(&mut bytes);
-        let packet = &bytes[SLOT_HEADER_BYTES as usize..];
-        let kind = self.packets.kind_of(self.registers.items(), packet);
-        let packet_bytes = packet.len() as u32;
+        let kind = self.registers.append_next(&mut bytes);
+        let packet_bytes = bytes.len() as u32 - SLOT_HEADER_BYTES;
         bytes[0..4].copy_from_slice(&packet_bytes.to_le_bytes());
         bytes[8..16].copy_from_slice(&item.to_le_bytes());
         let slot = self.free_slots.pop().unwrap_or_else(|| {
@@ -434,14 +427,8 @@ impl Agent for Clients {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        match self.registers.answer(context, request) {
-            Asked::Nothing => {}
-            Asked::Start => self.start(context),
-            Asked::Items(kind) => {
-                if let Err(error) = self.packets.set_kind(kind) {
-                    self.ledger.borrow_mut().set_fault(error.to_string());
-                }
-            }
+        if self.registers.answer(context, request) == Command::Start {
+            self.start(context);
         }
     }
 

@@ -1,44 +1,66 @@
-//! The registers of the I/O device of a data plane whose requests come as messages: there are no
-//! queues in memory, and the agent that brings the messages answers for the device.
+//! The registers of the I/O device that agents have in common, whether they fill queues in memory or
+//! send messages.
 
 use crate::io_source::register;
 use crate::{IoSetup, ProgramRegisters, ProgramSettings, SharedLedger, write_counter};
 use fabric::{AddressRange, AgentContext, RegisterAccess, Request};
-use workload::ItemKind;
+use state::{State, Walker};
+use workload::{ItemKind, Packets};
 
-/// What a program has asked for by a write that its agent has to do something about.
+/// What is left to an agent after a write of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Command {
     /// Nothing.
     Nothing,
-    /// Messages shall come.
+    /// To begin with requests.
     Start,
-    /// Items of this kind.
-    Items(ItemKind),
+    /// The items are of another kind.
+    Items,
 }
 
-/// The registers.
-#[derive(Clone, Debug, state::State)]
-pub struct MessageDevice {
+/// The registers, and the packets, which the program can ask to be of some kind.
+#[derive(Debug, state::State)]
+#[state(fields)]
+pub struct DeviceRegisters {
     #[state(fixed)]
     setup: IoSetup,
     #[state(fixed)]
     ledger: SharedLedger,
     program: ProgramRegisters,
+    packets: Packets,
     items: ItemKind,
     /// Where the memory begins that is to be as if it had been cleared.
     cleared: u64,
     is_started: bool,
 }
 
-impl MessageDevice {
+impl State for DeviceRegisters {
+    fn walk(&mut self, walker: &mut dyn Walker) {
+        let before = self.items;
+        self.walk_fields(walker);
+        if self.items != before
+            && let Err(error) = self.packets.set_kind(self.items)
+        {
+            walker.refuse(error.to_string());
+        }
+        self.ledger.borrow_mut().items = self.items;
+    }
+}
+
+impl DeviceRegisters {
     /// Those of a device that waits for the program to write START.
-    pub fn new(setup: IoSetup, settings: ProgramSettings, ledger: SharedLedger) -> MessageDevice {
+    pub fn new(
+        setup: IoSetup,
+        settings: ProgramSettings,
+        packets: Packets,
+        ledger: SharedLedger,
+    ) -> DeviceRegisters {
         ledger.borrow_mut().program_counters = settings.prepared.counters.clone();
-        MessageDevice {
+        DeviceRegisters {
             setup,
             ledger,
             program: ProgramRegisters::new(settings),
+            packets,
             items: ItemKind::Packets,
             cleared: 0,
             is_started: false,
@@ -50,24 +72,37 @@ impl MessageDevice {
         self.items
     }
 
+    /// What the program is told.
+    pub(crate) fn program(&self) -> &ProgramRegisters {
+        &self.program
+    }
+
     /// Whether the program has written START.
     pub fn is_started(&self) -> bool {
         self.is_started
     }
 
-    /// Answers a request of a core; what is left to do about it.
-    pub fn answer(&mut self, context: &mut AgentContext<'_>, request: Request) -> Asked {
-        let register = request.register(self.setup.registers.start);
-        let answer = register.and_then(|(offset, access)| match access {
-            RegisterAccess::Read => Some((self.read(offset)?, Asked::Nothing)),
-            RegisterAccess::Write(value) => Some((0, self.write(context, offset, value)?)),
-        });
-        let (value, asked) = answer.unzip();
-        context.answer(request.reply_to, value);
-        asked.unwrap_or(Asked::Nothing)
+    /// Appends the next packet to `bytes`; its kind.
+    pub fn append_next(&mut self, bytes: &mut Vec<u8>) -> u8 {
+        let start = bytes.len();
+        self.packets.append_next(bytes);
+        self.packets.kind_of(self.items, &bytes[start..])
     }
 
-    fn read(&mut self, offset: u64) -> Option<u64> {
+    /// Answers a request of a core; what is left to do about it.
+    pub fn answer(&mut self, context: &mut AgentContext<'_>, request: Request) -> Command {
+        let register = request.register(self.setup.registers.start);
+        let answer = register.and_then(|(offset, access)| match access {
+            RegisterAccess::Read => Some((self.read(offset)?, Command::Nothing)),
+            RegisterAccess::Write(value) => Some((0, self.write(context, offset, value)?)),
+        });
+        let (value, command) = answer.unzip();
+        context.answer(request.reply_to, value);
+        command.unwrap_or(Command::Nothing)
+    }
+
+    /// `None`: it cannot be read.
+    pub(crate) fn read(&mut self, offset: u64) -> Option<u64> {
         let setup = &self.setup;
         let queues = u64::from(setup.queues);
         Some(match offset {
@@ -106,37 +141,53 @@ impl MessageDevice {
     }
 
     /// `None`: the register cannot be written, or not with this value.
-    fn write(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) -> Option<Asked> {
+    pub(crate) fn write(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        offset: u64,
+        value: u64,
+    ) -> Option<Command> {
         match offset {
             register::START if !self.is_started && value == 1 => {
                 if let Some(sentence) = self.program.unknown_parameter("data_plane.parameters") {
                     self.ledger.borrow_mut().set_wrong_description(sentence);
                 }
                 self.is_started = true;
-                return Some(Asked::Start);
+                return Some(Command::Start);
             }
-            register::NAME => return self.program.add_to_name(value).then_some(Asked::Nothing),
+            register::NAME => return self.program.add_to_name(value).then_some(Command::Nothing),
             register::CLEARED => self.cleared = value,
             register::CLEARED_BYTES => {
                 let (start, length) = (self.cleared, value);
                 let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
-                let is_memory = last.is_some_and(|last| context.in_memory(last));
-                if length == 0 || !context.in_memory(start) || !is_memory {
+                if length == 0 || !context.in_memory(start) {
                     return None;
+                }
+                if !last.is_some_and(|last| context.in_memory(last)) {
+                    self.ledger.borrow_mut().set_wrong_description(format!(
+                        "the memory of the server has no room for the program's {length} bytes at \
+                         {start:#x}; use a larger server.memory_mib, or fewer data_plane.queues"
+                    ));
+                    return Some(Command::Nothing);
                 }
                 context.warm_last_level(AddressRange { start, length });
             }
             _ if register::counter(offset).is_some() => {
                 let counters = &mut self.ledger.borrow_mut().program_counters;
-                return write_counter(counters, offset, value).then_some(Asked::Nothing);
+                return write_counter(counters, offset, value).then_some(Command::Nothing);
             }
+            // Once: out of a capture file, the payloads take the place of their packets.
             register::ITEMS if !self.is_started && self.items == ItemKind::Packets => {
                 self.items = ItemKind::from_register(value)?;
-                self.ledger.borrow_mut().items = self.items;
-                return Some(Asked::Items(self.items));
+                let mut ledger = self.ledger.borrow_mut();
+                ledger.items = self.items;
+                if let Err(error) = self.packets.set_kind(self.items) {
+                    ledger.set_fault(error.to_string());
+                }
+                return Some(Command::Items);
             }
             _ => return None,
         }
-        Some(Asked::Nothing)
+        Some(Command::Nothing)
     }
 }

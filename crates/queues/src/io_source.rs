@@ -12,8 +12,8 @@ mod setup;
 mod used_rings;
 
 use crate::completion::Completions;
-use crate::program::{ProgramRegisters, ProgramSettings};
-use crate::{ArrivalTimer, QueueDescriptor, SharedLedger};
+
+use crate::{ArrivalTimer, DeviceRegisters, ProgramSettings, QueueDescriptor, SharedLedger};
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LINE_BYTES, LineAddress,
     LineData, MemoryAccess, Observation, RegisterAccess, Request, Time,
@@ -21,7 +21,7 @@ use fabric::{
 use state::{State, Walker};
 use std::collections::VecDeque;
 use workload::SLOT_HEADER_BYTES;
-use workload::{ItemKind, Packets, Random};
+use workload::{Packets, Random};
 
 pub(crate) use control::descriptor_fault;
 pub(crate) use cores::Coming;
@@ -173,20 +173,15 @@ pub struct IoSource {
     #[state(fixed)]
     imbalance: Option<Imbalance>,
     queue_choice: Random,
-    packets: Packets,
+    registers: DeviceRegisters,
     #[state(fixed)]
     ledger: SharedLedger,
-    program: ProgramRegisters,
     /// The agent that it notifies of an item in an empty queue.
     #[state(fixed)]
     signal: Option<AgentId>,
 
     table: u64,
-    is_started: bool,
     conflicts: u64,
-    /// The start of the memory that counts as cleared.
-    cleared: u64,
-    items: ItemKind,
     completions: Completions,
     descriptors: Vec<QueueDescriptor>,
     descriptors_left: u32,
@@ -208,13 +203,7 @@ pub struct IoSource {
 
 impl State for IoSource {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        let items = self.items;
         self.walk_fields(walker);
-        if self.items != items
-            && let Err(error) = self.packets.set_kind(self.items)
-        {
-            walker.refuse(error.to_string());
-        }
         // The tenants have it, too; it is walked once.
         self.ledger.borrow_mut().walk(walker);
     }
@@ -228,7 +217,7 @@ impl IoSource {
         arrivals: ArrivalTimer,
         active_queues: Vec<u32>,
         queue_choice: Random,
-        packets: Packets,
+        (packets, settings): (Packets, ProgramSettings),
         ledger: SharedLedger,
     ) -> IoSource {
         ledger.borrow_mut().ring_slots = setup.ring_slots.into();
@@ -243,15 +232,11 @@ impl IoSource {
             active_queues,
             imbalance: None,
             queue_choice,
-            packets,
+            registers: DeviceRegisters::new(setup, settings, packets, ledger.clone()),
             ledger,
-            program: ProgramRegisters::default(),
             signal: None,
             table: 0,
-            is_started: false,
             conflicts: 0,
-            cleared: 0,
-            items: ItemKind::Packets,
             completions: Completions::None,
             descriptors: Vec::new(),
             descriptors_left: 0,
@@ -262,15 +247,6 @@ impl IoSource {
             cores: Vec::new(),
             next_item: 0,
             slot: Vec::new(),
-        }
-    }
-
-    /// The same source, whose program is given `settings`.
-    pub fn with_settings(self, settings: ProgramSettings) -> IoSource {
-        self.ledger.borrow_mut().program_counters = settings.prepared.counters.clone();
-        IoSource {
-            program: ProgramRegisters::new(settings),
-            ..self
         }
     }
 
@@ -462,7 +438,7 @@ impl IoSource {
 
     /// Puts the next item together, or the end of a queue: its number and its kind.
     fn compose(&mut self, is_end: bool) -> (u64, u8) {
-        let mut item = u64::MAX;
+        let (mut item, mut kind) = (u64::MAX, 0);
         self.slot.clear();
         self.slot.resize(SLOT_HEADER_BYTES as usize, 0);
         if is_end {
@@ -470,13 +446,12 @@ impl IoSource {
         } else {
             item = self.next_item;
             self.next_item += 1;
-            self.packets.append_next(&mut self.slot);
+            kind = self.registers.append_next(&mut self.slot);
         }
         let packet_bytes = self.slot.len() as u32 - SLOT_HEADER_BYTES;
         self.slot[0..4].copy_from_slice(&packet_bytes.to_le_bytes());
         self.slot[8..16].copy_from_slice(&item.to_le_bytes());
-        let packet = &self.slot[SLOT_HEADER_BYTES as usize..];
-        (item, self.packets.kind_of(self.items, packet))
+        (item, kind)
     }
 
     /// Writes an item into the next slot of a queue: all its lines at once.
@@ -733,7 +708,7 @@ impl Agent for IoSource {
     }
 
     fn waiting_for(&self) -> Vec<String> {
-        if self.is_started {
+        if self.registers.is_started() {
             Vec::new()
         } else {
             vec!["The I/O sources wait for the program to write their register START.".to_string()]

@@ -662,6 +662,11 @@ impl Ledger {
             };
             if delivered.is_measured {
                 self.entering_times.extend(entering);
+                if let Some(history) = &mut self.history
+                    && !self.recorder.is_done()
+                {
+                    history.push(record);
+                }
                 self.recorder.add(Sample {
                     completed_at: done_at,
                     latency: done_at.saturating_sub(arrived_at),
@@ -672,9 +677,6 @@ impl Ledger {
                     offered,
                     under_way,
                 });
-                if let Some(history) = &mut self.history {
-                    history.push(record);
-                }
             }
             if let Some(records) = &mut self.records {
                 records.push(record);

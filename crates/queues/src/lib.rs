@@ -16,7 +16,7 @@ mod tenant;
 mod warm_start;
 
 pub use arrival_timer::ArrivalTimer;
-pub use device::{Asked, MessageDevice};
+pub use device::{Command, DeviceRegisters};
 pub use io_source::{CONSUMER_BYTES, IoSetup, IoSource, RingsAtStart, register};
 pub use ledger::{ItemCounts, ItemRecord, Ledger, QueueCounts, QueueDescriptor, SharedLedger};
 pub use program::{

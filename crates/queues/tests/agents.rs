@@ -5,7 +5,10 @@ use fabric::{
     Inbox, LINE_BYTES, LineData, MemoryAccess, Observation, Outbox, OutgoingKind, Ram, RequestKind,
     Time, Transit,
 };
-use queues::{ArrivalTimer, IoSetup, IoSource, Ledger, RingsAtStart, SharedLedger, TenantSide};
+use queues::{
+    ArrivalTimer, IoSetup, IoSource, Ledger, ProgramSettings, RingsAtStart, SharedLedger,
+    TenantSide,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 use workload::{Files, Measurement, Random, Recorder, Stream, TrafficSpec, Warmup, checksum};
@@ -290,7 +293,10 @@ impl Server {
                 .shape
                 .active_queues(queues, &mut Random::new(seed, Stream::ActiveQueues)),
             Random::new(seed, Stream::Queues),
-            traffic.open_packets(seed, &Files::default()).unwrap(),
+            (
+                traffic.open_packets(seed, &Files::default()).unwrap(),
+                ProgramSettings::default(),
+            ),
             ledger.clone(),
         )
         .with_rings(rings_at_start);

@@ -20,7 +20,7 @@ use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, LINE_BYTES, LineData,
     Observation, Request, Time,
 };
-use queues::{ArrivalTimer, Asked, DeliveredPacket, IoSetup, MessageDevice, QueueDescriptor};
+use queues::{ArrivalTimer, Command, DeliveredPacket, DeviceRegisters, IoSetup, QueueDescriptor};
 use queues::{ProgramSettings, SharedLedger};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -147,10 +147,9 @@ pub struct Cluster {
     domains: Vec<DomainPlace>,
     node_choice: Random,
     chance: Random,
-    packets: Packets,
     #[state(fixed)]
     ledger: SharedLedger,
-    registers: MessageDevice,
+    registers: DeviceRegisters,
     next_item: u64,
     #[state(slice)]
     nodes: Vec<Node>,
@@ -177,15 +176,7 @@ pub struct Cluster {
 
 impl State for Cluster {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        let before = self.registers.items();
         self.walk_fields(walker);
-        let items = self.registers.items();
-        if items != before
-            && let Err(error) = self.packets.set_kind(items)
-        {
-            walker.refuse(error.to_string());
-        }
-        self.ledger.borrow_mut().items = items;
         self.ledger.borrow_mut().walk(walker);
     }
 }
@@ -234,8 +225,7 @@ impl Cluster {
             domains,
             node_choice: choice,
             chance,
-            packets,
-            registers: MessageDevice::new(setup.io, settings, ledger.clone()),
+            registers: DeviceRegisters::new(setup.io, settings, packets, ledger.clone()),
             ledger,
             next_item: 0,
             nodes,
@@ -407,12 +397,8 @@ impl Cluster {
         let mut message = std::mem::take(&mut self.message);
         message.clear();
         message.resize(SLOT_HEADER_BYTES as usize, 0);
-        self.packets.append_next(&mut message);
+        let kind = self.registers.append_next(&mut message);
         let packet_bytes = message.len() as u64 - u64::from(SLOT_HEADER_BYTES);
-        let kind = self.packets.kind_of(
-            self.registers.items(),
-            &message[SLOT_HEADER_BYTES as usize..],
-        );
         let state = &mut self.slots[place];
         state.in_use = true;
         state.kind = kind;
@@ -559,14 +545,8 @@ impl Agent for Cluster {
     }
 
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
-        match self.registers.answer(context, request) {
-            Asked::Nothing => {}
-            Asked::Start => self.start(context),
-            Asked::Items(kind) => {
-                if let Err(error) = self.packets.set_kind(kind) {
-                    self.ledger.borrow_mut().set_fault(error.to_string());
-                }
-            }
+        if self.registers.answer(context, request) == Command::Start {
+            self.start(context);
         }
     }
 

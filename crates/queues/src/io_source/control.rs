@@ -2,42 +2,25 @@
 
 use super::setup::{IoSetup, register};
 use super::{DESCRIPTORS_AT_ONCE, IoSource, LINE, Queue, QueueState, ROOM_POLL, has_room, purpose};
-use crate::QueueDescriptor;
 use crate::completion::Completions;
-use crate::program::write_counter;
-use fabric::{AddressRange, AgentContext, MemoryAccess};
+use crate::{Command, QueueDescriptor};
+use fabric::{AgentContext, MemoryAccess};
 use workload::ItemKind;
 
 impl IoSource {
     pub(super) fn read_register(&mut self, offset: u64) -> Option<u64> {
         let setup = &self.setup;
         Some(match offset {
-            register::QUEUES => u64::from(setup.queues),
-            register::CAPACITY => u64::from(setup.queue_capacity),
-            register::SLOT_BYTES => u64::from(setup.slot_bytes),
-            register::DATA_PLANE_CORES => u64::from(setup.data_plane_cores),
-            register::NOTIFY => setup.notify,
-            register::POLICY => setup.policy,
             register::DOORBELL_START => setup.doorbells.start,
             register::DOORBELL_BYTES => setup.doorbells.length,
             register::TENANT_DOORBELL_START => setup.tenant_doorbells.start,
             register::TENANT_DOORBELL_BYTES => setup.tenant_doorbells.length,
             register::TABLE => self.table,
-            register::START => u64::from(self.is_started),
             register::CONFLICTS => self.conflicts,
-            register::RING_SLOTS => u64::from(setup.ring_slots),
-            register::CLUSTER_CORES => u64::from(setup.cluster_cores),
-            register::BATCH => u64::from(setup.batch),
-            register::IN_ORDER => u64::from(setup.in_order),
-            register::ITEMS => self.items as u64,
             register::CONSUMERS => setup.consumers.start,
             register::COMPLETIONS => self.completions as u64,
             register::SOURCE_CORES => self.cores.len() as u64,
             register::SECOND_SOCKET => setup.second_socket.unwrap_or(0),
-            register::PARAMETER => self.program.parameter()?,
-            register::COUNTER => self
-                .program
-                .add_counter(&mut self.ledger.borrow_mut().program_counters)?,
             _ if offset >= register::STATES => {
                 let number = ((offset - register::STATES) / 8) as usize;
                 let state = self.queues.get(number).map(|queue| queue.state);
@@ -45,11 +28,7 @@ impl IoSource {
                 (number < setup.queues as usize)
                     .then_some(state.unwrap_or(QueueState::Opening) as u64)?
             }
-            _ if offset >= register::WEIGHTS => {
-                let queue = (offset - register::WEIGHTS) / 8;
-                (queue < u64::from(setup.queues)).then(|| self.program.weight(queue))?
-            }
-            _ => return None,
+            _ => return self.registers.read(offset),
         })
     }
 
@@ -60,77 +39,48 @@ impl IoSource {
         offset: u64,
         value: u64,
     ) -> bool {
+        let is_started = self.registers.is_started();
         match offset {
-            register::TABLE if !self.is_started && value.is_multiple_of(LINE) => {
+            register::TABLE if !is_started && value.is_multiple_of(LINE) => {
                 self.table = value;
             }
-            register::START if !self.is_started && value == 1 => {
-                let last_line = self.table + (u64::from(self.setup.queues) - 1) * LINE;
-                if !context.in_memory(self.table) || !context.in_memory(last_line) {
-                    return false;
-                }
-                if let Some(sentence) = self.program.unknown_parameter("data_plane.parameters") {
-                    self.ledger.borrow_mut().set_wrong_description(sentence);
-                }
-                self.is_started = true;
-                self.descriptors = vec![QueueDescriptor::default(); self.setup.queues as usize];
-                self.descriptors_left = self.setup.queues;
-                for queue in 0..DESCRIPTORS_AT_ONCE.min(self.setup.queues) {
-                    self.read_descriptor(context, purpose::READ_DESCRIPTOR, queue);
-                }
-            }
+            register::START if !self.has_table(context) => return false,
             register::CONFLICTS => self.conflicts = value,
-            register::NAME => return self.program.add_to_name(value),
-            register::CLEARED => self.cleared = value,
-            register::CLEARED_BYTES => {
-                let (start, length) = (self.cleared, value);
-                let last = start.checked_add(length).and_then(|end| end.checked_sub(1));
-                if length == 0 || !context.in_memory(start) {
-                    return false;
-                }
-                if !last.is_some_and(|last| context.in_memory(last)) {
-                    self.ledger.borrow_mut().set_wrong_description(format!(
-                        "the memory of the server has no room for the program's {length} bytes at \
-                         {start:#x}; use a larger server.memory_mib, or fewer data_plane.queues"
-                    ));
-                    return true;
-                }
-                context.warm_last_level(AddressRange { start, length });
-            }
             _ if let Some(core) = register::of_core(offset, register::SOURCE_RINGS) => {
                 return self.set_arrivals(context, core, value);
             }
             _ if let Some(core) = register::of_core(offset, register::SOURCE_DROPPED) => {
                 return self.found_full(core);
             }
-            _ if register::counter(offset).is_some() => {
-                let counters = &mut self.ledger.borrow_mut().program_counters;
-                return write_counter(counters, offset, value);
-            }
-            _ if offset >= register::STATES => {
+            _ if offset >= register::STATES && register::counter(offset).is_none() => {
                 return self.set_state(context, ((offset - register::STATES) / 8) as u32, value);
             }
-            // Once: out of a capture file, the payloads take the place of their packets.
-            register::ITEMS if !self.is_started && self.items == ItemKind::Packets => {
-                let Some(kind) = ItemKind::from_register(value) else {
-                    return false;
-                };
-                self.items = kind;
-                self.ledger.borrow_mut().items = kind;
-                self.check_room();
-                if let Err(error) = self.packets.set_kind(kind) {
-                    self.ledger.borrow_mut().set_fault(error.to_string());
-                }
-            }
-            register::COMPLETIONS if !self.is_started => {
+            register::COMPLETIONS if !is_started => {
                 let Some(format) = Completions::from_register(value) else {
                     return false;
                 };
                 self.completions = format;
             }
-            _ => return false,
+            _ => match self.registers.write(context, offset, value) {
+                None => return false,
+                Some(Command::Nothing) => {}
+                Some(Command::Items) => self.check_room(),
+                Some(Command::Start) => {
+                    self.descriptors = vec![QueueDescriptor::default(); self.setup.queues as usize];
+                    self.descriptors_left = self.setup.queues;
+                    for queue in 0..DESCRIPTORS_AT_ONCE.min(self.setup.queues) {
+                        self.read_descriptor(context, purpose::READ_DESCRIPTOR, queue);
+                    }
+                }
+            },
         }
         true
+    }
+
+    /// Whether all of the table of queues is in memory.
+    fn has_table(&self, context: &AgentContext<'_>) -> bool {
+        let last_line = self.table + (u64::from(self.setup.queues) - 1) * LINE;
+        context.in_memory(self.table) && context.in_memory(last_line)
     }
 
     /// The error of a queue's ring of completions, if the program uses completions.
@@ -168,14 +118,14 @@ impl IoSource {
 
     /// Whether requests and replies of a key-value store fit into the slots.
     fn check_room(&mut self) {
-        let operations = self.program.operations();
+        let operations = self.registers.program().operations();
         let packet_bytes = self.setup.packet_bytes;
         let (request, reply) = (
             operations.longest_request_bytes(),
             operations.longest_reply_bytes(),
         );
         let longest = request.max(reply);
-        if self.items == ItemKind::Operations && longest > packet_bytes {
+        if self.registers.items() == ItemKind::Operations && longest > packet_bytes {
             let which = if request > reply { "request" } else { "reply" };
             self.ledger.borrow_mut().set_wrong_description(format!(
                 "traffic.packet_bytes is {packet_bytes}, and with traffic.operations the longest \
