@@ -1,7 +1,7 @@
 //! The network interface: the path of packets and messages between a link and the cores.
 
 use crate::cable::SharedCable;
-use crate::clients::send;
+use crate::clients::{CLIENTS, send};
 use crate::extension::{code, notice};
 use crate::mailbox::{SharedMailbox, Words};
 use crate::selection::Waiting;
@@ -264,7 +264,10 @@ impl Nic {
             self.statistics.messages_received += 1;
             let at = context.now() + self.latencies.to_core;
             self.records.note(&message, || Step::Given { core, at });
-            if let Some(outside) = &self.outside {
+            // Another program of the server has tags of its own.
+            if let Some(outside) = &self.outside
+                && message.from.address == CLIENTS
+            {
                 outside.cable.borrow().given(message.tag, at);
             }
             self.mailbox
@@ -289,7 +292,9 @@ impl Nic {
             core,
             at: context.now(),
         });
-        if let Some(outside) = &self.outside {
+        if let Some(outside) = &self.outside
+            && message.to.address == CLIENTS
+        {
             let written_at = context.now() - self.latencies.from_core;
             let mut cable = outside.cable.borrow_mut();
             cable.wrote(core, message.tag, written_at);

@@ -34,8 +34,8 @@ state::declare! {
         pub departures: VecDeque<Departure> => exact = VecDeque::new(),
         /// A delivery waits for a safepoint; looked at before each dispatch.
         pub awaits_safepoint: bool => fixed = false,
-        /// See [`forbidden_bits`](crate::spec::MisalignedAccesses::forbidden_bits).
-        pub misaligned_bits: u64 => fixed = spec.misaligned_accesses.forbidden_bits(),
+        /// See [`alignment_mask`](crate::spec::MisalignedAccesses::alignment_mask).
+        pub alignment_mask: u64 => fixed = spec.misaligned_accesses.alignment_mask(),
         /// The region of memory that was used last.
         pub region: AddressRange = AddressRange::default(),
 
@@ -121,9 +121,10 @@ impl<X: Extension> HartState<X> {
     /// Whether an access is inside one line, and does not trap for its alignment.
     #[inline(always)]
     pub fn is_in_one_piece(&self, address: u64, bytes: u8) -> bool {
+        debug_assert!(bytes.is_power_of_two());
         let bytes = u64::from(bytes);
         address % LINE_BYTES as u64 + bytes <= LINE_BYTES as u64
-            && address & (bytes - 1) & self.misaligned_bits == 0
+            && address & (bytes - 1) & self.alignment_mask == 0
     }
 
     /// The cycle of this hart's next event other than dispatch.

@@ -46,7 +46,7 @@ pub enum MisalignedAccesses {
 
 impl MisalignedAccesses {
     /// The bits that must be zero in the address of an access of 2^n bytes, among its lowest n.
-    pub(crate) fn forbidden_bits(self) -> u64 {
+    pub(crate) fn alignment_mask(self) -> u64 {
         match self {
             MisalignedAccesses::Supported => 0,
             MisalignedAccesses::Trap => u64::MAX,

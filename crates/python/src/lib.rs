@@ -86,6 +86,12 @@ fn histogram_bins(py: Python<'_>, text: &str) -> PyResult<Vec<(u64, u64)>> {
         error(py, "description", sentence)
     };
     let bytes = STANDARD.decode(text).map_err(|cause| unreadable(&cause))?;
+    // The checksum at the end is not read: bytes 4 to 7 say how many must follow.
+    let told = bytes.get(4..8).and_then(|length| length.try_into().ok());
+    let is_whole = told.is_none_or(|length| u32::from_be_bytes(length) as usize == bytes.len() - 8);
+    if !is_whole {
+        return Err(unreadable(&"its length is wrong"));
+    }
     let histogram: Histogram<u64> = Deserializer::new()
         .deserialize(&mut bytes.as_slice())
         .map_err(|cause| unreadable(&cause))?;

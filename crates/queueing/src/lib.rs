@@ -317,7 +317,7 @@ mod tests {
         let mut server = ArrivalProcess::new(Arrivals::Poisson, rate_mrps, 1.0, random);
         let times = ServiceTimes::Exponential.open(&Files::default()).unwrap();
         let mut services = Random::new(seed, Stream::ServiceTimes);
-        let mut draws = Draws::new(seed, 16);
+        let mut draws = Draws::new(seed, 1);
         for _ in 0..4 {
             let drawn = draws.next(&times, TOGETHER);
             for place in 0..TOGETHER {

@@ -64,7 +64,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let address = self.access_address(&i);
         let bytes = i.access_bytes();
         let simple = matches!(i.class, Class::Load | Class::Store);
-        let must_be_aligned = !simple || self.hart.misaligned_bits != 0;
+        let must_be_aligned = !simple || self.hart.alignment_mask != 0;
         if must_be_aligned && !address.is_multiple_of(u64::from(bytes)) {
             let cause = misaligned(i.class);
             let value = address;

@@ -318,7 +318,8 @@ fn correlation(ones: &[f64], others: &[f64]) -> f64 {
     }
 }
 
-/// Which part of the variance of batches is left when the control is taken off.
+/// Which part of the variance of batches is left when the control is taken off; all of it if they
+/// do not vary.
 fn unexplained(values: &[f64], controls: &[f64], coefficient: f64) -> f64 {
     let variance = |values: &[f64]| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -332,7 +333,7 @@ fn unexplained(values: &[f64], controls: &[f64], coefficient: f64) -> f64 {
     if all > 0.0 {
         variance(&left) / all
     } else {
-        0.0
+        1.0
     }
 }
 
@@ -361,4 +362,22 @@ struct Expected {
 struct Influences {
     mean: Vec<f64>,
     p99: Vec<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unexplained;
+
+    #[test]
+    fn a_control_leaves_what_it_does_not_follow() {
+        // The control is half of the values: nothing is left.
+        assert_eq!(unexplained(&[2.0, 4.0, 6.0], &[1.0, 2.0, 3.0], 2.0), 0.0);
+        // Without the control all of it is.
+        assert_eq!(unexplained(&[2.0, 4.0, 6.0], &[1.0, 2.0, 3.0], 0.0), 1.0);
+    }
+
+    #[test]
+    fn a_control_shortens_no_interval_of_batches_that_do_not_vary() {
+        assert_eq!(unexplained(&[5.0, 5.0, 5.0], &[1.0, 2.0, 3.0], 0.0), 1.0);
+    }
 }
