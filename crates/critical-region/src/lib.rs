@@ -47,7 +47,8 @@ pub use listener::Listener;
 pub use observer::{Counts, DistinctRegion, HartProbe, Observer, SharedObserver};
 pub use offload::{Unsent, code};
 pub use prediction::{
-    Begins, GEN_VALUES, GENERATED_PER_RETURN, GenValue, IN_VALUES, InValue, ValuePredictor,
+    Begins, GEN_VALUES, GENERATED_PER_RETURN, GenValue, IN_VALUES, InValue, PASSES_PER_VALUE,
+    ValuePredictor,
 };
 pub use region::{Kind, LiveIn, Region, RegionInstruction};
 pub use register_map::{Producer, RegisterMap};

@@ -13,6 +13,9 @@ pub const GEN_VALUES: usize = 2;
 /// An IN value is valid if it has come again at least so often for each GEN value: 1/8, as the
 /// denominator (Sections 4.2 and 4.4).
 pub const GENERATED_PER_RETURN: u64 = 8;
+/// A valid IN value begins more than one of so many passes that have one: "above 1/8", as a
+/// probability (Section 4.2), which is the share of each of [`IN_VALUES`] that are as frequent.
+pub const PASSES_PER_VALUE: u64 = IN_VALUES as u64;
 
 /// What begins a chain: a register that an instruction reads, or the result of an instruction all of
 /// whose operands are roots. One register can be both in a region, with different values.
@@ -22,6 +25,16 @@ pub enum Begins {
     Operand(Register),
     /// It is written.
     Result(Register),
+}
+
+impl Begins {
+    /// Operands are the first kind, results the second; and the register's number.
+    fn place(self) -> (usize, usize) {
+        match self {
+            Begins::Operand(register) => (0, usize::from(register)),
+            Begins::Result(register) => (1, usize::from(register)),
+        }
+    }
 }
 
 /// A row of the IN value table.
@@ -53,6 +66,8 @@ pub struct ValuePredictor {
     /// Where the values of results begin, which have no fixed rows.
     results: [Option<usize>; REGISTERS],
     gen_values: Vec<Option<GenValue>>,
+    /// How often each register has had an IN value, as an operand and as a result.
+    received: [[u64; REGISTERS]; 2],
 }
 
 impl ValuePredictor {
@@ -64,6 +79,7 @@ impl ValuePredictor {
             in_values: vec![None; in_rows],
             results: [None; REGISTERS],
             gen_values: vec![None; gen_rows],
+            received: [[0; REGISTERS]; 2],
         }
     }
 
@@ -83,6 +99,8 @@ impl ValuePredictor {
     /// room. If all of the register's values are taken, or all rows, the register's value that has
     /// come least often makes room.
     pub fn receive(&mut self, of: Begins, value: u64) -> Option<usize> {
+        let (kind, register) = of.place();
+        self.received[kind][register] += 1;
         let rows: Vec<usize> = self.rows(of).collect();
         for &row in &rows {
             if let Some(known) = &mut self.in_values[row]
@@ -160,9 +178,17 @@ impl ValuePredictor {
 
     /// The most probable IN value of a register: of the valid ones, that with the most GEN values,
     /// or that which has come most often. `None` if none is valid.
+    ///
+    /// Without its part of the passes, an argument that is another one in each of thousands of
+    /// calls, as `memcpy()`'s, would be one that has come twice by chance.
     pub fn predict(&self, of: Begins) -> Option<u64> {
+        let (kind, register) = of.place();
+        let received = self.received[kind][register];
         let known = self.rows(of).filter_map(|row| self.in_values[row]);
-        let valid = known.filter(|one| GENERATED_PER_RETURN * one.uses > self.generated(one));
+        let valid = known.filter(|one| {
+            let is_returned = GENERATED_PER_RETURN * one.uses > self.generated(one);
+            is_returned && PASSES_PER_VALUE * (one.uses + 1) > received
+        });
         let best = valid.max_by_key(|one| (self.generated(one), one.uses));
         best.map(|one| one.value)
     }
@@ -184,6 +210,7 @@ impl ValuePredictor {
         self.in_values.fill(None);
         self.results = [None; REGISTERS];
         self.gen_values.fill(None);
+        self.received = [[0; REGISTERS]; 2];
     }
 }
 
@@ -229,6 +256,28 @@ mod tests {
         assert_eq!(predictor.predict(A0), None);
         predictor.receive(A0, 7);
         assert_eq!(predictor.predict(A0), Some(7));
+    }
+
+    #[test]
+    fn it_must_begin_more_than_an_eighth_of_the_passes() {
+        let mut predictor = paper();
+        predictor.receive(A0, 7);
+        predictor.receive(A0, 7);
+        for value in 100..113 {
+            predictor.receive(A0, value);
+        }
+        assert_eq!(predictor.predict(A0), Some(7), "2 of 15");
+        predictor.receive(A0, 113);
+        assert_eq!(predictor.predict(A0), None, "2 of 16");
+        predictor.receive(A0, 7);
+        assert_eq!(predictor.predict(A0), Some(7), "3 of 17");
+        // Each of eight that come in turn has 1/8, and one that comes more often has more.
+        for value in 0..16 {
+            predictor.receive(A1, value % 8);
+        }
+        assert_eq!(predictor.predict(A1), None);
+        predictor.receive(A1, 3);
+        assert_eq!(predictor.predict(A1), Some(3));
     }
 
     #[test]

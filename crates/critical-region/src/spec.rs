@@ -47,7 +47,9 @@ pub struct CriticalRegionSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct OffloadSpec {
     /// The maximum number of instructions of each region that the interface executes for a packet:
-    /// the cost of a region with an endless loop. The paper has no limit; chosen.
+    /// the cost of a loop whose end depends on a wrong value. Backward branches of a region are
+    /// taken as in the program (Section 4.1), and a region ends behind its last instruction. The
+    /// paper has no limit; chosen.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub budget: u64,
     /// Packets for which each core keeps the values that user routines have returned, until a hart

@@ -24,7 +24,7 @@ pub struct Storage {
     pub return_stack_bytes: usize,
     /// The checkpoints of registers for backward branches, of all harts.
     pub checkpoint_bytes: usize,
-    /// The states of registers.
+    /// The states of registers, and how often each has had an IN value.
     pub register_state_bytes: usize,
     /// The table of IN values.
     pub in_value_bytes: usize,
@@ -55,7 +55,7 @@ impl Storage {
             register_map_bytes: bytes(threads * REGISTERS, WORD_BITS + STATE_BITS),
             return_stack_bytes: bytes(threads * RETURN_STACK, WORD_BITS),
             checkpoint_bytes: bytes(threads * REGISTERS, WORD_BITS),
-            register_state_bytes: bytes(2 * REGISTERS, WORD_BITS + STATE_BITS),
+            register_state_bytes: bytes(2 * REGISTERS, WORD_BITS + STATE_BITS + COUNTER_BITS),
             in_value_bytes: bytes(sizes.in_values, in_value),
             gen_value_bytes: bytes(sizes.gen_values, WORD_BITS + COUNTER_BITS + 1),
         }
@@ -87,7 +87,8 @@ mod tests {
             (storage.register_map_bytes, storage.checkpoint_bytes),
             (264, 256)
         );
-        assert_eq!(storage.register_state_bytes, 2 * 264);
+        // With a counter of 32 bits each.
+        assert_eq!(storage.register_state_bytes, 2 * 264 + 2 * 128);
         // 48 of 64 + 32 + 6 + 2 * 8 + 1 = 119 bits; 132 of 97.
         assert_eq!(
             (storage.in_value_bytes, storage.gen_value_bytes),
@@ -95,7 +96,7 @@ mod tests {
         );
         assert_eq!(
             storage.total_bytes(),
-            4096 + 264 + 128 + 256 + 2 * 264 + 714 + 1601
+            4096 + 264 + 128 + 256 + 2 * (264 + 128) + 714 + 1601
         );
         // Section 6.4 adds up 3.5 KB, 272 bytes and 3 KB. Four harts need three more maps.
         let four = Storage::of(Sizes::default(), 4);
