@@ -377,9 +377,9 @@ def test_interfaces_are_compared_with_the_same_requests(cores: str) -> None:
     rows = find(name).rows(results)
     systems = len(key_value.SYSTEMS) - len(key_value.OPTIONAL)
     # The peak, the largest load within the limit; and at three rates two latencies, the energy, its
-    # eight parts and leakage. At the fake's peaks all rates can be taken. With each load what was
-    # lost.
-    assert len(rows) == systems * (1 + 2 + 3 * (3 + 1 + 8 + 1))
+    # eight parts and leakage. At the fake's peaks all rates can be taken. With each of these what
+    # was dropped.
+    assert len(rows) == systems * (2 + 2 + 3 * (3 + 1 + 8 + 1))
     largest = {row.series: row.y for row in rows if row.statistic == key_value.WITHIN}
     assert dict(ranked(name, rows)) == pytest.approx(largest, abs=0.05)
     optional = run(name, f"system={','.join(key_value.OPTIONAL)}")
@@ -421,7 +421,44 @@ def test_the_energy_of_the_comparison_has_the_interface_in_it() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["rooms", "silicon", "values", "bimodal"])
+@pytest.mark.parametrize(
+    ("system", "kilobytes"),
+    [
+        # 192 and 32 of frames; 16 descriptors of 16 bytes ahead in each of 32 rings, or of two.
+        ("rings-on-chip", {"port": 224, "descriptors": 8}),
+        ("shared-on-chip", {"port": 224, "descriptors": 0.5}),
+        # 1024 entries of 54 bits, and three flip-flops each.
+        ("qwait", {"port": 224, "descriptors": 8, "monitoring and ready set": 57 / 8}),
+        # 2 KB a core, and 4 KB of each backend; 256 slots of two bytes, and 20 bytes.
+        (
+            "rpcvalet",
+            {
+                "port": 224,
+                "caches of frontends and backends": 48,
+                "state of slots": (2 * 256 + 20) / 1024,
+            },
+        ),
+        # Messages of a kilobyte: 256, 64, and two in and two out of each core.
+        ("nanopu", {"reassembly": 256, "packetization": 64, "queues of cores": 64}),
+    ],
+)
+def test_the_bytes_of_interfaces_are_those_of_the_page(
+    system: str, kilobytes: dict[str, float]
+) -> None:
+    found = key_value.sram_bytes(key_value.SYSTEMS[system])
+    assert {part: size / 1024 for part, size in found.items()} == pytest.approx(kilobytes)
+
+
+def test_ports_have_room_for_as_many_longer_frames() -> None:
+    """A value of 4 KB has a frame of 4224 bytes, one of 512 of 640."""
+    shorter, usual, longer = (
+        key_value.sram_bytes(key_value.SYSTEMS["rings"], size)["port"] for size in (8, 512, 4096)
+    )
+    assert shorter == usual == 224 * 1024
+    assert longer == pytest.approx(usual * 4224 / 640, rel=0.001)
+
+
+@pytest.mark.parametrize("name", ["rooms", "silicon", "values", "qwait", "bimodal"])
 def test_the_comparison_is_varied(name: str) -> None:
     results = run(f"compare.key-value-{name}")
     rows = find(f"compare.key-value-{name}").rows(results)
@@ -429,14 +466,32 @@ def test_the_comparison_is_varied(name: str) -> None:
 
 
 def test_with_equal_silicon_all_have_the_same_bytes() -> None:
-    """Up to a way of the last-level cache, which is given up in whole."""
+    """Up to a way of the last-level cache, which is given up in whole. Ways are 64 KB in all."""
     for case, outcome in run("compare.key-value-silicon").items():
-        if case.silicon == "own":
-            continue
         (server,) = outcome.description["rack"]["servers"]
-        last_level = server["server"]["fabric"]["last_level"]["size_bytes_per_bank"] * 16
+        described = server["server"]["fabric"]["last_level"]
+        last_level = described["size_bytes_per_bank"] * 16
+        assert last_level == described["ways"] * 64 * 1024
+        if case.silicon == "ways":
+            assert last_level == key_value.LAST_LEVEL_BYTES
+            continue
         everything = last_level + sum(key_value.sram_bytes(key_value.SYSTEMS[case.system]).values())
         assert key_value.LAST_LEVEL_BYTES - 64 * 1024 < everything <= key_value.LAST_LEVEL_BYTES
+
+
+def test_rooms_and_latencies_of_qwait_are_those_of_their_cases() -> None:
+    systems = set(key_value.SYSTEMS) - {"nanopu"}
+    rooms = run("compare.key-value-rooms", f"system={','.join(systems)}")
+    for case, outcome in rooms.items():
+        (server,) = outcome.description["rack"]["servers"]
+        if case.system == "rpcvalet":
+            assert server["server"]["rpcvalet"]["slots"] == case.room
+        else:
+            assert server["parameters"]["entries"] == case.room
+    assert {case.system for case in rooms} == systems
+    for case, outcome in run("compare.key-value-qwait").items():
+        (server,) = outcome.description["rack"]["servers"]
+        assert server["server"]["hyperplane"]["qwait_latency_cycles"] == case.qwait_cycles
 
 
 def test_figures_of_rpcvalets_dispatch() -> None:

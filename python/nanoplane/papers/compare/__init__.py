@@ -3,4 +3,4 @@
 from nanoplane.papers.compare import key_value, notification
 
 FIGURES = (*notification.FIGURES, *key_value.FIGURES)
-CLAIMS = (*notification.CLAIMS, *key_value.CLAIMS)
+CLAIMS = notification.CLAIMS

@@ -1,17 +1,17 @@
 """One key-value store behind four network interfaces: the same server, program and requests.
 
-Rings of descriptors that each core polls, the same rings with QWAIT (HyperPlane, MICRO 2020) and
-with user-level interrupts (xUI, ASPLOS 2025), messages that the interface gives to cores (RPCValet,
-ASPLOS 2019), and messages in registers (nanoPU, OSDI 2021). docs/comparison.md says what is equal
-and what differs.
+Rings of descriptors, with eight kinds of software (polling, one doorbell for a burst, Zawrs,
+user-level interrupts (xUI, ASPLOS 2025), stealing, packed counters, fetch-and-add on one ring, and
+a dispatcher core); the same rings with QWAIT (HyperPlane, MICRO 2020); messages that the interface
+gives to cores (RPCValet, ASPLOS 2019); and messages in registers (nanoPU, OSDI 2021).
+docs/comparison.md says what is equal and what differs.
 """
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from nanoplane.claims import Claim
 from nanoplane.compiler import GUEST
 from nanoplane.description import Description
 from nanoplane.figures import Figure, Results, Row, labels, ranking
@@ -22,8 +22,11 @@ from nanoplane.papers.hyperplane import area
 from nanoplane.sweep import Run
 
 CORES = 16
-UNDER_WAY = 256
-"""Requests that saturate: 16 for each core. All interfaces have room for them."""
+UNDER_WAY = 128
+"""Requests that saturate: 8 for each core. A client of a closed loop whose request is dropped waits
+for good, so there must be few enough that rings of 32 entries drop next to none."""
+RECEIVE_BUFFERS = 256
+"""Requests that every interface has room for behind the MAC: 16 for each core."""
 LINK_NS = 43.0
 """From the client to the server, and back: the links of nanoPU's Section 5.3."""
 CLIENT_PORTS = 4096
@@ -83,8 +86,6 @@ class System:
     """Of its program: guest/include/services/compared_store.h."""
     slots: int = 4
     """Of each node, where messages come into slots."""
-    buffers: int = UNDER_WAY
-    """For messages, where the interface has them."""
 
     @property
     def systems(self) -> list[str]:
@@ -99,6 +100,11 @@ class System:
 
 SLICE_CYCLES = 16_000
 """Of the dispatcher that interrupts: 5 us, the shortest of Shinjuku's (NSDI 2019, Section 5)."""
+
+
+SPARES = 16
+"""Buffers of each core beside those in rings, where cores take frames off others' rings: chosen,
+half of a ring."""
 
 
 def _on_chip(name: str, program: str, queues: int, **parameters: int) -> System:
@@ -117,10 +123,10 @@ SYSTEMS = {
     ),
     "wrs-on-chip": _on_chip("rings on the chip, WRS", "store-wrs", CORES, entries=32),
     "stealing": _express(
-        "rings behind PCI Express, stealing", "store-stealing", CORES, entries=32, spares=16
+        "rings behind PCI Express, stealing", "store-stealing", CORES, entries=32, spares=SPARES
     ),
     "stealing-on-chip": _on_chip(
-        "rings on the chip, stealing", "store-stealing", CORES, entries=32, spares=8
+        "rings on the chip, stealing", "store-stealing", CORES, entries=32, spares=SPARES
     ),
     "shared-on-chip": _on_chip(
         "one ring on the chip, fetch-and-add", "store-shared", 1, entries=128
@@ -129,51 +135,72 @@ SYSTEMS = {
         "one ring on the chip, fetch-and-add, WRS", "store-shared", 1, entries=128, sleep=1
     ),
     "dispatcher-on-chip": _on_chip(
-        "one ring on the chip, a core dispatches", "store-dispatcher", 1, entries=128, depth=2
+        "one ring on the chip, dispatcher core", "store-dispatcher", 1, entries=128, depth=2
     ),
     "qwait": _express(
-        "rings behind PCI Express, QWAIT", "store-qwait", CORES, entries=32, spares=16
+        "rings behind PCI Express, QWAIT", "store-qwait", CORES, entries=32, spares=SPARES
     ),
     "qwait-on-chip": _on_chip(
-        "rings on the chip, QWAIT", "store-qwait", CORES, entries=32, spares=8
+        "rings on the chip, QWAIT", "store-qwait", CORES, entries=32, spares=SPARES
     ),
     "rpcvalet": System("RPCValet", "store-messages", "rpcvalet"),
     "nanopu": System("nanoPU", "store-registers", "nanopu"),
     "interrupts": _express(
         "rings behind PCI Express, user interrupts", "store-interrupts", CORES, entries=32
     ),
-    "bursts-on-chip": _on_chip(
-        "rings on the chip, polled, a doorbell for a burst", "store-bursts", CORES, entries=32
-    ),
+    **{
+        f"bursts-{burst}-on-chip": _on_chip(
+            f"rings on the chip, polled, a doorbell for up to {burst} replies",
+            "store-bursts",
+            CORES,
+            entries=32,
+            burst=burst,
+        )
+        for burst in (2, 4, 8, 16)
+    },
     "counters-on-chip": _on_chip(
-        "rings on the chip, packed counters", "store-counters", CORES, entries=32, spares=8
+        "rings on the chip, packed counters", "store-counters", CORES, entries=32, spares=SPARES
     ),
     "shinjuku-on-chip": _on_chip(
-        "one ring on the chip, a core dispatches and interrupts",
+        "one ring on the chip, dispatcher core that interrupts",
         "store-dispatcher",
         1,
         entries=128,
         slice_cycles=SLICE_CYCLES,
     ),
 }
-OPTIONAL = ("interrupts", "bursts-on-chip", "counters-on-chip", "shinjuku-on-chip")
+OPTIONAL = (
+    "interrupts",
+    *(name for name in SYSTEMS if name.startswith("bursts")),
+    *("counters-on-chip", "shinjuku-on-chip"),
+)
 """Run on request."""
 
 PORT_BYTES = (192 * 1024, 32 * 1024)
-"""Of frames that have come and wait, which has room for all that are under way, and of frames that
-leave."""
+"""Of frames that have arrived and wait, RECEIVE_BUFFERS of them, and of frames that leave; longer
+values than VALUE_BYTES have larger ports (_port_bytes())."""
 BUFFERED_HEADERS = 64 + 6 * 8
 """Bytes in front of a value in a frame: its headers, and the words of a request."""
 NODES, SLOT_HEADER_BYTES = 64, 16
+"""NODES is chosen: with 4 slots each they are RECEIVE_BUFFERS slots."""
 SEND_BUFFERS = 64
+"""Messages of nanoPU that leave: chosen, 4 for each core."""
 DESCRIPTOR_BYTES, DESCRIPTORS_AHEAD = 16, 16
 FRONTEND_BYTES, BACKEND_BYTES, BACKENDS = 2048, 4096, 4
-"""Caches of RPCValet's frontends and backends (docs/rpcvalet.md)."""
+"""Caches of RPCValet's frontends and backends (docs/rpcvalet.md). BACKENDS is one for each row of
+the mesh, at the edge of the chip."""
 
 
 def _lines(number: int) -> int:
     """Return bytes up to a multiple of a line."""
     return -(-number // 64) * 64
+
+
+def _port_bytes(value_bytes: int) -> tuple[int, int]:
+    """Return PORT_BYTES, for as many frames with longer values."""
+    frame, usual = (_lines(BUFFERED_HEADERS + size) for size in (value_bytes, VALUE_BYTES))
+    came, leave = (_lines(size * frame // usual) for size in PORT_BYTES)
+    return max(came, PORT_BYTES[0]), max(leave, PORT_BYTES[1])
 
 
 def _message_bytes(value_bytes: int) -> int:
@@ -183,7 +210,7 @@ def _message_bytes(value_bytes: int) -> int:
 
 def interface(system: System, value_bytes: int) -> dict[str, Any]:
     """Return the description of an interface, with room for values of so many bytes."""
-    came, leave = PORT_BYTES
+    came, leave = _port_bytes(value_bytes)
     if system.interface == "dma-nic":
         described = {
             "queues": system.queues,
@@ -208,7 +235,7 @@ def interface(system: System, value_bytes: int) -> dict[str, Any]:
     longest = _message_bytes(value_bytes)
     transport = {
         "protocol": "datagrams",
-        "receive_buffers": system.buffers,
+        "receive_buffers": RECEIVE_BUFFERS,
         "send_buffers": SEND_BUFFERS,
         "largest_message_bytes": longest,
         "packet_bytes": longest,
@@ -220,11 +247,11 @@ def interface(system: System, value_bytes: int) -> dict[str, Any]:
 
 def sram_bytes(system: System, value_bytes: int = VALUE_BYTES) -> dict[str, float]:
     """Return the bytes of SRAM of an interface, by part (docs/comparison.md, Equal silicon)."""
-    came, leave = PORT_BYTES
+    came, leave = _port_bytes(value_bytes)
     if system.interface == "nanopu":
         longest = _message_bytes(value_bytes)
         return {
-            "reassembly": float(system.buffers * longest),
+            "reassembly": float(RECEIVE_BUFFERS * longest),
             "packetization": float(SEND_BUFFERS * longest),
             # Two messages in, JBSQ(2), and as many out.
             "queues of cores": float(CORES * 2 * 2 * longest),
@@ -262,24 +289,29 @@ def _with_room(system: System, room: int | None) -> System:
 
 def _last_level_bytes(system: System, silicon: str, value_bytes: int = VALUE_BYTES) -> int:
     """Return the bytes of the last-level cache, in whole ways."""
-    if silicon == "own":
+    if silicon != "equal":
         return LAST_LEVEL_BYTES
     given_up = math.ceil(sum(sram_bytes(system, value_bytes).values()) / WAY_BYTES)
     return LAST_LEVEL_BYTES - given_up * WAY_BYTES
 
 
-def _server(system: System, value_bytes: int, cores: str, silicon: str) -> dict[str, Any]:
+def _server(
+    system: System, value_bytes: int, cores: str, silicon: str, qwait_cycles: int | None
+) -> dict[str, Any]:
     """Return the machine of a system."""
     on_own = cores == "in-order" or system.interface == "nanopu"
     server = {**(SERVER if on_own else OUT_OF_ORDER), **interface(system, value_bytes)}
-    if silicon == "equal":
+    if silicon != "own":
         size = _last_level_bytes(system, silicon, value_bytes)
         last_level = {"size_bytes_per_bank": size // CORES, "ways": size // WAY_BYTES}
         server["fabric"] = {**server["fabric"], "last_level": last_level}
+    if qwait_cycles is not None:
+        # A selection takes part of the latency of QWAIT: here none, so that it may be short.
+        server["hyperplane"] = {"qwait_latency_cycles": qwait_cycles, "ready_set_latency_ns": 0.0}
     return server
 
 
-RINGS, RINGS_ON_CHIP, RPCVALET, NANOPU = "rings", "rings-on-chip", "rpcvalet", "nanopu"
+RINGS_ON_CHIP, RPCVALET = "rings-on-chip", "rpcvalet"
 
 
 def requests(value_bytes: int = VALUE_BYTES, service: str = "equal") -> list[dict[str, Any]]:
@@ -304,9 +336,9 @@ def requests(value_bytes: int = VALUE_BYTES, service: str = "equal") -> list[dic
     ]
 
 
-LONG_PART, LONG_ROUNDS = 0.01, 40_000.0
-"""Of requests that take longer, and by how much: rounds of a loop of two instructions, some 25 us,
-25 times as long as the others."""
+LONG_PART, LONG_ROUNDS = 0.01, 144_000.0
+"""Of requests that take longer, and by how much: rounds of a loop of two instructions, 90 us. As in
+RPCValet's Masstree (Section 5), where one request of a hundred is a scan of 60 to 120 us."""
 
 
 def rack(
@@ -320,6 +352,7 @@ def rack(
     cores: str = "in-order",
     silicon: str = "own",
     room: int | None = None,
+    qwait_cycles: int | None = None,
 ) -> Description:
     """Describe a server and the client that loads it over one link, without a transport."""
     chosen = _with_room(SYSTEMS[system], room)
@@ -336,7 +369,7 @@ def rack(
                         "serves": True,
                         "interface": chosen.interface,
                         "systems": chosen.systems,
-                        "server": _server(chosen, value_bytes, cores, silicon),
+                        "server": _server(chosen, value_bytes, cores, silicon, qwait_cycles),
                         "parameters": parameters,
                     }
                 ],
@@ -376,11 +409,17 @@ ABSOLUTE_NS = 5000.0
 WITHIN = f"largest load within {ABSOLUTE_NS / 1000:g} us"
 """On the p99 that the client sees."""
 PRECISION, QUICK_PRECISION = 0.01, 0.05
-ROOMS = (16, 32, 64, 128)
+ROOMS, SHARED_ROOMS, SLOTS = (16, 32, 64, 128), (32, 64, 128, 256), (2, 4, 32)
 ROOM_MRPS = 10.0
 VALUES = (8, 64, 512, 4096)
-VALUES_MRPS = 2.5
-BIMODAL_MRPS = (2.5, 5.0, 7.5)
+VALUES_MRPS = 1.0
+SHORT_ROOM = 16
+"""Entries of rings that are tried for the longest values, whose buffers fill the cache."""
+BIMODAL_MRPS = (1.0, 2.5, 5.0)
+QWAIT_CYCLES = (25, 50, 100)
+
+
+SILICON = {"equal": "equal silicon", "ways": f"{WAYS} ways"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -395,12 +434,15 @@ class Case:
     cores: str = "in-order"
     """Or "out-of-order": of all but nanoPU."""
     silicon: str = "own"
-    """Or "equal": the last-level cache gives up what the interface has."""
+    """Or "equal": of WAYS ways of the last-level cache it gives up what the interface has; or
+    "ways": it has all WAYS of them."""
     value_bytes: int = VALUE_BYTES
     service: str = "equal"
     """Or "bimodal"."""
     room: int | None = None
     """Entries of each ring or slots of each node, in place of the usual."""
+    qwait_cycles: int | None = None
+    """Latency of QWAIT, in place of HyperPlane's."""
 
     @property
     def name(self) -> str:
@@ -408,10 +450,11 @@ class Case:
         load = "saturated" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
         told = [SYSTEMS[self.system].name, WITHIN if self.limit else load]
         told += [] if self.cores == "in-order" else ["out-of-order cores"]
-        told += [] if self.silicon == "own" else ["equal silicon"]
+        told += [SILICON[self.silicon]] if self.silicon in SILICON else []
         told += [] if self.value_bytes == VALUE_BYTES else [f"values of {self.value_bytes} B"]
         told += [] if self.service == "equal" else ["bimodal"]
         told += [] if self.room is None else [f"room for {self.room}"]
+        told += [] if self.qwait_cycles is None else [f"QWAIT of {self.qwait_cycles} cycles"]
         return f"key-value store, {', '.join(told)}"
 
     def description(self, quick: bool) -> Description:
@@ -436,6 +479,7 @@ class Case:
             cores=self.cores,
             silicon=self.silicon,
             room=self.room,
+            qwait_cycles=self.qwait_cycles,
         )
 
     def run(self, quick: bool) -> Run:
@@ -444,17 +488,15 @@ class Case:
         if not self.limit:
             return Run(description)
         limit = Limit(
-            10.0,
-            QUICK_PRECISION if quick else PRECISION,
+            precision=QUICK_PRECISION if quick else PRECISION,
             interval=not quick,
             absolute_ns=ABSOLUTE_NS,
         )
-        near = _rates(quick, self.cores)
-        return Run(description, peak=REFERENCE.description(quick), limit=limit, near=near)
-
-
-REFERENCE = Case(RINGS_ON_CHIP)
-"""Where the search for the largest load begins."""
+        # nanoPU has in-order cores in both figures.
+        cores = "in-order" if self.system == "nanopu" else self.cores
+        reference = Case(RINGS_ON_CHIP, cores=cores)
+        near = _rates(quick, cores)
+        return Run(description, peak=reference.description(quick), limit=limit, near=near)
 
 
 def _rates(quick: bool, cores: str) -> tuple[float, ...]:
@@ -484,15 +526,25 @@ FEW = (
 """The systems that vary in more than the load: the best of each kind, on the chip."""
 
 
+def _rooms(system: str) -> tuple[int, ...]:
+    """Return the entries or slots that are tried. One ring has more than an entry for each core."""
+    if system == RPCVALET:
+        return SLOTS
+    return SHARED_ROOMS if SYSTEMS[system].queues == 1 else ROOMS
+
+
 def room_cases() -> list[Case]:
     """Return the runs with other numbers of entries, slots and buffers."""
     return [
         case
-        for system in (*FEW[:5], "interrupts-on-chip", "rings", "stealing", "qwait")
-        for room in ((2, 4, 32) if system == RPCVALET else ROOMS)
-        # The one ring has an entry for each core at least.
-        if not (system == "shared-on-chip" and room < 2 * CORES)
-        for case in (Case(system, room=room), Case(system, ROOM_MRPS, room=room))
+        for system in SYSTEMS
+        if system != "nanopu"
+        for room in _rooms(system)
+        for case in (
+            Case(system, room=room),
+            Case(system, ROOM_MRPS, room=room),
+            Case(system, limit=True, room=room),
+        )
     ]
 
 
@@ -501,7 +553,7 @@ def silicon_cases() -> list[Case]:
     return [
         case
         for system in FEW
-        for silicon in ("own", "equal")
+        for silicon in ("ways", "equal")
         for case in (
             Case(system, silicon=silicon),
             Case(system, 10.0, silicon=silicon),
@@ -512,11 +564,30 @@ def silicon_cases() -> list[Case]:
 
 def value_cases() -> list[Case]:
     """Return the runs with other values."""
-    return [
+    listed = [
         case
         for system in FEW
         for size in VALUES
         for case in (Case(system, value_bytes=size), Case(system, VALUES_MRPS, value_bytes=size))
+    ]
+    longest = max(VALUES)
+    return listed + [
+        Case(system, value_bytes=longest, room=SHORT_ROOM)
+        for system in ("rings-on-chip", "stealing-on-chip", "qwait-on-chip")
+    ]
+
+
+def qwait_cases() -> list[Case]:
+    """Return the runs with other latencies of QWAIT."""
+    return [
+        dataclasses.replace(case, cores=cores, qwait_cycles=cycles)
+        for cores, rate in (("in-order", 10.0), ("out-of-order", 30.0))
+        for cycles in QWAIT_CYCLES
+        for case in (
+            Case("qwait-on-chip"),
+            Case("qwait-on-chip", rate),
+            Case("qwait-on-chip", limit=True),
+        )
     ]
 
 
@@ -583,7 +654,7 @@ MRPS = "million requests a second"
 MEDIAN, P99 = "median latency", "p99 latency"
 SHORT_P99 = "p99 latency of requests that do not take longer"
 ENERGY, PEAK = "energy of a request", "peak throughput"
-LOST = "requests that found no room"
+LOST = "requests that were dropped"
 
 
 def _row(
@@ -625,17 +696,29 @@ def _takes(results: Results, case: Case) -> bool:
 
 def _latencies(results: Results, case: Case, x: tuple[float, str] | None = None) -> list[Row]:
     latency = measurement(results[case].result)["latency_ns"]
-    rows = []
-    for statistic, name in ((MEDIAN, "p50"), (P99, "p99")):
-        ends = latency.get(f"{name}_ci95")
-        ci95 = None if ends is None else (ends[0] / 1000, ends[1] / 1000)
-        value = latency[name] / 1000
-        rows.append(_row(results, case, statistic, value, "microseconds", x=x, ci95=ci95))
-    return [*rows, _lost(results, case, x)]
+    return [
+        _latency_row(results, case, MEDIAN, latency, "p50", x),
+        _latency_row(results, case, P99, latency, "p99", x),
+        _lost(results, case, x),
+    ]
+
+
+def _latency_row(
+    results: Results,
+    case: Case,
+    statistic: str,
+    latency: Mapping[str, Any],
+    percentile: str,
+    x: tuple[float, str] | None = None,
+) -> Row:
+    ends = latency.get(f"{percentile}_ci95")
+    ci95 = None if ends is None else (ends[0] / 1000, ends[1] / 1000)
+    value = latency[percentile] / 1000
+    return _row(results, case, statistic, value, "microseconds", x=x, ci95=ci95)
 
 
 def _lost(results: Results, case: Case, x: tuple[float, str] | None = None) -> Row:
-    """Return how many requests found no room, which have no latency."""
+    """Return how many requests were dropped, which have no latency."""
     result = results[case].result
     (server,), (client,) = result["servers"], result["clients"]
     dropped = sum(count for name, count in server["interface"].items() if "dropped" in name)
@@ -652,7 +735,8 @@ def _load_rows(results: Results, case: Case, x: tuple[float, str] | None = None)
         within = _row(results, case, WITHIN, load, MRPS, x=x, ci95=(least, most))
         return [within, _lost(results, case, x)]
     if case.rate_mrps is None:
-        return [_row(results, case, PEAK, _throughput_mrps(results, case), MRPS, x=x)]
+        peak = _row(results, case, PEAK, _throughput_mrps(results, case), MRPS, x=x)
+        return [peak, _lost(results, case, x)]
     return _latencies(results, case, x) if _takes(results, case) else []
 
 
@@ -677,14 +761,29 @@ def _bimodal_rows(results: Results) -> list[Row]:
     for case in (one for one in bimodal_cases() if one in results):
         rows += _latencies(results, case)
         kinds = results[case].result["by_kind"]
-        worst = max(kinds[name]["latency_ns"]["p99"] for name in ("read", "write"))
-        rows.append(_row(results, case, SHORT_P99, worst / 1000, "microseconds"))
+        usual = (kinds[name]["latency_ns"] for name in ("read", "write"))
+        worst = max(usual, key=lambda latency: latency["p99"])
+        rows.append(_latency_row(results, case, SHORT_P99, worst, "p99"))
     return rows
 
 
 _NAMES = {name: system.name for name, system in SYSTEMS.items()}
-_COLOURS = [plots.COLOURS[number % len(plots.COLOURS)] for number in range(len(SYSTEMS))]
-_DASHES = [plots.DASHES[number // len(plots.COLOURS)] for number in range(len(SYSTEMS))]
+_LIKE = {
+    **{"stealing": "spin-poll-mode", "counters": "wrs", "bursts": "rings"},
+    **{"shared": "theory", "dispatcher": "spin-mlx5", "shinjuku": "spin-mlx5"},
+}
+"""Systems without a colour of their own have those of plots.SYSTEMS that are not shown here."""
+_BEHIND, _FIRST, _SECOND = plots.DASHES[1:]
+_DASH = {
+    **{name: _BEHIND for name, system in SYSTEMS.items() if system.express is EXPRESS},
+    **dict.fromkeys(("counters-on-chip", "shared-wrs-on-chip", "shinjuku-on-chip"), _FIRST),
+    **{"bursts-2-on-chip": _FIRST, "bursts-4-on-chip": _SECOND},
+    **{"bursts-8-on-chip": [1, 1], "bursts-16-on-chip": [12, 2]},
+}
+_COLOURS = [
+    plots.SYSTEMS[_LIKE.get(kind, kind)] for kind in (name.split("-")[0] for name in SYSTEMS)
+]
+_DASHES = [_DASH.get(name, plots.DASHES[0]) for name in SYSTEMS]
 
 
 def _panel(rows: list[Row], statistic: str, x: plots.Axis, y: plots.Axis) -> Any:
@@ -698,6 +797,17 @@ def _panel(rows: list[Row], statistic: str, x: plots.Axis, y: plots.Axis) -> Any
     )
 
 
+def _by_cores(rows: list[Row], statistic: str, x: plots.Axis, y: plots.Axis) -> Any:
+    names = {name: f"{name} cores" for name in ("in-order", "out-of-order")}
+    return plots.panels(
+        [row for row in rows if row.statistic == statistic],
+        lambda row: row.statistic,
+        x=x,
+        y=y,
+        colour=plots.Series.label("cores", "cores", names, plots.COLOURS[:2]),
+    )
+
+
 def _chart(rows: list[Row]) -> plots.Chart:
     loads, times = plots.linear(MRPS), plots.logarithmic("microseconds")
     return plots.beside(
@@ -708,11 +818,14 @@ def _chart(rows: list[Row]) -> plots.Chart:
     )
 
 
-def _varied_chart(title: str, statistics: tuple[str, ...]) -> Any:
+def _varied_chart(
+    title: str,
+    statistics: tuple[str, ...],
+    axis: Callable[[str], plots.Axis] = plots.logarithmic,
+) -> Any:
     def chart(rows: list[Row]) -> plots.Chart:
-        x = plots.logarithmic(title)
         shown = [
-            _panel(rows, one, x, plots.logarithmic("microseconds" if "latency" in one else MRPS))
+            _panel(rows, one, axis(title), axis("microseconds" if "latency" in one else MRPS))
             for one in statistics
         ]
         return plots.beside(*shown, shared=True)
@@ -777,6 +890,7 @@ FIGURES = (
             results, room_cases(), lambda case: (float(case.room or 0), "entries or slots")
         ),
         chart=_varied_chart("entries or slots", (PEAK, P99)),
+        optional={"system": tuple(name for name in SYSTEMS if name not in FEW)},
     ),
     Figure(
         name="compare.key-value-silicon",
@@ -794,7 +908,12 @@ FIGURES = (
                 "kilobytes of last-level cache",
             ),
         ),
-        chart=_varied_chart("kilobytes of last-level cache", (PEAK, WITHIN)),
+        chart=_varied_chart(
+            "kilobytes of last-level cache",
+            (PEAK, WITHIN),
+            # They lie so close together that neither powers of ten nor zero have a place.
+            lambda title: plots.Axis(title, {"zero": False, "padding": 12}, {"tickCount": 6}),
+        ),
         answer=_answer,
     ),
     Figure(
@@ -808,19 +927,38 @@ FIGURES = (
         rows=lambda results: _varied(
             results, value_cases(), lambda case: (float(case.value_bytes), "bytes of a value")
         ),
-        chart=_varied_chart("bytes of a value", (PEAK, P99)),
+        chart=lambda rows: _varied_chart("bytes of a value", (PEAK, P99))(
+            [row for row in rows if "room" not in row.labels]
+        ),
+    ),
+    Figure(
+        name="compare.key-value-qwait",
+        title="The store behind QWAIT of other latencies",
+        caption=(
+            f"{_ALIKE}The ready set takes none of the latency, so that it may be short. "
+            "HyperPlane's QWAIT takes 50 cycles."
+        ),
+        points=lambda quick: _runs(qwait_cases(), quick),
+        rows=lambda results: _varied(
+            results, qwait_cases(), lambda case: (float(case.qwait_cycles or 0), "cycles")
+        ),
+        chart=lambda rows: plots.beside(
+            *(
+                _by_cores(rows, one, plots.linear("cycles of QWAIT"), plots.linear(unit))
+                for one, unit in ((PEAK, MRPS), (P99, "microseconds"))
+            ),
+            shared=True,
+        ),
     ),
     Figure(
         name="compare.key-value-bimodal",
-        title="The store with a hundredth of requests that take 25 us longer",
+        title="The store with a hundredth of requests that take 90 us longer",
         caption=(
             f"{_ALIKE}One request of a hundred does {LONG_ROUNDS:g} rounds of a loop before it "
-            "asks the store, some 25 us. Latencies of all requests, and the p99 of the others."
+            "asks the store, 90 us. Latencies of all requests, and the p99 of the others."
         ),
         points=lambda quick: _runs(bimodal_cases(), quick),
         rows=_bimodal_rows,
         chart=_varied_chart(MRPS, (MEDIAN, SHORT_P99)),
     ),
 )
-
-CLAIMS: tuple[Claim, ...] = ()
