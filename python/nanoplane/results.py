@@ -921,7 +921,8 @@ class TraceReport(TypedDict):
     """One trace file."""
 
     entries: int
-    """The number of entries: events of a timeline, instructions of a pipeline, cycles of a profile.
+    """The number of entries: events of a timeline, instructions of a pipeline or of a log, cycles
+    of a profile.
     """
     error: str | None
     """The reason why the file is not complete; `None` if it is."""
@@ -1568,6 +1569,8 @@ class FunctionalResult(TypedDict):
     """Instructions of all harts."""
     signal: str | None
     """The signal that ended it, such as `SIGABRT`."""
+    traces: NotRequired[list[TraceReport]]
+    """The log of what was retired, if one was requested."""
     version: str
     """Version of the simulator."""
 

@@ -252,15 +252,16 @@ def execute(
 def execute_functionally(
     program: Program,
     description: Mapping[str, Any],
-    limits: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> "FunctionalResult":
     """Run a program as `execute` does, but only for what it computes: no time is simulated.
 
-    `limits` is what `execute` has under `limits` in its options.
+    `options` has `limits`, as those of `execute`, and `log`: the file that gets a line for each
+    instruction that retires.
     """
     try:
         text = _module().execute_functionally(
-            program._given(), json.dumps(description), json.dumps(limits or {})
+            program._given(), json.dumps(description), json.dumps(options or {})
         )
     except (Exception, KeyboardInterrupt) as error:
         raise _translate(error) or error from None

@@ -1,4 +1,4 @@
-"""Traces of a run for viewers: timelines, pipelines, profiles."""
+"""Traces of a run for viewers: timelines, pipelines, profiles, logs of instructions."""
 
 import dataclasses
 import math
@@ -38,10 +38,12 @@ class Traces:
     """The profile of cycles, as folded stacks."""
     slowest: int = 0
     """How many of the slowest requests are explained, and shown."""
+    log: Path | None = None
+    """Every instruction that retires, in the format of Spike's log of commits."""
 
     def __bool__(self) -> bool:
         """Whether any option is set."""
-        return bool(self.files) or self.profile is not None or self.slowest > 0
+        return bool(self.paths) or self.slowest > 0
 
     def options(self) -> dict[str, Any]:
         """Check everything, and return it as the simulator takes it."""
@@ -58,22 +60,25 @@ class Traces:
             options[kind] = str(path)
         if self.profile is not None:
             options["profile"] = str(self.profile)
+        if self.log is not None:
+            options["log"] = str(self.log)
         if self.window is not None and self.slower_than is not None:
             raise DescriptionError("--trace-window and --trace-slower-than exclude each other")
         if self.window is not None:
             options["window_ns"] = self._window_ns(self.window)
         if self.slower_than is not None:
             options["slower_than"] = self._part(self.slower_than)
-        if not self.files:
+        if not self.files and self.log is None:
             for name, value in (
                 ("--trace-window", self.window),
                 ("--trace-slower-than", self.slower_than),
             ):
                 if value is not None:
-                    raise DescriptionError(f"{name} limits what --trace writes, which is missing")
-        for output in (*self.files, self.profile):
-            if output is not None:
-                report.check_writable(output)
+                    raise DescriptionError(
+                        f"{name} limits what --trace or --log writes, which is missing"
+                    )
+        for output in self.paths:
+            report.check_writable(output)
         return options
 
     @staticmethod
@@ -109,7 +114,8 @@ class Traces:
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files that are written."""
-        return (*self.files, *([self.profile] if self.profile is not None else []))
+        others = (self.profile, self.log)
+        return (*self.files, *(path for path in others if path is not None))
 
     def check(self, result: Mapping[str, Any]) -> None:
         """Raise Failure if some of what was asked for is not there, or not whole."""
@@ -129,4 +135,6 @@ class Traces:
                     f"{trace['path']}: the trace is empty: no request was slower than the "
                     f"{self.slower_than}; measure more requests"
                 )
-            raise Failure(f"{trace['path']}: the trace is empty: core {self.core} did nothing")
+            who = "no core" if trace["path"] == str(self.log) else f"core {self.core}"
+            verb = "did anything" if who == "no core" else "did nothing"
+            raise Failure(f"{trace['path']}: the trace is empty: {who} {verb}")

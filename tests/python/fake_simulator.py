@@ -393,8 +393,8 @@ def execute(program: dict[str, Any], description_json: str, trace_json: str) -> 
     return _result("execute", {"exit_status": 3, "instructions": 10})
 
 
-def execute_functionally(program: dict[str, Any], description_json: str, limits_json: str) -> str:
+def execute_functionally(program: dict[str, Any], description_json: str, options_json: str) -> str:
     json.loads(description_json)
-    json.loads(limits_json)
+    json.loads(options_json)
     print("hello", *(argument.decode() for argument in program["arguments"]))
     return _result("execute-functionally", {"exit_status": 3, "instructions": 20})

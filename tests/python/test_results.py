@@ -57,6 +57,9 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     program.write_text(f'#include "{alone}"\nint check_after_run(void) {{ return 0; }}\n')
     nanoplane("exec", *trace, program)
     yield "execute", json.loads(of_exec.read_text())
+    log = ("--functional", "--log", directory / "exec.log", "--stats", of_exec)
+    nanoplane("exec", *log, program)
+    yield "execute-functionally", json.loads(of_exec.read_text())
     options = {"trace": {"timeline": str(directory / "timeline.pftrace")}}
     for example in ("encapsulation", "rack-pair", "rack-data-plane"):
         description = Description.from_toml(ROOT / "examples" / f"{example}.toml")

@@ -3,11 +3,12 @@
 use crate::core::Core;
 use crate::extension::Extension;
 use crate::kind::CoreKind;
+use crate::queues::low_bytes;
 use crate::ring::Ring;
 use crate::serializing::Serializing;
 use crate::window::{SlotKind, UNKNOWN};
 use fabric::Source;
-use riscv::{Instruction, Names, SINK};
+use riscv::{Class, Instruction, Names, Privilege, SINK, csr_update, decode};
 
 /// Where a load found its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +46,16 @@ pub struct Executed {
     pub undone: bool,
     /// The value that its destination register got, if it has one and it came to that.
     pub value: Option<u64>,
-    /// The first byte that a load, store or atomic accesses, if it came to that.
+    /// The first byte that a load, store or atomic accesses, if it came to that; before
+    /// translation.
     pub address: Option<u64>,
+    /// What a store or an atomic wrote there, if it came to that: its low bytes, the others zero.
+    pub stored: Option<u64>,
+    /// The number and the new value of the CSR that a CSR instruction wrote, if it wrote one of the
+    /// hart's own.
+    pub csr: Option<(u16, u64)>,
+    /// The mode in which it was executed.
+    pub privilege: Privilege,
     /// Where a load found its value.
     pub found: Option<Found>,
 }
@@ -78,8 +87,13 @@ struct Note {
     instruction: Instruction,
     dispatched: u64,
     base: u64,
+    /// The second operand of instructions whose result was known at dispatch.
+    data: u64,
     /// Of instructions whose result was known at dispatch.
     value: Option<u64>,
+    /// What an atomic has written.
+    stored: Option<u64>,
+    privilege: Privilege,
     found: Found,
 }
 
@@ -88,6 +102,9 @@ pub(crate) struct Probed {
     notes: Ring<Note>,
     /// The first position that the probe has not been told of.
     next: u64,
+    /// Of the instruction that is executed alone: its mode, and what it accesses.
+    alone_in: Privilege,
+    alone_at: Option<u64>,
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
@@ -102,7 +119,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             instruction: Instruction::illegal(0, 4),
             dispatched: 0,
             base: 0,
+            data: 0,
             value: None,
+            stored: None,
+            privilege: Privilege::Machine,
             found: Found::DataCache,
         };
         self.shared.spin.allow(false);
@@ -111,6 +131,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             probe,
             notes: Ring::new(usize::from(self.shared.spec.rob_entries) + 1, note),
             next: self.hart.window.tail,
+            alone_in: self.hart.privileged.privilege,
+            alone_at: None,
         }));
     }
 
@@ -147,7 +169,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 instruction: *instruction,
                 dispatched: self.hart.dispatch_cycle,
                 base: self.hart.registers[usize::from(instruction.rs1)],
+                data: self.hart.registers[usize::from(instruction.rs2)],
                 value,
+                stored: None,
+                privilege: self.hart.privileged.privilege,
                 found: Found::DataCache,
             };
             self.hart.probed = Some(probed);
@@ -159,6 +184,29 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn note_found(&mut self, position: u64, found: Found) {
         if let Some(probed) = &mut self.hart.probed {
             probed.notes[position].found = found;
+        }
+    }
+
+    /// The atomic at `position` writes `value`.
+    pub(crate) fn note_stored(&mut self, position: u64, value: u64) {
+        if let Some(probed) = &mut self.hart.probed {
+            probed.notes[position].stored = Some(value);
+        }
+    }
+
+    /// An instruction is to be executed alone.
+    pub(crate) fn note_alone(&mut self) {
+        let hart = &mut *self.hart;
+        if let Some(probed) = &mut hart.probed {
+            probed.alone_in = hart.privileged.privilege;
+            probed.alone_at = None;
+        }
+    }
+
+    /// The instruction that is executed alone accesses `address`.
+    pub(crate) fn note_access(&mut self, address: u64) {
+        if let Some(probed) = &mut self.hart.probed {
+            probed.alone_at = Some(address);
         }
     }
 
@@ -191,6 +239,16 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let address = issued
             .filter(|_| slot.tags.kind != SlotKind::Plain)
             .map(|_| note.instruction.address(base));
+        // The result of a store is what it stores.
+        let data = match was_deferred {
+            true => deferred.value(),
+            false => note.data,
+        };
+        let stored = match slot.tags.kind {
+            SlotKind::Store if !undone => Some(stored_bytes(&note.instruction, data)),
+            SlotKind::Atomic if !undone => note.stored,
+            _ => None,
+        };
         Executed {
             pc: slot.tags.pc,
             instruction: note.instruction,
@@ -205,6 +263,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 .filter(|_| note.instruction.rd != SINK)
                 .map(|_| value),
             address,
+            stored,
+            csr: None,
+            privilege: note.privilege,
             found: completed
                 .filter(|_| slot.tags.kind == SlotKind::Load)
                 .map(|_| note.found),
@@ -234,6 +295,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             while probed.next < self.hart.window.tail {
                 self.report_next(&mut probed);
             }
+            let address = probed.alone_at;
+            let data = self.hart.registers[usize::from(instruction.rs2)];
+            let stored = address
+                .filter(|_| instruction.class == Class::Store)
+                .map(|_| stored_bytes(&instruction, data));
+            let csr = self.written_csr(&instruction, ended);
             probed.probe.executed(&Executed {
                 pc: serial.pc,
                 instruction,
@@ -246,10 +313,32 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 undone: false,
                 value: (instruction.rd != SINK)
                     .then(|| self.hart.registers[usize::from(instruction.rd)]),
-                address: None,
+                address,
+                stored,
+                csr,
+                privilege: probed.alone_in,
                 found: None,
             });
             self.hart.probed = Some(probed);
         }
     }
+
+    /// The CSR that `i` has written, with what is in it now.
+    fn written_csr(&mut self, i: &Instruction, now: u64) -> Option<(u16, u64)> {
+        if i.class != Class::Csr || csr_update(i, 0, 0).is_none() {
+            return None;
+        }
+        let number = i.csr_number();
+        let reading = decode(CSRRS | u32::from(number) << 20);
+        let value = self.access_csr(&reading, 0, now).ok()?;
+        Some((number, value))
+    }
+}
+
+/// `csrrs zero, 0, zero`, which reads a CSR and writes none.
+const CSRRS: u32 = 2 << 12 | 0x73;
+
+/// The bytes that a store of `data` writes.
+fn stored_bytes(i: &Instruction, data: u64) -> u64 {
+    low_bytes(i.store_value(data), i.access_bytes())
 }

@@ -327,7 +327,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if instruction.class == Class::Store {
             store.data_ready = window.slot(deferred.position).issue;
             if is_translated {
-                self.resolve(index, 0, done);
+                // Nobody waits for a store's result; probes are told it.
+                self.resolve(index, data, done);
             }
         } else if is_translated {
             store.data_ready = done - 1;
@@ -336,8 +337,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// The page is known, from cycle `at` on, of a store or an atomic that has waited for it.
     pub(crate) fn store_has_page(&mut self, index: usize, at: u64) {
-        if self.hart.window.deferred(index).instruction.class == Class::Store {
-            self.resolve(index, 0, at + 1);
+        let deferred = self.hart.window.deferred(index);
+        if deferred.instruction.class == Class::Store {
+            let data = deferred.operands[1];
+            self.resolve(index, data, at + 1);
         } else {
             let number = self.hart.window.rest(index).queue_number;
             self.hart.stores.get_mut(number).data_ready = at;

@@ -201,6 +201,7 @@ fn tells_time(csr: u16) -> bool {
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn begin_serial(&mut self, serial: Serializing) {
+        self.note_alone();
         self.hart.serial = Some(Serializing {
             pc: self.hart.pc,
             since: self.hart.dispatch_cycle,
@@ -455,7 +456,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.look_for_observers();
     }
 
-    fn access_csr(&mut self, i: &Instruction, rs1: u64, now: u64) -> Result<u64, Trap> {
+    pub(crate) fn access_csr(&mut self, i: &Instruction, rs1: u64, now: u64) -> Result<u64, Trap> {
         let counters = self.counters(now);
         let second_level = self.shared.second_level.as_deref();
         let prefetching = self.shared.data_prefetching.as_ref();

@@ -216,6 +216,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                             instruction.load_value(old)
                         };
                         self.hart.statistics.stores += 1;
+                        let position = self.hart.stores.get(self.hart.stores.head).position;
+                        self.note_stored(position, new);
                         self.finish_atomic(result, now, outbox);
                     }
                 }

@@ -10,8 +10,9 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use server::{
-    Access, Description, ExecuteOptions, ExecuteResult, Files, FunctionalResult, HostClock,
-    HostCost, Limits, Options, Program, RackResult, Reach, RunError, RunResult, ServerDescription,
+    Access, Description, ExecuteOptions, ExecuteResult, Files, FunctionalOptions, FunctionalResult,
+    HostClock, HostCost, Options, Program, RackResult, Reach, RunError, RunResult,
+    ServerDescription,
 };
 use spec::Under;
 use std::collections::BTreeMap;
@@ -367,16 +368,16 @@ fn execute_functionally(
     py: Python<'_>,
     program: Given,
     description_json: &str,
-    limits_json: &str,
+    options_json: &str,
 ) -> PyResult<String> {
     let program = program.into();
     let description: ServerDescription =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
-    let limits: Limits =
-        serde_json::from_str(limits_json).map_err(|cause| description_error(py, &cause))?;
+    let options: FunctionalOptions =
+        serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
     let mut raised = None;
     let result = py.detach(|| {
-        server::execute_functionally(&description, &program, &limits, || {
+        server::execute_functionally(&description, &program, &options, || {
             Python::attach(|py| {
                 raised = py.check_signals().err();
                 raised.is_none()

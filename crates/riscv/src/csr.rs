@@ -216,6 +216,12 @@ impl Hart {
         Ok(old)
     }
 
+    /// The value of a CSR, whatever the mode; nothing if it does not exist, or is turned off. For
+    /// whoever looks at a hart from outside.
+    pub fn csr_value(&self, number: u16, counters: Counters, events: Events<'_>) -> Option<u64> {
+        self.read(number, counters, events)
+    }
+
     /// The value of a CSR that exists and that may be read now.
     fn read(&self, number: u16, counters: Counters, events: Events<'_>) -> Option<u64> {
         let csrs = &self.csrs;

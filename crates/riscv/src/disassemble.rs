@@ -94,7 +94,8 @@ impl Names {
             .map_or_else(|| register_name(register), |(_, name)| name)
     }
 
-    fn csr(&self, number: u16) -> String {
+    /// The name of a CSR; of one without a name, its number.
+    pub fn csr(&self, number: u16) -> String {
         let mut own = self.csrs.iter();
         if let Some((name, _)) = own.find(|(_, known)| *known == number) {
             return name.to_lowercase();

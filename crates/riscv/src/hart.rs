@@ -31,8 +31,8 @@ pub enum Privilege {
 }
 
 impl Privilege {
-    /// As `mstatus.MPP` has it.
-    const fn encoding(self) -> u64 {
+    /// As `mstatus.MPP` has it: 0, 1 or 3.
+    pub const fn encoding(self) -> u64 {
         match self {
             Privilege::User => 0,
             Privilege::Supervisor => 1,

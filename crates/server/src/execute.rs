@@ -13,10 +13,11 @@ use crate::preparation::{main_behind_prepare, run_to};
 use crate::prepared::{Prepared, Wanted};
 use crate::program::{Program, check_given, load};
 use crate::results::ExecuteResult;
-use crate::traces::TraceOptions;
+use crate::traces::{LogFile, TraceOptions, TraceReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::Under;
+use std::path::PathBuf;
 use workload::Files;
 
 /// Rounds of a functional run between two looks at whether to go on.
@@ -30,6 +31,16 @@ pub struct ExecuteOptions {
     pub trace: TraceOptions,
     /// Save and begin from these checkpoints.
     pub checkpoint: CheckpointOptions,
+    /// How much the run may take of the host.
+    pub limits: Limits,
+}
+
+/// What the caller of [`execute_functionally`] wants beside the program's output.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FunctionalOptions {
+    /// Every instruction that a hart retires, in the format of Spike's log of commits.
+    pub log: Option<PathBuf>,
     /// How much the run may take of the host.
     pub limits: Limits,
 }
@@ -103,6 +114,9 @@ pub struct FunctionalResult {
     /// What it has cost the host.
     #[serde(flatten)]
     pub host: HostCost,
+    /// The log of what was retired, if one was requested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub traces: Vec<TraceReport>,
     /// Version of the simulator.
     pub version: &'static str,
 }
@@ -112,13 +126,13 @@ pub struct FunctionalResult {
 pub fn execute_functionally(
     description: &ServerDescription,
     program: &Program,
-    limits: &Limits,
+    options: &FunctionalOptions,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<FunctionalResult, RunError> {
     description.server.check().under("server")?;
     let begin = HostClock::start();
     let mut progress = |_| go_on();
-    let mut guard = Guard::new(limits, &mut progress);
+    let mut guard = Guard::new(&options.limits, &mut progress);
     let image = load(&program.elf)?;
     let seed = description.measure.seed;
     let server = UntimedServer {
@@ -135,20 +149,30 @@ pub fn execute_functionally(
         FunctionalMachine::bare_metal(&server, image.clone(), true)?
     };
     machine.limit_output(guard.output_bytes());
-    if server.has_arguments()
-        && !is_linux(&image)
-        && let Some(main) = main_behind_prepare(&server, &image)
-    {
-        run_to(&mut machine, main, &server, &mut guard)?;
+    let log = options.log.as_deref().map(LogFile::create).transpose()?;
+    if let Some(log) = &log {
+        machine.log_to(log.log.clone());
     }
-    let mut rounds = 0u32;
-    while machine.advance()? {
-        rounds = rounds.wrapping_add(1);
-        if rounds.is_multiple_of(ROUNDS) || machine.take_interrupted() {
-            guard.check(0.0, machine.spent())?;
+    let mut run = || {
+        if server.has_arguments()
+            && !is_linux(&image)
+            && let Some(main) = main_behind_prepare(&server, &image)
+        {
+            run_to(&mut machine, main, &server, &mut guard)?;
         }
-    }
-    guard.check_amount(machine.spent())?;
+        let mut rounds = 0u32;
+        while machine.advance()? {
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(ROUNDS) || machine.take_interrupted() {
+                guard.check(0.0, machine.spent())?;
+            }
+        }
+        guard.check_amount(machine.spent())
+    };
+    let ended = run();
+    // A run that fails leaves what it has retired before.
+    let traces = log.map(LogFile::finish).into_iter().collect();
+    ended?;
     let cores: Vec<HartResult> = machine
         .instructions()
         .into_iter()
@@ -162,6 +186,7 @@ pub fn execute_functionally(
         cores,
         instructions,
         host: begin.cost(Some(instructions)),
+        traces,
         version: crate::VERSION,
     })
 }

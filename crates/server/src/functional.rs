@@ -13,6 +13,7 @@ use crate::machine::{
     out_of_memory, place, stack_of,
 };
 use crate::memory_map::CLINT;
+use crate::traces::Writer;
 use fabric::{
     AddressRange, Agent, AgentId, Clock, CoreId, LineAddress, Ram, RequestKind, Time,
     UntimedAgents, UntimedMemory,
@@ -20,11 +21,14 @@ use fabric::{
 use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::MisalignedAccesses;
 use riscv::elf::Image;
-use riscv::interpreter::{Machine, Memory, Step};
+use riscv::interpreter::{Machine, Memory, Registers, Step};
 use riscv::paged::{Behind, PageTable, Paged, PagedMemory};
 use riscv::threaded::Threaded;
-use riscv::{Cause, Class, Counters, Hart, Instruction, Names, Operation, Trap};
+use riscv::{
+    Cause, Class, Counters, Hart, Instruction, Names, Operation, Privilege, SINK, Trap, csr_update,
+};
 use std::sync::Arc;
+use trace::{Retired, SharedLog};
 
 /// To which a stack pointer is aligned when a function is called.
 const STACK_ALIGNMENT: u64 = 16;
@@ -65,6 +69,8 @@ struct Bus {
     unanswered: bool,
     /// Pages that the guest may touch.
     page_limit: u64,
+    /// What the interpreter has written last.
+    written: u64,
 }
 
 impl Bus {
@@ -131,6 +137,7 @@ impl Memory for Bus {
     }
 
     fn write(&mut self, address: u64, bytes: u8, value: u64) -> bool {
+        self.written = value;
         let kind = RequestKind::Write {
             address,
             bytes,
@@ -178,6 +185,38 @@ impl Paged for Bus {
     }
 }
 
+/// What `hart` has just retired, in `privilege` and with the registers `before`.
+fn retired(
+    hart: &Machine<Bus>,
+    pc: u64,
+    privilege: Privilege,
+    i: &Instruction,
+    before: &Registers,
+) -> Retired {
+    let [a, b] = [i.rs1, i.rs2].map(|register| before[usize::from(register)]);
+    let value = hart.registers[usize::from(i.rd)];
+    let stored = match i.class {
+        Class::Store => Some(i.store_value(b)),
+        Class::StoreConditional => (value == 0).then(|| i.store_value(b)),
+        Class::Atomic => Some(hart.memory.written),
+        _ => None,
+    };
+    Retired {
+        privilege,
+        pc,
+        instruction: *i,
+        names: &Names::STANDARD,
+        value: (i.rd != SINK).then_some(value),
+        csr: csr_update(i, 0, 0).and_then(|_| {
+            let counters = hart.memory.counters(hart.retired);
+            let value = hart.hart.csr_value(i.csr_number(), counters, &|_| None)?;
+            Some((i.csr_number(), value))
+        }),
+        address: i.class.is_memory().then(|| i.address(a)),
+        stored,
+    }
+}
+
 /// A server without times, with a program in its memory.
 pub(crate) struct FunctionalMachine {
     harts: Vec<Machine<Bus>>,
@@ -189,6 +228,8 @@ pub(crate) struct FunctionalMachine {
     cycle: u64,
     image: Image,
     personality: Personality,
+    /// Everything that the harts retire.
+    log: Option<SharedLog<Writer>>,
 }
 
 impl FunctionalMachine {
@@ -325,7 +366,13 @@ impl FunctionalMachine {
             cycle: 0,
             image,
             personality,
+            log: None,
         }
+    }
+
+    /// Writes everything that the harts retire from now on into `log`.
+    pub fn log_to(&mut self, log: SharedLog<Writer>) {
+        self.log = Some(log);
     }
 
     /// Adds a device that owns some addresses.
@@ -486,7 +533,8 @@ impl FunctionalMachine {
         let mut crash = None;
         let mut in_vain_at = None;
         while used < cycles && !hart.memory.ends_round {
-            if !hart.waiting && hart.hart.pending_interrupt().is_none() {
+            let is_logged = self.log.is_some();
+            if !is_logged && !hart.waiting && hart.hart.pending_interrupt().is_none() {
                 used += self.code.run(hart, cycles - used);
                 if used == cycles {
                     break;
@@ -496,7 +544,16 @@ impl FunctionalMachine {
             hart.memory.now = self.clock.time(self.cycle + used);
             let (pc, privilege) = (hart.pc, hart.hart.privilege);
             used += 1;
-            match self.code.step(hart) {
+            let before = match is_logged {
+                true => Some(hart.registers),
+                false => None,
+            };
+            let step = self.code.step(hart);
+            if let (Some(log), Some(before), Step::Retired(i)) = (&self.log, before, step) {
+                let retired = retired(hart, pc, privilege, &i, &before);
+                log.borrow_mut().retired(number, &retired);
+            }
+            match step {
                 Step::Trapped(trap) if hart.pc == 0 => {
                     // It is fetched as it was before the trap, by its virtual address.
                     hart.hart.privilege = privilege;

@@ -48,7 +48,9 @@ pub use description::{
 };
 pub use engine::{Advance, Engine};
 pub use error::RunError;
-pub use execute::{ExecuteOptions, FunctionalResult, HartResult, execute, execute_functionally};
+pub use execute::{
+    ExecuteOptions, FunctionalOptions, FunctionalResult, HartResult, execute, execute_functionally,
+};
 pub use hardware::SystemResults;
 pub use host::{HostClock, HostCost};
 pub use limits::Limits;

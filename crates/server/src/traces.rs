@@ -18,8 +18,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use trace::{
-    CoreTimeline, PipelineLog, Profile, Program, Request, Ring, SharedProgram, SharedTimeline,
-    Timeline,
+    CommitLog, CoreTimeline, HartLog, PipelineLog, Profile, Program, Request, Ring, SharedLog,
+    SharedProgram, SharedTimeline, Timeline,
 };
 
 /// Probes come this much before what is to be seen, and go as much after it: for instructions that
@@ -45,12 +45,17 @@ pub struct TraceOptions {
     pub slowest: usize,
     /// Where the cycles of all cores went, as folded stacks.
     pub profile: Option<PathBuf>,
+    /// Every instruction that a hart retires, in the format of Spike's log of commits.
+    pub log: Option<PathBuf>,
 }
 
 impl TraceOptions {
     /// Whether there is something to do.
     pub fn is_wanted(&self) -> bool {
-        self.timeline.is_some() || self.pipeline.is_some() || self.profile.is_some()
+        self.timeline.is_some()
+            || self.pipeline.is_some()
+            || self.profile.is_some()
+            || self.log.is_some()
     }
 
     /// The simulated time to show.
@@ -73,8 +78,8 @@ impl TraceOptions {
 pub struct TraceReport {
     /// The path of the file.
     pub path: PathBuf,
-    /// The number of entries: events of a timeline, instructions of a pipeline, cycles of a
-    /// profile.
+    /// The number of entries: events of a timeline, instructions of a pipeline or of a log, cycles
+    /// of a profile.
     pub entries: u64,
     /// The reason why the file is not complete; `None` if it is.
     pub error: Option<String>,
@@ -176,6 +181,7 @@ pub(crate) struct Traces {
     pipeline_file: Option<OutputFile>,
     profile_file: Option<(OutputFile, Writer)>,
     profiles: Vec<Rc<RefCell<Profile>>>,
+    log: Option<LogFile>,
     /// Harts that are watched.
     harts: usize,
 }
@@ -203,6 +209,7 @@ impl Traces {
         let pipeline = options.pipeline.as_deref().map(create).transpose()?;
         let (pipeline_file, pipeline_writer) = pipeline.unzip();
         let profile_file = options.profile.as_deref().map(create).transpose()?;
+        let log = options.log.as_deref().map(LogFile::create).transpose()?;
         Ok(Traces {
             options: options.clone(),
             shown,
@@ -213,6 +220,7 @@ impl Traces {
             pipeline_file,
             profile_file,
             profiles: Vec::new(),
+            log,
             harts: 0,
         })
     }
@@ -257,6 +265,7 @@ impl Traces {
             timelines: Vec::new(),
             pipeline: None,
             profiles: Vec::new(),
+            log: None,
         };
         let first = self.harts;
         self.harts += harts;
@@ -271,6 +280,11 @@ impl Traces {
                 )
             });
         }
+        tracer.log = self.log.as_ref().map(|file| HartLogs {
+            log: file.log.clone(),
+            first,
+            windows: cycles.clone(),
+        });
         let pipeline_hart = self.options.pipeline_core.wrapping_sub(first);
         if pipeline_hart < harts
             && let Some(file) = self.pipeline_writer.take()
@@ -294,7 +308,8 @@ impl Traces {
         if !tracer.profiles.is_empty() {
             let always = 0..u64::MAX;
             tracer.windows = vec![always];
-        } else if !tracer.timelines.is_empty() || tracer.pipeline.is_some() {
+        } else if !tracer.timelines.is_empty() || tracer.pipeline.is_some() || tracer.log.is_some()
+        {
             let with_margin = |window: &Range<u64>| {
                 window.start.saturating_sub(MARGIN_CYCLES)..window.end.saturating_add(MARGIN_CYCLES)
             };
@@ -365,8 +380,44 @@ impl Traces {
             let written = complete(written.and_then(|()| writer.flush()), Some(file));
             reports.push(report(path, cycles, written));
         }
+        reports.extend(self.log.take().map(LogFile::finish));
         reports
     }
+}
+
+/// The file of a log of commits.
+pub(crate) struct LogFile {
+    path: PathBuf,
+    file: OutputFile,
+    /// What writes it.
+    pub log: SharedLog<Writer>,
+}
+
+impl LogFile {
+    /// An empty one.
+    pub fn create(path: &Path) -> Result<LogFile, RunError> {
+        let (file, writer) = create(path)?;
+        Ok(LogFile {
+            path: path.to_path_buf(),
+            file,
+            log: CommitLog::shared(writer),
+        })
+    }
+
+    /// Completes the file.
+    pub fn finish(self) -> TraceReport {
+        let mut log = self.log.borrow_mut();
+        let written = complete(log.finish(), Some(self.file));
+        report(&self.path, log.lines(), written)
+    }
+}
+
+/// The logs of a machine's harts.
+struct HartLogs {
+    log: SharedLog<Writer>,
+    /// The number of the machine's first hart in the log.
+    first: usize,
+    windows: Vec<Range<u64>>,
 }
 
 /// Lets the probes of traces come to a machine, and go.
@@ -383,6 +434,7 @@ pub(crate) struct Tracer {
     pipeline: Option<(usize, Rc<RefCell<PipelineLog<Writer>>>)>,
     /// By hart.
     profiles: Vec<Rc<RefCell<Profile>>>,
+    log: Option<HartLogs>,
 }
 
 impl Tracer {
@@ -437,6 +489,15 @@ impl Tracer {
         }
         if let Some(profile) = self.profiles.get(hart) {
             probes.push(Box::new(profile.clone()));
+        }
+        if let Some(HartLogs {
+            log,
+            first,
+            windows,
+        }) = &self.log
+        {
+            let log = HartLog::new(log.clone(), first + hart, windows.clone());
+            probes.push(Box::new(log));
         }
         Box::new(Several(probes))
     }

@@ -19,7 +19,7 @@ use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::paged::PagedMemory;
 use riscv::paging::Entry;
 use riscv::threaded::Threaded;
-use riscv::{Class, Instruction, SINK};
+use riscv::{Class, Counters, Instruction, Privilege, SINK, csr_update};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -667,12 +667,61 @@ fn compared(hart: u64) -> impl Iterator<Item = u64> {
         .chain(words(TARGETS, TARGET_BYTES))
 }
 
-/// An instruction that has been retired: where, and what it wrote into its destination.
+/// An instruction that has been retired: where, in which mode, and what it wrote into its
+/// destination, into memory and into a CSR. (So a log of commits has the same lines.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Retired {
     pc: u64,
+    privilege: Privilege,
     instruction: Instruction,
     value: Option<u64>,
+    address: Option<u64>,
+    stored: Option<u64>,
+    csr: Option<(u16, u64)>,
+}
+
+/// What `machine`, whose memory is at `place`, has just retired, with what it was before.
+fn retired(
+    machine: &mut Machine<FlatMemory>,
+    instruction: Instruction,
+    (pc, privilege, base): (u64, Privilege, u64),
+    place: fn(u64) -> u64,
+) -> Retired {
+    let value = machine.registers[usize::from(instruction.rd)];
+    let address = instruction
+        .class
+        .is_memory()
+        .then(|| instruction.address(base));
+    let writes = match instruction.class {
+        Class::Store | Class::Atomic => true,
+        Class::StoreConditional => value == 0,
+        _ => false,
+    };
+    let stored = address.filter(|_| writes).map(|address| {
+        // It may be in two pages.
+        let bytes = 0..u64::from(instruction.access_bytes());
+        bytes.rev().fold(0, |value, byte| {
+            let read = machine.memory.read(place(address + byte), 1);
+            value << 8 | read.unwrap_or_default()
+        })
+    });
+    let csr =
+        (instruction.class == Class::Csr && csr_update(&instruction, 0, 0).is_some()).then(|| {
+            let number = instruction.csr_number();
+            let value = machine
+                .hart
+                .csr_value(number, Counters::default(), &|_| None);
+            (number, value.unwrap_or_default())
+        });
+    Retired {
+        pc,
+        privilege,
+        instruction,
+        value: (instruction.rd != SINK).then_some(value),
+        address,
+        stored,
+        csr,
+    }
 }
 
 /// What one of so many harts of a core executes, and what is then in its memory, which is at
@@ -690,16 +739,15 @@ fn interpreted(
     machine.registers[10] = hart;
     machine.registers[11] = harts;
     machine.registers[12] = 1; // on how many cores
-    let mut retired = Vec::new();
+    let mut all = Vec::new();
     loop {
-        let pc = machine.pc;
+        let (pc, privilege, registers) = (machine.pc, machine.hart.privilege, machine.registers);
         match machine.step() {
-            Step::Retired(instruction) => retired.push(Retired {
-                pc,
-                instruction,
-                value: (instruction.rd != SINK)
-                    .then(|| machine.registers[usize::from(instruction.rd)]),
-            }),
+            Step::Retired(instruction) => {
+                let base = registers[usize::from(instruction.rs1)];
+                let before = (pc, privilege, base);
+                all.push(retired(&mut machine, instruction, before, place));
+            }
             Step::Waiting => break,
             Step::Trapped(_) => {}
         }
@@ -708,7 +756,7 @@ fn interpreted(
     let memory = compared(hart)
         .map(|address| machine.memory.read(place(address), 8).unwrap_or_default())
         .collect();
-    (retired, memory)
+    (all, memory)
 }
 
 /// Sees what a core executes, and that its times make sense.
@@ -738,8 +786,12 @@ impl Probe for Witness {
         self.last_commit = executed.ended;
         self.retired.push(Retired {
             pc: executed.pc,
+            privilege: executed.privilege,
             instruction: executed.instruction,
             value: executed.value,
+            address: executed.address,
+            stored: executed.stored,
+            csr: executed.csr,
         });
     }
 }

@@ -6,8 +6,8 @@ use common::assembler::*;
 use common::servers::{models, server, with_total_store_order};
 use riscv::paging::{Entry, TABLE_BYTES};
 use server::{
-    DataPlaneSpec, ExecuteOptions, ExecuteResult, Limits, MeasureSpec, Notify, Policy, Program,
-    RunError, ServerDescription, SimulatorSpec, execute, execute_functionally,
+    DataPlaneSpec, ExecuteOptions, ExecuteResult, FunctionalOptions, MeasureSpec, Notify, Policy,
+    Program, RunError, ServerDescription, SimulatorSpec, execute, execute_functionally,
 };
 use std::sync::mpsc;
 use std::time::Duration;
@@ -116,7 +116,8 @@ fn a_crash_shows_the_instruction_at_its_virtual_address() {
         .filter_map(Result::err)
         .collect();
     let description = description(1, &models()[0], SimulatorSpec::default());
-    let functional = execute_functionally(&description, &program, &Limits::default(), || true);
+    let options = FunctionalOptions::default();
+    let functional = execute_functionally(&description, &program, &options, || true);
     errors.extend(functional.err());
     assert_eq!(errors.len(), 3);
     for error in errors {

@@ -318,8 +318,8 @@ fn attempts_longer_than_a_turn_end_with_a_sentence() {
             "data_plane": { "notify": "spin", "queues": 1 },
         }));
         let description = description.expect("it is a description");
-        let limits = Limits::default();
-        let result = server::execute_functionally(&description, &program, &limits, || true);
+        let options = server::FunctionalOptions::default();
+        let result = server::execute_functionally(&description, &program, &options, || true);
         (
             in_vain_at(&image),
             result.err().map(|error| error.to_string()),

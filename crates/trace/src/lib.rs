@@ -1,15 +1,17 @@
 //! What is written down of a run, beside its results, for viewers that exist: where the cycles
-//! went ([`Profile`]), how instructions went through a core ([`PipelineLog`]), and what happened
-//! when ([`Timeline`]).
+//! went ([`Profile`]), how instructions went through a core ([`PipelineLog`]), what they changed
+//! ([`CommitLog`]), and what happened when ([`Timeline`]).
 //!
 //! They are probes of cores ([`pipeline::Probe`]): instruments, which influence nothing.
 
 mod calls;
+mod commit_log;
 mod pipeline_log;
 mod profile;
 mod program;
 mod timeline;
 
+pub use commit_log::{CommitLog, HartLog, Retired, SharedLog};
 pub use pipeline_log::PipelineLog;
 pub use profile::{Profile, folded};
 pub use program::{Place, Program, SharedProgram};

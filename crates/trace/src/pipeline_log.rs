@@ -180,6 +180,9 @@ mod tests {
             undone: false,
             value: Some(7),
             address: None,
+            stored: None,
+            csr: None,
+            privilege: riscv::Privilege::Machine,
             found: None,
         }
     }

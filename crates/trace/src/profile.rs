@@ -129,6 +129,9 @@ mod tests {
             undone: false,
             value: None,
             address: None,
+            stored: None,
+            csr: None,
+            privilege: riscv::Privilege::Machine,
             found: None,
         }
     }

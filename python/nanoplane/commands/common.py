@@ -98,7 +98,9 @@ Trace = Annotated[
 ]
 TraceWindow = Annotated[
     str | None,
-    typer.Option(metavar="FROM..TO", help="Trace only this simulated time, as in 10us..20us."),
+    typer.Option(
+        metavar="FROM..TO", help="Trace and log only this simulated time, as in 10us..20us."
+    ),
 ]
 TraceCore = Annotated[
     int,
@@ -116,11 +118,19 @@ Profile = Annotated[
         help="Write where the guest's cycles went, as folded stacks for flame graphs.",
     ),
 ]
+Log = Annotated[
+    Path | None,
+    typer.Option(
+        "--log",
+        metavar="FILE",
+        help="Write each instruction that retires, with what it writes, as Spike's --log-commits.",
+    ),
+]
 Functional = Annotated[
     bool,
     typer.Option(
         "--functional",
-        help="Only what the program computes, ten times as fast: no times, no traces.",
+        help="Only what the program computes, ten times as fast: no times, no traces but --log.",
     ),
 ]
 SaveCheckpoint = Annotated[

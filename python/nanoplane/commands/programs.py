@@ -15,6 +15,7 @@ from nanoplane.commands.common import (
     FromCheckpoint,
     Functional,
     Json,
+    Log,
     MaxInstructions,
     MaxOutput,
     MaxTime,
@@ -103,6 +104,7 @@ def execute(
     trace_window: TraceWindow = None,
     trace_core: TraceCore = 0,
     profile: Profile = None,
+    log: Log = None,
     save_checkpoint: SaveCheckpoint = None,
     checkpoint_at: Annotated[
         str | None,
@@ -129,7 +131,7 @@ def execute(
             "--root gives the program a part of this host's files, and --host-files all of them: "
             "leave one out"
         )
-    traces = Traces(tuple(trace), trace_window, None, trace_core, profile)
+    traces = Traces(tuple(trace), trace_window, None, trace_core, profile, log=log)
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint, has_requests=False)
     if functional:
         _check_functional(settings, traces, checkpoints)
@@ -152,7 +154,9 @@ def execute(
     )
     try:
         result = (
-            simulator.execute_functionally(what, resolved.data, limits)
+            simulator.execute_functionally(
+                what, resolved.data, {"log": traces.options().get("log"), "limits": limits}
+            )
             if functional
             else simulator.execute(what, resolved.data, options)
         )
@@ -178,10 +182,10 @@ def _check_functional(settings: list[str], traces: Traces, checkpoints: Checkpoi
             "checkpoints are of timed runs: leave --save-checkpoint and --from-checkpoint or "
             "--functional out"
         )
-    if traces or traces != Traces():
+    if traces != Traces(log=traces.log):
         raise DescriptionError(
             "--trace and --profile show times, and a functional run has none; leave them or "
-            "--functional out"
+            "--functional out (--log has no times)"
         )
     for setting in settings:
         key = setting.partition("=")[0].strip()

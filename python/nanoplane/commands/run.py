@@ -11,6 +11,7 @@ from nanoplane.commands.common import (
     Fresh,
     FromCheckpoint,
     Json,
+    Log,
     MaxInstructions,
     MaxOutput,
     MaxTime,
@@ -79,6 +80,7 @@ def run(
     ] = 0,
     trace_core: TraceCore = 0,
     profile: Profile = None,
+    log: Log = None,
     save_checkpoint: SaveCheckpoint = None,
     checkpoint_at: Annotated[
         str | None,
@@ -96,7 +98,9 @@ def run(
     """Run one description and print its results."""
     description = with_settings(Description.from_toml(file), settings)
     limits = Limits(max_time, max_instructions, max_output)
-    traces = Traces(tuple(trace), trace_window, trace_slower_than, trace_core, profile, slowest)
+    traces = Traces(
+        tuple(trace), trace_window, trace_slower_than, trace_core, profile, slowest, log
+    )
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint)
     if description.is_queueing and (capture or traces or checkpoints):
         raise DescriptionError(

@@ -62,6 +62,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         outbox: &mut Outbox,
     ) {
         let address = self.access_address(&i);
+        self.note_access(address);
         let bytes = i.access_bytes();
         let simple = matches!(i.class, Class::Load | Class::Store);
         let must_be_aligned = !simple || self.hart.alignment_mask != 0;
