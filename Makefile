@@ -19,7 +19,7 @@ export PROPTEST_RNG_SEED := $(SEED)
 RUST := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 C := $(wildcard guest/*/*.c guest/*/*.h guest/tests/linux/*.c guest/programs/*/*.c \
   guest/include/*/*.h guest/include/*/*/*.h tests/nanopu/*.h tests/nanopu/nanopu/*.h \
-  examples/*.c tests/*/*.c)
+  examples/*.c tests/*/*.c python/nanoplane/templates/*/*.h)
 
 help:
 	@echo 'make run    build, run the first figure, and write out/first-figure.html'
@@ -73,6 +73,7 @@ test-all: test
 
 lint: $(VENV)/tools
 	cargo fmt --check
+	rustfmt --check --edition 2024 python/nanoplane/templates/*/crate/src/lib.rs
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' \
 	  cargo doc --workspace --no-deps --document-private-items --locked --quiet

@@ -22,6 +22,7 @@ _COMMANDS = {
     "examples": ("examples",),
     "explain": ("list", "explain", "keys", "schema"),
     "figures": ("figure", "claims", "report"),
+    "new": ("new",),
     "programs": ("exec", "build"),
     "run": ("run",),
     "store": ("store",),

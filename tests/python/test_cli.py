@@ -242,7 +242,7 @@ def test_a_report_runs_what_is_missing_and_shows_quick_runs_where_there_are_no_o
 def test_every_command_has_help_with_an_example(command: Command) -> None:
     commands = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
     names = {"run", "exec", "figure", "claims", "report", "build", "list", "explain"}
-    names |= {"keys", "schema", "sweep", "compare", "store", "examples"}
+    names |= {"keys", "schema", "sweep", "compare", "store", "examples", "new"}
     assert set(commands) == names
     for name in commands:
         status, output, _ = command(name, "--help")
