@@ -188,8 +188,8 @@ class Description:
     """Where relative paths in the description start."""
     source: str = dataclasses.field(default="description", compare=False)
     """What error messages name: the file's path as the user gave it."""
-    overrides: frozenset[str] = dataclasses.field(default=frozenset(), compare=False)
-    """The keys that `set` changed."""
+    overrides: frozenset[tuple[str, str]] = dataclasses.field(default=frozenset(), compare=False)
+    """The keys that `set` changed, each with the option of the command line that did."""
 
     @classmethod
     def from_dict(
@@ -229,55 +229,60 @@ class Description:
             value = value.get(name) if isinstance(value, dict) else None
         return value
 
-    def set(self, key: str, value: Any) -> "Description":
+    def set(self, key: str, value: Any, option: str = "--set") -> "Description":
         """Return this description with one dotted key changed.
 
         A string is read as TOML reads a value (`777`, `0.5`, `true`, `"text"`), unless the key
         takes a text; then it is taken as it stands. `traffic.load` and `traffic.rate_mrps`
-        replace each other.
+        replace each other. Errors name `option`.
         """
         if isinstance(value, str):
-            value = _parse(key, value)
+            value = _parse(key, value, option)
         *parents, name = key.split(".")
         if not parents or not all((*parents, name)):
             raise DescriptionError(
-                f'--set {short(key)}: a key is written with its table, such as "data_plane.queues"'
+                f"{option} {short(key)}: a key is written with its table, such as "
+                '"data_plane.queues"'
             )
         if len(parents) > DEEPEST:
-            raise DescriptionError(f"--set {short(key)}: {TOO_DEEP}")
+            raise DescriptionError(f"{option} {short(key)}: {TOO_DEEP}")
         value = machines.plain(value)
-        machines.check_plain({key: value}, "--set", len(parents))
+        machines.check_plain({key: value}, option, len(parents))
         data = self.data
         table: Any = data
         for parent in parents:
             table = (
-                _entry(key, table, parent)
+                _entry(key, table, parent, option)
                 if isinstance(table, list)
                 else table.setdefault(parent, {})
             )
             if not isinstance(table, (dict, list)):
-                raise DescriptionError(f"--set {key}: {parent} is not a table")
+                raise DescriptionError(f"{option} {key}: {parent} is not a table")
         if isinstance(table, list):
-            _entry(key, table, name)
+            _entry(key, table, name, option)
             table[int(name)] = value
         else:
             table[name] = value
         if (other := _INSTEAD.get(key)) is not None:
             table.pop(other, None)
-        return dataclasses.replace(self, text=_canonical(data), overrides=self.overrides | {key})
+        overrides = {one for one in self.overrides if one[0] != key} | {(key, option)}
+        return dataclasses.replace(self, text=_canonical(data), overrides=frozenset(overrides))
 
-    def assign(self, assignment: str) -> "Description":
-        """Apply one `key=value` of the command line; a path in it starts where the user is."""
+    def assign(self, assignment: str, option: str = "--set") -> "Description":
+        """Apply one `key=value` of the command line; a path in it starts where the user is.
+
+        Errors name `option`.
+        """
         key, equals, value = assignment.partition("=")
         if not equals:
             raise DescriptionError(
-                f'--set {assignment}: write key=value, such as "data_plane.queues=100"'
+                f'{option} {assignment}: write key=value, such as "data_plane.queues=100"'
             )
         key, value = key.strip(), value.strip()
         is_path = _PATHS.get(_general(key))
         if is_path is not None and is_path(value):
             value = str(Path(value).absolute())
-        return self.set(key, value)
+        return self.set(key, value, option)
 
     def part_of_peak(self) -> "tuple[Description, float] | None":
         """For `load = 0.5`: the description that measures the peak, and 0.5; else None."""
@@ -333,11 +338,12 @@ class Description:
 
     def _origin(self, key: str) -> str:
         """Name the place where a key, something in it, or the list it is in was last written."""
-        set_here = any(
-            f"{one}.".startswith(f"{key}.") or f"{key}.".startswith(f"{one}.")
-            for one in self.overrides
-        )
-        return self._preset_file(key) or ("--set" if set_here else self.source)
+        options = [
+            option
+            for one, option in sorted(self.overrides)
+            if f"{one}.".startswith(f"{key}.") or f"{key}.".startswith(f"{one}.")
+        ]
+        return self._preset_file(key) or (options[0] if options else self.source)
 
     def _preset_file(self, key: str) -> str | None:
         """Return the user's preset that a key must come from, if it is written nowhere else."""
@@ -362,6 +368,7 @@ class Description:
     def _complete_rack(self) -> dict[str, Any]:
         data, schema = self.data, schemas.rack_schema()
         if others := sorted(data.keys() - schema["properties"].keys()):
+            self._check_tables(others, schema)
             raise DescriptionError(
                 f"{self._origin(others[0])}: a rack has its machines in rack.servers and its load "
                 f"in rack.clients; keep either the table rack or {alternatives(others)}"
@@ -424,17 +431,30 @@ class Description:
     def _complete_queueing(self) -> dict[str, Any]:
         data = self.data
         if others := sorted(data.keys() - {"queueing"}):
+            self._check_tables(others, schemas.queueing_schema())
             raise DescriptionError(
                 f"{self._origin(others[0])}: a queueing system has no server; keep either the "
                 f"table queueing or {alternatives(others)}"
             )
         return _completed(self, data, schemas.queueing_schema)
 
+    def _check_tables(self, names: Iterable[str], schema: dict[str, Any]) -> None:
+        """Raise a DescriptionError for the first name that no description has as a table."""
+        tables = schemas.user_schema()["properties"].keys() | {"rack", "queueing"}
+        for name in names:
+            if name not in tables:
+                meant = _meant("", name, list(schema["properties"]), schema)
+                raise DescriptionError(f"{self._origin(name)}: {name} is not known; {meant}")
+
     def _check_relations(self, data: dict[str, Any]) -> None:
         """Check what no schema expresses: whether the parameters are consistent."""
+        traffics = [data.get("traffic", {})]
         if self.part_of_peak() is not None:
-            data = {**data, "traffic": {**data["traffic"], "load": "saturate"}}
-        if wrong := simulator.check(data):
+            # The run that measures the peak, and one at a part of its rate.
+            part = {name: value for name, value in traffics[0].items() if name != "load"}
+            traffics = [{**traffics[0], "load": "saturate"}, {**part, "rate_mrps": 1.0}]
+        ways = ({**data, "traffic": traffic} if traffic else data for traffic in traffics)
+        if wrong := next(filter(None, map(simulator.check, ways)), None):
             key, sentence = wrong
             raise DescriptionError(f"{self._origin(key)}: {sentence}")
 
@@ -465,11 +485,11 @@ def _saturate(traffic: dict[str, Any]) -> None:
         traffic["load"] = "saturate"
 
 
-def _entry(key: str, listed: list[Any], place: str) -> Any:
+def _entry(key: str, listed: list[Any], place: str, option: str) -> Any:
     """Return the entry of a list that a part of a key names by its number."""
     if not place.isdecimal() or int(place) >= len(listed):
         raise DescriptionError(
-            f"--set {key}: {place} is no entry of the list; it has {len(listed)}, counted from 0"
+            f"{option} {key}: {place} is no entry of the list; it has {len(listed)}, counted from 0"
         )
     return listed[int(place)]
 
@@ -510,12 +530,12 @@ def _no_such_data(key: str, text: str, path: Path) -> str:
     return f'{key} is {show(text)}; it must be "{_GENERATED}" or a pcap file; {why}'
 
 
-def _parse(key: str, text: str) -> Any:
+def _parse(key: str, text: str, option: str) -> Any:
     """Read a value of the command line: by TOML's rules, then by what the key takes."""
     try:
         document = tomllib.loads(f"value = {text}")
     except RecursionError:
-        raise DescriptionError(f"--set {short(key)}: {TOO_DEEP}") from None
+        raise DescriptionError(f"{option} {short(key)}: {TOO_DEEP}") from None
     except ValueError:
         # No TOML, or a whole number with thousands of digits.
         return text
@@ -709,3 +729,5 @@ def _keys(schema: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
         for name, of in branch.get("properties", {}).items():
             yield prefix + name
             yield from _keys(of, f"{prefix}{name}.")
+        if "items" in branch:
+            yield from _keys(branch["items"], f"{prefix}N.")

@@ -249,10 +249,12 @@ def chosen(
             known.setdefault(name, set()).add(value)
     for name, values in wanted:
         if name not in known:
-            names = ", ".join(sorted(known)) or "none"
+            wrong = f'--only "{name}={",".join(values)}"'
+            if not known:
+                raise DescriptionError(f"{wrong}: these figures have no labels to choose by")
             raise DescriptionError(
-                f'--only "{name}={",".join(values)}": no point of these figures has a label '
-                f'"{name}"; their labels are {names}'
+                f'{wrong}: no point of these figures has a label "{name}"; their labels are '
+                f"{', '.join(sorted(known))}"
             )
         for value in values:
             if value not in known[name]:

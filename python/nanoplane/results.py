@@ -953,6 +953,155 @@ class UserInterruptStatistics(TypedDict):
     """Interrupts of devices without a route."""
 
 
+class DataPlaneResult(TypedDict):
+    """The measurements of a data plane."""
+
+    by_kind: NotRequired[dict[str, KindMeasurement]]
+    """Throughput and latencies of the requests of each kind, by its name, if the program takes
+    several kinds.
+    """
+    captured: list[str]
+    """Delivered packets, in hexadecimal, if asked for."""
+    cold_samples: int
+    """The number of measured requests in slots of their queue's ring that were used for the first
+    time, that is, in memory that no cache had. Only the rings of I/O sources count.
+    """
+    delivered: int
+    """Items that their tenant has taken, including those with errors."""
+    doorbell_conflicts: int
+    """Doorbells that got another address because of a conflict."""
+    drift: Drifts | None
+    """The change of latency and of the number of requests in flight with time; `None` with fewer
+    than 60 samples, or for several recorders together.
+    """
+    dropped: int
+    """Items that found their queue full."""
+    entering: int
+    """Items on their way from the source into their queue."""
+    errors: int
+    """Items delivered with the error flag, because the data plane could not process them."""
+    generated: int
+    """Items that arrived at the source."""
+    histogram: str
+    """An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as in
+    HdrHistogram's log files: V2, compressed, in base64.
+    """
+    inside: int
+    """Items in a queue, in the data plane, or in a tenant's queue."""
+    keeps_up: bool
+    """Whether the system serves the offered load, that is, `overload` is empty. False if the system
+    is saturated on purpose.
+    """
+    latency_ns: LatencySummary
+    """From an item's arrival in its queue to the ring of the tenant's doorbell."""
+    latency_ns_controlled: ControlledLatency | None
+    """Mean and p99 of the latency with less variance, by an ideal queue with the run's own arrivals
+    and service times: one queue for all cores, which Poisson arrivals come to. `None` where
+    requests come in another way, the service times are not known or the ideal queue would be
+    saturated.
+    """
+    offered_mrps: float | None
+    """Requests that arrived, including dropped ones, in millions a second, between the first and
+    the last measured request. `None` if they all arrived at one time.
+    """
+    overload: list[str]
+    """The reasons why the system does not keep up, a sentence each: requests were lost, fewer were
+    served than arrived, or their number or latency grows.
+    """
+    precise: bool
+    """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
+    throughput of a saturated data plane, and otherwise that of the p99; true without this key. If
+    false, more than `measure.requests` are needed, or the run was not steady.
+    """
+    program_counters: dict[str, int]
+    """The program's counters, by name."""
+    queues: QueueResults
+    """The fates of each queue's items."""
+    refused: int
+    """Items that found their queue closed."""
+    reordered: int
+    """Items delivered before an older item of their queue."""
+    service_histogram: str | None
+    """A histogram of the times of `service_ns`, in the form of `histogram`."""
+    service_ns: LatencySummary | None
+    """The time that harts worked on the requests: from the take of an item, when it is counted off
+    its queue, to the ring of the tenant's doorbell; for later items of a batch, from the previous
+    ring. `None` if no take was observed.
+    """
+    slowest: NotRequired[list[SlowRequest]]
+    """The slowest requests, the slowest first, if they are asked for."""
+    sources: NotRequired[SourceResults]
+    """Measurements of cores that are the sources of the traffic (`traffic.sources = "cores"`)."""
+    steady: bool
+    """Whether the rule found the end of the warm-up, and neither latency nor the number of requests
+    in flight drifts after it. If not, the run was too short, or the system does not settle: the
+    measurements may still change with time. If the rule found no end, only the last `requests` are
+    measured. Drift means nothing where rings are kept full: latencies then reflect their length.
+    """
+    throughput_mrps: float
+    """Requests that completed in the measured time, in millions a second."""
+    throughput_mrps_ci95: list[float] | None
+    """95 % confidence interval of `throughput_mrps`, by means of batches of the times between
+    completions; `None` with less than 61 samples, or less than five rounds over the queues.
+    """
+    warm_start_requests: NotRequired[int]
+    """The number of requests that the warm start delivered before (`measure.warm_start`)."""
+    warmup_samples: int
+    """The number of requests omitted as warm-up."""
+
+
+class RunResult(DataPlaneResult):
+    """The result of a run of a data plane on one server."""
+
+    check: NotRequired[str]
+    """The output of the program's `check_after_run()`, which has found no error; absent if the
+    program has no such function.
+    """
+    cores: list[CoreResult]
+    """The cores: of a data plane the cores that run it, otherwise all."""
+    critical_region: NotRequired[CriticalRegionStatistics]
+    """The critical regions identified on all cores."""
+    cycles: int
+    """Cycles of the server's clock."""
+    energy_nj: EnergyResult
+    """The energy of the cores shown, and of the parts that all cores share, in nanojoules."""
+    fabric: FabricStatistics
+    """Counts of the fabric."""
+    host_mips: NotRequired[float]
+    """Millions of simulated instructions per second of processor time, without those before a
+    checkpoint. Absent without instructions to execute.
+    """
+    host_seconds: float
+    """Processor time of the run's thread, in seconds; other work of the host is not included."""
+    host_skipped_cycles: NotRequired[list[int]]
+    """For each core, of a rack server by server: cycles that were not simulated one by one because
+    the core provably only spun. The number depends on how far cores run ahead of each other. Absent
+    in functional runs.
+    """
+    host_wall_seconds: float
+    """Wall-clock time, in seconds."""
+    hyperplane: NotRequired[HyperPlaneStatistics]
+    """Counts of HyperPlane."""
+    instructions: int
+    """Instructions of all cores."""
+    nanopu: NotRequired[NanoPuDataPlane]
+    """Counts of nanoPU's network interface and its clients."""
+    output: str
+    """The guest's output."""
+    power_w: Energy
+    """The mean power in the time of `energy_nj`, in watts."""
+    rpcvalet: NotRequired[RpcValetStatistics]
+    """Counts of the network interface and the cluster."""
+    simulated_seconds: float
+    """Simulated time."""
+    traces: NotRequired[list[TraceReport]]
+    """The traces that were requested."""
+    user_interrupts: NotRequired[UserInterruptStatistics]
+    """Counts of the interrupts of all harts."""
+    version: str
+    """Version of the simulator."""
+
+
 class Measurement(TypedDict):
     """The measurements of a run."""
 
@@ -1014,95 +1163,6 @@ class Measurement(TypedDict):
     """
     warmup_samples: int
     """The number of requests omitted as warm-up."""
-
-
-class DataPlaneResult(Measurement):
-    """The measurements of a data plane."""
-
-    by_kind: NotRequired[dict[str, KindMeasurement]]
-    """Throughput and latencies of the requests of each kind, by its name, if the program takes
-    several kinds.
-    """
-    captured: list[str]
-    """Delivered packets, in hexadecimal, if asked for."""
-    delivered: int
-    """Items that their tenant has taken, including those with errors."""
-    doorbell_conflicts: int
-    """Doorbells that got another address because of a conflict."""
-    dropped: int
-    """Items that found their queue full."""
-    entering: int
-    """Items on their way from the source into their queue."""
-    errors: int
-    """Items delivered with the error flag, because the data plane could not process them."""
-    generated: int
-    """Items that arrived at the source."""
-    inside: int
-    """Items in a queue, in the data plane, or in a tenant's queue."""
-    program_counters: dict[str, int]
-    """The program's counters, by name."""
-    queues: QueueResults
-    """The fates of each queue's items."""
-    refused: int
-    """Items that found their queue closed."""
-    reordered: int
-    """Items delivered before an older item of their queue."""
-    slowest: NotRequired[list[SlowRequest]]
-    """The slowest requests, the slowest first, if they are asked for."""
-    sources: NotRequired[SourceResults]
-    """Measurements of cores that are the sources of the traffic (`traffic.sources = "cores"`)."""
-
-
-class RunResult(DataPlaneResult):
-    """The result of a run of a data plane on one server."""
-
-    check: NotRequired[str]
-    """The output of the program's `check_after_run()`, which has found no error; absent if the
-    program has no such function.
-    """
-    cores: list[CoreResult]
-    """The cores: of a data plane the cores that run it, otherwise all."""
-    critical_region: NotRequired[CriticalRegionStatistics]
-    """The critical regions identified on all cores."""
-    cycles: int
-    """Cycles of the server's clock."""
-    energy_nj: EnergyResult
-    """The energy of the cores shown, and of the parts that all cores share, in nanojoules."""
-    fabric: FabricStatistics
-    """Counts of the fabric."""
-    host_mips: NotRequired[float]
-    """Millions of simulated instructions per second of processor time, without those before a
-    checkpoint. Absent without instructions to execute.
-    """
-    host_seconds: float
-    """Processor time of the run's thread, in seconds; other work of the host is not included."""
-    host_skipped_cycles: NotRequired[list[int]]
-    """For each core, of a rack server by server: cycles that were not simulated one by one because
-    the core provably only spun. The number depends on how far cores run ahead of each other. Absent
-    in functional runs.
-    """
-    host_wall_seconds: float
-    """Wall-clock time, in seconds."""
-    hyperplane: NotRequired[HyperPlaneStatistics]
-    """Counts of HyperPlane."""
-    instructions: int
-    """Instructions of all cores."""
-    nanopu: NotRequired[NanoPuDataPlane]
-    """Counts of nanoPU's network interface and its clients."""
-    output: str
-    """The guest's output."""
-    power_w: Energy
-    """The mean power in the time of `energy_nj`, in watts."""
-    rpcvalet: NotRequired[RpcValetStatistics]
-    """Counts of the network interface and the cluster."""
-    simulated_seconds: float
-    """Simulated time."""
-    traces: NotRequired[list[TraceReport]]
-    """The traces that were requested."""
-    user_interrupts: NotRequired[UserInterruptStatistics]
-    """Counts of the interrupts of all harts."""
-    version: str
-    """Version of the simulator."""
 
 
 class LinkCounts(TypedDict):

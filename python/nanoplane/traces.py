@@ -64,6 +64,15 @@ class Traces:
             options["log"] = str(self.log)
         if self.window is not None and self.slower_than is not None:
             raise DescriptionError("--trace-window and --trace-slower-than exclude each other")
+        for name, value in (
+            ("--trace-window", self.window),
+            ("--trace-slower-than", self.slower_than),
+        ):
+            if self.slowest and value is not None:
+                raise DescriptionError(
+                    f"--slowest limits the trace to the requests that it explains; leave {name} "
+                    "or --slowest out"
+                )
         if self.window is not None:
             options["window_ns"] = self._window_ns(self.window)
         if self.slower_than is not None:

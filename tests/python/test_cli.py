@@ -285,6 +285,15 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
         (["run", "example.toml", "--set", "traffic.load=1e-9"], "a number from 0.0001 to 10"),
         (["run", "example.toml", "--set", "traffic.packets=."], "this is a directory, not a file"),
         (["figure", "hyperplane.8", "--workers", "0"], "greater than or equal to 1"),
+        (["run", "example.toml", "--slowest", "0"], "a whole number from 1 to 10,000"),
+        (["run", "example.toml", "--slowest", "ten"], "ten is no number of requests"),
+        (
+            ["run", "example.toml", "--slowest", "3", "--trace-window", "1us,2us"],
+            "leave --trace-window or --slowest out",
+        ),
+        (["sweep", "example.toml", "--vary", "data_plane.quues=1,2"], "--vary: data_plane.quues"),
+        (["sweep", "example.toml", "--vary", "data_plane.queues=1,x"], "--vary: data_plane.queues"),
+        (["figure", "hyperplane.conflicts", "--only", "a=b"], "have no labels to choose by"),
     ],
 )
 def test_a_wrong_question_gets_one_sentence_and_2(
@@ -537,7 +546,7 @@ def test_a_command_starts_without_what_it_does_not_need(
 
 
 def test_each_command_is_in_the_module_that_is_imported_for_it() -> None:
-    for module, names in cli._COMMANDS.items():
+    for names in cli._COMMANDS.values():
         for name in names:
             program = (
                 "import typer.main\nfrom nanoplane import cli\n"
@@ -546,8 +555,7 @@ def test_each_command_is_in_the_module_that_is_imported_for_it() -> None:
             done = subprocess.run(
                 [sys.executable, "-c", program], capture_output=True, text=True, check=True
             )
-            assert done.stdout.split() == list(names), module
-            break
+            assert done.stdout.split() == list(names), name
 
 
 @pytest.mark.parametrize(

@@ -127,9 +127,11 @@ def test_regions_are_offloaded_to_firmware_that_runs_them() -> None:
             server["dma_nic"]["processors"] = {"firmware": firmware}
         with pytest.raises(DescriptionError) as error:
             Description.from_dict(data).resolve()
-        assert "server.critical_region.offload is {" in str(error.value)
-        why = "the server has no such interface" if firmware is None else "its firmware is flow"
-        sentence = f"server.dma_nic.processors with the firmware critical-regions, and {why}"
+        assert "server.critical_region.offload is given" in str(error.value)
+        why = "this server has no such interface"
+        if firmware is not None:
+            why = f'that of this server has the firmware "{firmware}"'
+        sentence = f'server.dma_nic.processors.firmware = "critical-regions", and {why}'
         assert sentence in str(error.value)
 
 

@@ -111,7 +111,18 @@ def test_what_has_no_rings_gets_a_sentence() -> None:
     with pytest.raises(
         DescriptionError, match=r'"full", and data_plane.notify = "rpcvalet" has no'
     ):
-        measured(domain.set("measure.rings", "full"))
-    completions = DESCRIPTION.set("data_plane.notify", "spin-mlx5").set("traffic.rate_mrps", 1.0)
+        measured(domain.set("traffic.load", "saturate").set("measure.rings", "full"))
+    completions = DESCRIPTION.set("data_plane.notify", "spin-mlx5")
+    completions = completions.set("traffic.load", "saturate")
     with pytest.raises(NanoplaneError, match=r'measure.rings is "full", .* by completions'):
         measured(completions.set("measure.rings", "full"))
+
+
+def test_only_what_saturates_keeps_rings_full() -> None:
+    full = DESCRIPTION.set("data_plane.notify", "spin").set("measure.rings", "full")
+    for load in ("traffic.rate_mrps=1", "traffic.load=0.5"):
+        with pytest.raises(
+            DescriptionError, match=r'is "full"; .* traffic.load = "saturate" alone'
+        ):
+            full.assign(load).check()
+    full.assign("traffic.load=saturate").check()

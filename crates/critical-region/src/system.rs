@@ -181,23 +181,25 @@ impl Statistics {
 impl System for CriticalRegionSpec {
     fn check(&self, host: &Host<'_>) -> Result<(), SpecError> {
         CriticalRegionSpec::check(self)?;
-        let Some(offload) = &self.offload else {
+        if self.offload.is_none() {
             return Ok(());
-        };
+        }
         // Whether firmware in a file asks for regions is not known.
         let has_no_place = |firmware: &str| !firmware.starts_with(FIRMWARE) && !is_path(firmware);
         let why = match host.firmware {
-            None => "the server has no such interface".to_string(),
-            Some(firmware) if has_no_place(firmware) => format!("its firmware is {firmware}"),
+            None => "this server has no such interface".to_string(),
+            Some(firmware) if has_no_place(firmware) => {
+                format!("that of this server has the firmware {firmware:?}")
+            }
             Some(_) => return Ok(()),
         };
         Err(SpecError::new(
             "server.critical_region.offload",
-            serde_json::json!(offload),
+            "given",
             format!(
-                "regions are executed on a programmable `dma-nic`, server.dma_nic.processors with \
-                 the firmware {FIRMWARE}, and {why}; without offload, regions are found and not \
-                 executed"
+                "a programmable network interface of a server in a rack executes regions, \
+                 interface = \"dma-nic\" with server.dma_nic.processors.firmware = {FIRMWARE:?}, \
+                 and {why}: without offload, regions are found and not executed"
             ),
         ))
     }

@@ -380,7 +380,7 @@ pub(crate) const MAXIMUM_SOCKETS: usize = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PerfectCache {
-    /// None.
+    /// No cache does, as in every server.
     #[default]
     None,
     /// The last-level cache: a line that it does not have is there as soon as it is looked for, and
@@ -427,7 +427,7 @@ pub struct FabricSpec {
     pub mesh: MeshSpec,
     /// The memory controllers.
     pub memory: MemorySpec,
-    /// `none`, `last-level` or `first-level`: the cache in which every access hits. It serves to
+    /// The cache in which every access hits, or `none`, which is the default. It serves to
     /// see what misses cost, and no server has it. With `first-level` a load takes
     /// `core.l1_data.hit_latency_cycles`, which must be 2 or more, except for a line that another
     /// core has written, which takes a cycle or two more; an instruction that misses takes a cycle;

@@ -117,8 +117,8 @@ fn attach_clients(
         capture_packets,
     } = requests;
     if has_used_rings {
-        let sentence = "measure.rings is \"used\", and with data_plane.notify = \"nanopu\" requests \
-                        wait in the network interface: leave it out";
+        let sentence = "measure.rings is not \"new\", and with data_plane.notify = \"nanopu\" \
+                        requests wait in the network interface and not in rings: leave it out";
         return Err(Refusal(sentence.to_string()));
     }
     let (cores, rate) = (host.fabric.cores, published_rate());
@@ -163,11 +163,21 @@ fn attach_clients(
 
 impl System for NanoPuSpec {
     fn check(&self, host: &Host<'_>) -> Result<(), SpecError> {
+        let shortest = host.fabric.minimum_delivery_latency();
+        let least = host.fabric.clock().cycle_at_or_after(shortest);
+        let others = if self.to_core_cycles < least {
+            format!(
+                ", server.core.width = 1 and server.nanopu.to_core_cycles = {least}, as the \
+                 fabric needs"
+            )
+        } else {
+            " and server.core.width = 1".to_string()
+        };
         let with = |accepted| {
             format!(
-                "with nanopu, whose registers nothing can undo, it must be {accepted}: set \
-                 server.core.model = \"in-order\" and server.core.width = 1, or take \
-                 server.preset = \"nanopu-prototype\""
+                "with nanopu, whose registers nothing can undo, it must be {accepted}: take \
+                 server.preset = \"nanopu-prototype\", or set server.core.model = \
+                 \"in-order\"{others}"
             )
         };
         require(
@@ -182,7 +192,6 @@ impl System for NanoPuSpec {
             host.core.width,
             with("1"),
         )?;
-        let shortest = host.fabric.minimum_delivery_latency();
         NanoPuSpec::check(self, host.fabric.clock(), shortest).under("server.nanopu")?;
         match (host.is_used, host.setting) {
             (true, Setting::DataPlane(of)) => check_data_plane(self, host, of),

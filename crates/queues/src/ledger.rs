@@ -188,6 +188,8 @@ pub struct Ledger {
     /// was. If a rule ends it: before the caches are looked at next; [`NEVER`] until that is known.
     warm_requests: u64,
     warm_at: Option<Time>,
+    /// How many requests had been delivered when the warm start was over.
+    delivered_warm: Option<u64>,
     /// What it waits for, if a rule ends it, how much of that has been used, and how many lines the
     /// caches held when they were looked at last.
     #[state(fixed)]
@@ -233,6 +235,7 @@ impl Ledger {
             measures: true,
             warm_requests: 0,
             warm_at: None,
+            delivered_warm: None,
             settling: None,
             first_uses: 0,
             filled_lines: None,
@@ -286,6 +289,12 @@ impl Ledger {
     /// Later deliveries are measured.
     pub fn measure(&mut self) {
         self.measures = true;
+        self.delivered_warm = Some(self.counts.delivered);
+    }
+
+    /// How many requests were delivered in the warm start; `None` without one.
+    pub fn delivered_warm(&self) -> Option<u64> {
+        self.delivered_warm
     }
 
     /// Whether latencies are measured: there is no warm start, or it is over.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WarmStartLength {
-    /// Until hardly anything is used for the first time: see [`Settling`].
+    // `Settling` says when that is.
+    /// Until hardly anything is used for the first time.
     #[default]
     Auto,
     /// Until so many requests have been delivered.

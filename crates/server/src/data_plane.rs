@@ -129,6 +129,9 @@ pub struct DataPlaneResult {
     /// Throughput, latencies, their intervals and histogram.
     #[serde(flatten)]
     pub measurement: Measurement,
+    /// The number of requests that the warm start delivered before (`measure.warm_start`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warm_start_requests: Option<u64>,
     /// Throughput and latencies of the requests of each kind, by its name, if the program takes
     /// several kinds.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -480,7 +483,7 @@ impl<'a> Io<'a> {
             arrivals: self.arrivals(),
             settings: self.settings.clone(),
             ledger: &self.ledger,
-            has_used_rings: self.measure.rings == RingsAtStart::Used,
+            has_used_rings: self.measure.rings != RingsAtStart::New,
             capture_packets: self.capture_packets,
         }))
     }
@@ -769,6 +772,7 @@ impl DataPlane {
         measurement.add_overload(behind);
         Ok(DataPlaneResult {
             measurement,
+            warm_start_requests: ledger.delivered_warm(),
             by_kind: ledger.by_kind(),
             items,
             queues: QueueResults::of(&ledger),

@@ -43,13 +43,16 @@ impl Description {
     /// Whether a run can be made of it, as far as that can be said without its programs.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
-            Description::Server(description) => spec::check(&**description)?,
+            Description::Server(description) => {
+                spec::check(&**description)?;
+                self.hosts().iter().try_for_each(HostSpec::check)?;
+            }
             Description::Rack(description) => {
                 spec::check(&**description)?;
-                return description.check();
+                description.check()?;
             }
         }
-        self.hosts().iter().try_for_each(HostSpec::check)
+        self.measure().check_rings(&self.hosts())
     }
 
     /// What is measured.
@@ -330,6 +333,19 @@ pub struct WarmStartSpec {
     #[serde(default)]
     #[schemars(range(min = 1e-6, max = 1e4))]
     pub rate_mrps: Option<f64>,
+}
+
+impl MeasureSpec {
+    /// Whether rings can begin as they are to: at a rate, full ones would be emptied at the
+    /// beginning, and what was put there would be measured.
+    pub(crate) fn check_rings(&self, hosts: &[HostSpec<'_>]) -> Result<(), SpecError> {
+        require(
+            self.rings != RingsAtStart::Full || hosts.iter().all(HostSpec::fills_its_rings),
+            "measure.rings",
+            "\"full\"",
+            "rings stay full with traffic.load = \"saturate\" alone: set that, or take \"used\"",
+        )
+    }
 }
 
 impl Default for MeasureSpec {

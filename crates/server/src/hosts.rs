@@ -206,6 +206,14 @@ impl<'a> HostSpec<'a> {
         wanted.and_observers(&setting)
     }
 
+    /// Whether its queues, if it has any, are always full.
+    pub fn fills_its_rings(&self) -> bool {
+        match &self.runs {
+            Runs::DataPlane(plan) => plan.traffic.saturates(),
+            Runs::Networked(_) | Runs::Alone(_) => true,
+        }
+    }
+
     /// How many ports its interface has.
     pub fn ports(&self) -> usize {
         let system = self.interface.map(|interface| interface.system().key);

@@ -229,10 +229,12 @@ def show(*parts: "str | rich.table.Table") -> None:
         print("\n".join(lines))
 
 
-def with_settings(description: "Description", settings: list[str]) -> "Description":
-    """Return a description with what `--set` changes."""
+def with_settings(
+    description: "Description", settings: list[str], option: str = "--set"
+) -> "Description":
+    """Return a description with what `--set` changes, or another option, which errors name."""
     for setting in settings:
-        description = description.assign(setting)
+        description = description.assign(setting, option)
     return description
 
 

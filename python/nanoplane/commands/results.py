@@ -23,9 +23,15 @@ def run_document(outcome: Outcome) -> dict[str, Any]:
 
 
 def _cycles(core: dict[str, Any]) -> str:
-    """Name the largest parts of a core's cycle stack."""
+    """Name the largest parts of a core's cycle stack.
+
+    Each hardware thread has each cycle in the stack, so that with several threads its sum is a
+    multiple of the core's cycles.
+    """
     parts = sorted(core["stack"].items(), key=lambda part: -part[1])
-    shares = [(name.replace("_", " "), cycles / core["cycles"]) for name, cycles in parts]
+    # A core that never ran has no cycles.
+    every = sum(core["stack"].values()) or 1
+    shares = [(name.replace("_", " "), cycles / every) for name, cycles in parts]
     return "cycles: " + ", ".join(f"{share:.0%} {name}" for name, share in shares if share >= 0.01)
 
 
@@ -265,6 +271,8 @@ def print_result(outcome: Outcome) -> None:
     table.add_row("throughput_mrps", report.number(result["throughput_mrps"]), "")
     _add_latencies(table, "latency_ns", latency)
     note = f"after {result['warmup_samples']:,} of warm-up"
+    if (warm := result.get("warm_start_requests")) is not None:
+        note = f"after {warm:,} of the warm start and {result['warmup_samples']:,} of warm-up"
     if not result["steady"]:
         note += "; NOT STEADY: the numbers may still change with time, take more requests"
     elif not result["precise"]:

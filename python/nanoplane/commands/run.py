@@ -35,6 +35,20 @@ from nanoplane.progress import Progress
 from nanoplane.sweep import run_alone, sweep
 from nanoplane.traces import Traces
 
+_MOST_EXPLAINED = 10_000
+"""The maximum number of requests that `--slowest` explains."""
+
+
+def _slowest(text: str) -> int:
+    """Return the number of `--slowest`."""
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    if not 1 <= number <= _MOST_EXPLAINED:
+        raise typer.BadParameter(
+            f"{text} is no number of requests; it must be a whole number from 1 to "
+            f"{_MOST_EXPLAINED:,}"
+        )
+    return number
+
 
 @app.command(
     epilog=example(
@@ -69,15 +83,14 @@ def run(
         ),
     ] = None,
     slowest: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=0,
-            max=10_000,
+            parser=_slowest,
             metavar="N",
             help="Also print the N slowest requests, and why each was. With --trace, the file "
             "shows only the times at which they are under way.",
         ),
-    ] = 0,
+    ] = None,
     trace_core: TraceCore = 0,
     profile: Profile = None,
     log: Log = None,
@@ -99,9 +112,14 @@ def run(
     description = with_settings(Description.from_toml(file), settings)
     limits = Limits(max_time, max_instructions, max_output)
     traces = Traces(
-        tuple(trace), trace_window, trace_slower_than, trace_core, profile, slowest, log
+        tuple(trace), trace_window, trace_slower_than, trace_core, profile, slowest or 0, log
     )
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint)
+    if description.is_queueing and slowest:
+        raise DescriptionError(
+            f"{file} describes a queueing system, whose requests are not followed one by one; "
+            "leave --slowest out"
+        )
     if description.is_queueing and (capture or traces or checkpoints):
         raise DescriptionError(
             f"{file} describes a queueing system, which has neither packets nor checkpoints, nor "

@@ -94,7 +94,9 @@ def sweep(
     check_outputs(csv_file, parquet, html)
     points = list(itertools.product(*varied.values()))
     descriptions = [
-        with_settings(base, [f"{key}={value}" for key, value in zip(varied, point, strict=True)])
+        with_settings(
+            base, [f"{key}={value}" for key, value in zip(varied, point, strict=True)], "--vary"
+        )
         for point in points
     ]
     with Progress() as progress:
@@ -145,7 +147,7 @@ def _varied(base: Description, option: str) -> tuple[str, list[str]]:
         )
     if twice := [one for one, count in collections.Counter(values).items() if count > 1]:
         raise DescriptionError(f"--vary {option}: {twice[0]} is there twice")
-    base.assign(f"{key}={values[0]}")
+    base.assign(f"{key}={values[0]}", "--vary")
     return key.strip(), values
 
 

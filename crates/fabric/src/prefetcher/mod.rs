@@ -33,7 +33,7 @@ const PAGE_LINES: u64 = 4096 / LINE_BYTES as u64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DataPrefetcherKind {
-    /// None.
+    /// No lines: there is no prefetcher.
     #[default]
     None,
     /// The next one, after each miss and after the first use of a line that was prefetched (tagged
@@ -57,7 +57,7 @@ impl DataPrefetcherKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SequentialPrefetcherKind {
-    /// None.
+    /// No lines: there is no prefetcher.
     #[default]
     None,
     /// The next one, after each miss and after the first use of a line that was prefetched (tagged
@@ -69,7 +69,7 @@ pub enum SequentialPrefetcherKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PrefetcherKind {
-    /// None.
+    /// No lines: there is no prefetcher.
     #[default]
     None,
     /// The next one, after each miss and after the first use of a line that was prefetched (tagged

@@ -21,12 +21,12 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum RingsAtStart {
-    /// Empty. No slot has been used.
+    /// Empty; no slot has been used.
     #[default]
     New,
-    /// Empty. Each slot has been used once, and the last-level cache has the resulting contents.
+    /// Empty; each slot has been used once, and the last-level cache has the resulting contents.
     Used,
-    /// Full. Each slot has been used once, and the last-level cache has what that leaves if the
+    /// Full; each slot has been used once, and the last-level cache has what that leaves if the
     /// source refills each slot at once.
     Full,
 }
