@@ -24,8 +24,7 @@ ENDS = ("_ci95_low", "_ci95_high")
 def fields(outcomes: Sequence[Outcome], asked: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the numbers to show: the requested ones, or throughput, mean and p99.
 
-    Where a load is
-    given, the offered load stands before the throughput.
+    Where a load is given, the offered load stands before the throughput.
     """
     if asked:
         return tuple(asked)
@@ -142,7 +141,7 @@ def page(
     """Make a page of plots and numbers of a sweep.
 
     The first key with numbers is the horizontal axis, and the values of the others tell the lines
-    apart.
+    apart. Where no key has numbers, the first one's values are groups of bars.
     """
     keys = list(points[0])
     across = next((key for key in keys if _are_numbers([one[key] for one in points])), keys[0])
@@ -183,14 +182,30 @@ def _row(
     )
 
 
+_FEW_VALUES = 10
+"""So many values of a logarithmic axis have a tick each."""
+
+
 def _chart(rows: list[Row]) -> Any:
     from nanoplane.papers import plots
 
     series = list(dict.fromkeys(row.series for row in rows))
     colours = [plots.COLOURS[index % len(plots.COLOURS)] for index in range(len(series))]
+    across = rows[0].x_unit
+    if not _are_numbers([row.labels[across] for row in rows]):
+        return plots.bars(
+            rows,
+            lambda row: row.statistic,
+            group=lambda row: row.labels[across],
+            y=plots.linear(""),
+            colour=plots.Series("", lambda row: row.series, series, colours),
+            shared_y=False,
+        )
     xs = sorted({row.x for row in rows})
     wide = xs[0] > 0 and xs[-1] / xs[0] >= 20
-    axis = plots.logarithmic(rows[0].x_unit) if wide else plots.linear(rows[0].x_unit)
+    axis = plots.linear(across)
+    if wide:
+        axis = plots.logarithmic(across, xs if len(xs) <= _FEW_VALUES else ())
     return plots.panels(
         rows,
         lambda row: row.statistic,

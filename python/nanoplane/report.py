@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from nanoplane import simulator
-from nanoplane.claims import NOT_YET_RUN, VERDICTS, by_verdict
+from nanoplane.claims import DIFFERS, NOT_YET_RUN, VERDICTS, by_verdict
 from nanoplane.errors import Failure
 from nanoplane.figures import Figure, Row
 
@@ -142,7 +142,9 @@ def page(
         introduction=introduction,
         answers=[answer for answer in answers if answer][:_ANSWERS],
         claims_count=len(claims),
-        verdicts=[(verdict, counts[verdict]) for verdict in VERDICTS if counts[verdict]],
+        verdicts=[
+            (verdict, counted(counts[verdict], verdict)) for verdict in VERDICTS if counts[verdict]
+        ],
         parts=[_part(index, figure, rows, claims) for index, (figure, rows) in enumerate(parts)],
         contents=[{"figure": figure, "rows": rows} for figure, rows in parts]
         if len(parts) > 1
@@ -270,7 +272,7 @@ def _part(
             [
                 row.statistic,
                 row.series,
-                f"{row.x:.0f}",
+                _across(row),
                 number(row.y),
                 interval(row.ci95) or "-",
                 row.y_unit,
@@ -281,17 +283,29 @@ def _part(
     }
 
 
+def _across(row: Row) -> str:
+    """Write where a row is across: a sweep's value, which may be a text, or a number."""
+    if (label := row.labels.get(row.x_unit)) is not None:
+        return label
+    return f"{row.x:.0f}" if abs(row.x) >= 1000 else f"{row.x:.3g}"
+
+
 def _kinds(claims: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sort claims by their verdicts; those that have not been run are the last line."""
     run, not_run = by_verdict(list(claims))
     kinds = []
     for verdict in VERDICTS:
         if of := [claim for claim in run if claim["verdict"] == verdict]:
-            kinds.append({"verdict": verdict, "line": f"{len(of)} {verdict}", "claims": of})
+            kinds.append({"verdict": verdict, "line": counted(len(of), verdict), "claims": of})
     if not_run:
         line = not_run_line(not_run)
         kinds.append({"verdict": NOT_YET_RUN, "line": line, "claims": not_run})
     return kinds
+
+
+def counted(count: int, verdict: str) -> str:
+    """Say how many claims have a verdict: 1 differs, 2 differ."""
+    return f"{count} {'differ' if verdict == DIFFERS and count != 1 else verdict}"
 
 
 def not_run_line(rows: Sequence[dict[str, Any]]) -> str:

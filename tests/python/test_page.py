@@ -15,6 +15,7 @@ from nanoplane import report
 from nanoplane.claims import claims
 from nanoplane.figures import chosen, find
 from nanoplane.papers import plots
+from nanoplane.papers.compare import notification
 from nanoplane.sweep import sweep
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -174,6 +175,9 @@ def test_every_system_has_one_colour_and_every_colour_one_shape() -> None:
     assert colours["rings"] == colours["rings-on-chip"] == plots.SYSTEMS["spin"]
     assert colours["hyperplane"] == plots.SYSTEMS["hyperplane"]
     assert colours["something"] not in (colours["rings"], colours["hyperplane"])
+    # Of those that one figure can show, only a system that shares its queues has another's.
+    systems = [name for name in notification.SYSTEMS if not name.endswith("-shared")]
+    assert len(set(plots.colours(systems))) == len(systems)
     assert len(set(plots._SHAPES)) == len(set(plots.COLOURS)) == len(plots.COLOURS)
     two = plots.Series.systems("system", "system", {"hyperplane": "QWAIT", "spin": "polling"})
     shapes = two.shapes(["QWAIT", "polling"])

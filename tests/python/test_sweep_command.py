@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,17 @@ def test_parquet_has_the_types_of_the_keys(command: Command) -> None:
     page = Path("out.html").read_text()
     assert "vegaEmbed" in page
     assert "latency_ns.p50" in page
+
+
+def test_names_are_groups_of_bars(command: Command) -> None:
+    varied = ("--vary", "data_plane.notify=spin,hyperplane")
+    status, _, _ = command("sweep", "example.toml", *varied, "--html", "out.html")
+    page = Path("out.html").read_text()
+    assert status == 0
+    assert re.search(r'"type": ?"bar"', page)
+    # The table names them, too, and has no numbers in their place.
+    assert re.search(r"<td[^>]*>spin</td>", page)
+    assert re.search(r"<td[^>]*>hyperplane</td>", page)
 
 
 def test_outcomes_become_a_frame_and_a_table(command: Command) -> None:

@@ -63,9 +63,9 @@ def _stored(
 ) -> tuple[Measured, set[Any]]:
     """Return the stored results of figures, and of longer runs for undecided claims.
 
-    Several
-    figures may have the same point, with runs of different lengths: any of these is accepted. With
-    `or_quick` a quick run takes the place of a full one that is missing; the set has these points.
+    Several figures may have the same point, with runs of different lengths: any of these is
+    accepted. With `or_quick` a quick run takes the place of a full one that is missing; the set has
+    these points.
     """
     outcomes: dict[Any, Outcome] = {}
     found: dict[Any, Run] = {}
@@ -307,7 +307,17 @@ def _print_claim_table(rows: list[dict[str, Any]]) -> None:
     for name in ("95 %", "unit", "verdict"):
         table.add_column(name, no_wrap=True)
     table.add_column("why")
+    told: dict[str, str] = {}
+    before = ""
     for row in rows:
+        why = row["why"]
+        shown = why
+        if why in told:
+            # Several claims of a figure have a long reason in common.
+            shown = "the same" if why == before else f"as for {told[why]}"
+        elif why:
+            told[why] = row["id"]
+        before = why
         verdict = row["verdict"]
         table.add_row(
             row["id"],
@@ -316,7 +326,7 @@ def _print_claim_table(rows: list[dict[str, Any]]) -> None:
             report.interval(row["measured_ci95"]),
             row["unit"],
             rich.text.Text(verdict, style=_COLOURS[verdict]),
-            row["why"],
+            shown,
         )
     show(table)
 

@@ -18,16 +18,18 @@ Chart: TypeAlias = "altair.TopLevelMixin"
 
 COLOURS = (
     *("#D55E00", "#0A7FC2", "#009E73", "#CC79A7", "#B8860B", "#7570B3"),
-    *("#8C564B", "#7F7F7F", "#17A2A2"),
+    *("#8C564B", "#7F7F7F", "#17A2A2", "#56B4E9"),
 )
 """Colours that everybody can tell apart, on white and on black; the first ones best."""
 _SHAPES = (
     *("circle", "square", "diamond", "triangle-up", "cross", "triangle-down"),
     *("triangle-right", "triangle-left", "M0,-1L0.3,-0.3L1,0L0.3,0.3L0,1L-0.3,0.3L-1,0L-0.3,-0.3Z"),
+    "M-0.9,-0.9L0.9,-0.9L-0.9,0.9L0.9,0.9Z",
 )
 """The points' shapes: each colour has its own, for those to whom two colours look alike."""
 _PAPER_CROSS = "M-1,-0.8L-0.8,-1L0,-0.2L0.8,-1L1,-0.8L0.2,0L1,0.8L0.8,1L0,0.2L-0.8,1L-1,0.8L-0.2,0Z"
-_POLLING, _QWAIT, _RPCVALET, _INTERRUPTS, _POLL_MODE, _NANOPU, _DRIVER, _THEORY, _OTHER = COLOURS
+_POLLING, _QWAIT, _RPCVALET, _INTERRUPTS, _POLL_MODE, _NANOPU, *_REST = COLOURS
+_DRIVER, _THEORY, _OTHER, _LIST = _REST
 SYSTEMS = {
     "spin": _POLLING,
     "rings": _POLLING,
@@ -37,9 +39,10 @@ SYSTEMS = {
     "first-level": _POLL_MODE,
     "queue-per-backend": _POLL_MODE,
     "spin-mlx5": _DRIVER,
+    "spin-ixgbe-vector": _NANOPU,
     "hyperplane": _QWAIT,
     "qwait": _QWAIT,
-    "software-ready-set": _RPCVALET,
+    "software-ready-set": _LIST,
     "software-bitmap": _THEORY,
     "rpcvalet": _RPCVALET,
     "one-queue": _RPCVALET,
@@ -127,9 +130,9 @@ def linear(title: str) -> Axis:
     return Axis(title, {"zero": True}, {"tickCount": 6})
 
 
-def logarithmic(title: str) -> Axis:
-    """Return a logarithmic axis."""
-    ticks = [step * 10**power for power in range(-2, 6) for step in (1, 2, 5)]
+def logarithmic(title: str, ticks: Sequence[float] = ()) -> Axis:
+    """Return a logarithmic axis, with ticks at 1, 2 and 5 of each decade or at others."""
+    ticks = list(ticks) or [step * 10**power for power in range(-2, 6) for step in (1, 2, 5)]
     scale = {"type": "log", "nice": False, "padding": 12}
     return Axis(title, scale, {"values": ticks, "format": "~g"})
 
@@ -164,6 +167,10 @@ def panels(
     return chart.resolve_scale(y="shared" if shared_y else "independent")  # type: ignore[no-any-return]
 
 
+def _interval(row: Row) -> str:
+    return f"{row.ci95[0]:.3f} to {row.ci95[1]:.3f}" if row.ci95 else "not given"
+
+
 def _drawn_interval(row: Row, y: Axis) -> tuple[float, float]:
     """Return the ends of the interval to draw.
 
@@ -185,7 +192,7 @@ def _panel(
             "y": row.y,
             "low": low,
             "high": high,
-            "interval": f"{row.ci95[0]:.3f} to {row.ci95[1]:.3f}" if row.ci95 else "not given",
+            "interval": _interval(row),
             "samples": row.samples,
             "settled": row.steady,
             "colour": colour.of(row),
@@ -200,6 +207,13 @@ def _panel(
     colours = colour.scale([colour.of(row) for row in measured])
     shapes = colour.shapes([colour.of(row) for row in measured])
     dashes = dash.scale([dash.of(row) for row in measured])
+    legend: dict[str, Any] = {}
+    if len(dash.values) < 2:
+        # It tells nothing apart.
+        legend = {"legend": None}
+    elif (dash.title, dashes["domain"]) != (colour.title, colours["domain"]):
+        # Of its own: one that it shares with colours has points, which would be as large.
+        legend = {"legend": altair.Legend(symbolSize=900)}
     base = altair.Chart(altair.InlineData(values=values)).encode(
         x=altair.X("x:Q", title=x.title, scale=x.scale, axis=x.axis),
         color=altair.Color("colour:N", title=colour.title, scale=colours),
@@ -207,9 +221,7 @@ def _panel(
     vertical = altair.Y("y:Q", title=y.title, scale=y.scale, axis=y.axis)
     lines = base.mark_line().encode(
         y=vertical,
-        strokeDash=altair.StrokeDash(
-            "dash:N", title=dash.title, scale=dashes, legend=altair.Legend(symbolSize=900)
-        ),
+        strokeDash=altair.StrokeDash("dash:N", title=dash.title, scale=dashes, **legend),
     )
     points = base.mark_point(size=45).encode(
         y=vertical,
@@ -272,6 +284,7 @@ def bars(
     group: Callable[[Row], str],
     y: Axis,
     colour: Series,
+    shared_y: bool = True,
 ) -> Chart:
     """Put the rows of each title into a panel of bars, side by side in each group."""
     import altair
@@ -281,40 +294,55 @@ def bars(
     colours = colour.scale([colour.of(row) for row in rows])
     drawn: list[Any] = []
     for one in titles:
+        of = [row for row in rows if title(row) == one]
         values = [
             {
                 "group": group(row),
                 "y": row.y,
+                "low": low,
+                "high": high,
+                "interval": _interval(row),
                 "colour": colour.of(row),
                 "samples": row.samples,
                 "command": row.command,
             }
-            for row in rows
-            if title(row) == one
+            for row in of
+            for low, high in [_drawn_interval(row, y)]
         ]
-        chart = altair.Chart(altair.InlineData(values=values)).mark_bar()
-        drawn.append(
-            chart.encode(
-                x=altair.X(
-                    "group:N",
-                    title=None,
-                    sort=groups,
-                    axis=altair.Axis(labelAngle=-30, labelLimit=200),
-                ),
-                xOffset=altair.XOffset("colour:N", sort=list(colour.values)),
-                y=altair.Y("y:Q", title=y.title, scale=y.scale, axis=y.axis),
+        base = altair.Chart(altair.InlineData(values=values)).encode(
+            x=altair.X(
+                "group:N",
+                title=None,
+                sort=groups,
+                axis=altair.Axis(labelAngle=-30, labelLimit=200),
+            ),
+            xOffset=altair.XOffset("colour:N", sort=list(colour.values)),
+        )
+        vertical: dict[str, Any] = {"title": y.title, "scale": y.scale, "axis": y.axis}
+        layers: list[Any] = [
+            base.mark_bar().encode(
+                y=altair.Y("y:Q", **vertical),
                 color=altair.Color("colour:N", title=colour.title, scale=colours),
                 tooltip=[
                     altair.Tooltip("group:N"),
                     altair.Tooltip("colour:N", title=colour.title),
                     altair.Tooltip("y:Q", title=y.title, format=".4~g"),
+                    altair.Tooltip("interval:N", title="95 % confidence"),
                     altair.Tooltip("samples:Q", format=","),
                     *_command(rows),
                 ],
-            ).properties(width=370, height=240, title=one)
-        )
-    panels: altair.HConcatChart = altair.hconcat(*drawn).resolve_scale(y="shared")
-    return panels
+            )
+        ]
+        if any(row.ci95 for row in of):
+            # They lie on the bars and above them; a page gives them the colour of text.
+            layers.append(
+                base.mark_rule(strokeWidth=1.5, color="#000000").encode(
+                    y=altair.Y("low:Q", **vertical), y2="high:Q"
+                )
+            )
+        drawn.append(altair.layer(*layers).properties(width=370, height=240, title=one))
+    panels: Any = altair.hconcat(*drawn)
+    return panels.resolve_scale(y="shared" if shared_y else "independent")  # type: ignore[no-any-return]
 
 
 _OWN_LEGENDS = {"color": "independent", "fill": "independent", "strokeDash": "independent"}

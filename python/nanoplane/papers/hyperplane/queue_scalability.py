@@ -223,7 +223,7 @@ def _peak_answer(rows: list[Row]) -> str:
     return (
         f"{TASKS[labels['task']].capitalize()}, {queues}: HyperPlane completes {hyperplane.y:.2f} "
         f"million requests a second on one core, {_SPINNING[labels['notify']]} {spinning.y:.2f}; "
-        f"{hyperplane.y / spinning.y:.1f} times as many."
+        f"{hyperplane.y / spinning.y:.2g} times as many."
     )
 
 
