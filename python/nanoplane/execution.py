@@ -9,6 +9,7 @@ from typing import Any
 from nanoplane import compiler, simulator
 from nanoplane.description import Resolved
 from nanoplane.errors import Failure
+from nanoplane.schemas import mechanisms
 
 
 def run(
@@ -76,9 +77,8 @@ def executor(workers: int, scheduler: str | None) -> Iterator[concurrent.futures
 
 
 _POLL_NS = {"spin": 5.0, "spin-poll-mode": 15.0, "wrs": 5.0}
-"""The approximate time of polling a queue, for mechanisms that poll all of them."""
-_SPINNING = {"spin", "spin-poll-mode", "software-bitmap"}
-"""The mechanisms that spin."""
+"""The approximate time of polling a queue, for mechanisms that poll all of them. One that is not
+here is taken to poll none, and only begins later than it should."""
 
 
 def cost(resolved: Resolved, rate_mrps: float | None) -> float:
@@ -97,6 +97,8 @@ def cost(resolved: Resolved, rate_mrps: float | None) -> float:
     request_ns = 1000.0  # Taking, processing and giving away.
     notify = data["data_plane"]["notify"]
     request_ns += _POLL_NS.get(notify, 0.0) * data["data_plane"]["queues"]
-    if notify in _SPINNING and rate_mrps is not None:
+    mechanism = mechanisms()[notify]
+    spins = not mechanism.sleeps and not mechanism.brings_requests
+    if spins and rate_mrps is not None:
         request_ns = max(request_ns, 1000.0 / rate_mrps)
     return float(request_ns * data["measure"]["requests"])

@@ -102,8 +102,11 @@ FILL_MRPS = 20.0
 that a ring holds and 20 million that are offered a second, 16 stay in the rings as long as no more
 than four million are served, which takes 4 items a queue. At the rate that is offered afterwards it
 takes forty, and the figures would measure rings that are half empty."""
-COMPLETIONS = ("spin-mlx5", "spin-ixgbe-vector")
-"""Mechanisms whose rings do not begin full: completions announce their items."""
+COMPLETIONS = tuple(
+    name for name, one in mechanisms().items() if one.owns_queues and one.needs_device
+)
+"""Mechanisms whose rings do not begin full: completions, which an interface writes and the only
+hart of a queue reads, announce their items."""
 WEIGHTS = (4, 2, 1)
 """Of the queues in turn, under weighted round-robin; the paper gives none."""
 WARM_MRPS = {"crypto-forwarding": 0.1}
@@ -280,7 +283,8 @@ class Case:
     def begins_used(self) -> bool:
         """Whether the rings begin used, or full, instead of being gone round first.
 
-        That is where such runs have been compared with timed warm-ups (docs/warm-up.md).
+        Other cases go round first: there prepared rings were compared with timed warm-ups for a few
+        cases only, or differ from them, as under strict priority (docs/warm-up.md).
         """
         return (
             self.server == PAPER_SERVER

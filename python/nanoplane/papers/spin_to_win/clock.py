@@ -11,8 +11,10 @@ from nanoplane.papers.spin_to_win import machine
 from nanoplane.sweep import Run
 
 BUDGET_WATTS = 150.0
-"""Thermal design power of a Xeon Platinum 8160, which has Table 1's cores and clocks. It is from
-memory of Intel's product specifications, and no copy of them was found to check it."""
+"""Thermal design power of a Xeon Platinum 8160, which has Table 1's cores and clocks: 24 cores,
+2.10 to 3.70 GHz, and 150 W in Intel's product specifications (number 120501), as collected in
+dataset/intel-cpus.csv of github.com/felixsteinke/cpu-spec-dataset, commit 4c08d88. The 8160T has
+the same, and the 8160F 160 W."""
 MAX_GHZ = 3.7
 """Table 1: "@2.10-3.70 GHz"."""
 STATED = {0: 3.45, 8: 3.25, 16: 2.95}
