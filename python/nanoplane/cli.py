@@ -50,12 +50,12 @@ def __getattr__(name: str) -> Any:
 def main() -> None:
     """Run the command line and exit."""
     # First: until all is loaded, a signal ends the command at once.
-    _load("".join(sys.argv[1:2]))
+    app = _load("".join(sys.argv[1:2]))
     for number in _SIGNALS:
         # A job in the background ignores Ctrl-C, and nohup the end of the terminal.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
-    status = _main() if _has_output() else _complain("standard output is closed", 1)
+    status = _main(app) if _has_output() else _complain("standard output is closed", 1)
     for number in _SIGNALS:
         # All is done, and Python has only to end.
         signal.signal(number, signal.SIG_IGN)
@@ -69,8 +69,7 @@ def _stop(number: int, _: object) -> None:
 def _has_output() -> bool:
     """Say whether standard output is open.
 
-    Another closed standard stream becomes /dev/null, so
-    that no file is opened in its place.
+    Another closed standard stream becomes /dev/null, so that no file is opened in its place.
     """
     for descriptor in (0, 1, 2):
         try:
@@ -87,8 +86,8 @@ def _has_output() -> bool:
     return True
 
 
-def _main() -> int:
-    status = _status()
+def _main(app: Any) -> int:
+    status = _status(app)
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -115,9 +114,8 @@ def _unwritten(error: OSError) -> int:
     return _complain(f"standard output cannot be written: {error.strerror}", 1)
 
 
-def _status() -> int:
+def _status(app: Any) -> int:
     try:
-        app = _load("".join(sys.argv[1:2]))
         # With standalone_mode=False an exit status that is raised is returned.
         return int(app(standalone_mode=False) or 0)
     except NanoplaneError as error:

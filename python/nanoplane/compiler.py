@@ -48,7 +48,7 @@ _INTERFACE = {"-march=": "-march=rv64imac_zifencei", "-mcpu=": "-mcpu=generic_rv
 """The instruction set of a network interface's core, in place of that of the server's harts."""
 _INCLUDES = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 _RESERVES = re.compile(rb"^#define \w+_RESERVED_REGISTERS ([x\d, ]+)$", re.MULTILINE)
-"""The comment by which a header reserves registers for hardware: `x30, x31`."""
+"""The definition by which a header reserves registers for hardware: `x30, x31`."""
 
 
 @functools.cache

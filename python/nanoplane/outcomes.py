@@ -82,9 +82,8 @@ class Outcomes(list[Outcome]):
 def settled(outcome: Outcome) -> bool:
     """Say whether a longer run would have the same result.
 
-    The run is steady, and the system keeps
-    up with its load, unless it is saturated on purpose: by an open load, or by a new request for
-    each answer.
+    The run is steady, and the system keeps up with its load, unless it is saturated on purpose: by
+    an open load, or by a new request for each answer.
     """
     measured = measurement(outcome.result)
     return bool(measured["steady"] and (saturates(outcome.description) or measured["keeps_up"]))

@@ -66,7 +66,7 @@ def command(
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["nanoplane", *arguments])
-        status = cli._main()
+        status = cli._main(cli.app)
         output, errors = capsys.readouterr()
         return status, output, errors
 

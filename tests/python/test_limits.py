@@ -180,7 +180,7 @@ def test_a_data_plane_has_limits_too(
     file = str(ROOT / "examples" / f"{example}.toml")
     monkeypatch.setenv("NANOPLANE_STORE", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["nanoplane", "run", file, *limit])
-    assert cli._main() == 1
+    assert cli._main(cli.app) == 1
     errors = capsys.readouterr().err
     assert f"{limit[0]} ended the run: {sentence}" in errors
 

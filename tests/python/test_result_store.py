@@ -392,7 +392,7 @@ def test_results_go_from_store_to_store(
     def command(store: str, *arguments: str) -> tuple[int, str]:
         monkeypatch.setenv("NANOPLANE_STORE", store)
         monkeypatch.setattr(sys, "argv", ["nanoplane", "store", *arguments])
-        status = cli._main()
+        status = cli._main(cli.app)
         captured = capsys.readouterr()
         return status, captured.out + captured.err
 
