@@ -15,6 +15,8 @@ from nanoplane import simulator
 
 pytestmark = pytest.mark.simulator
 
+ROOT = Path(__file__).parents[2]
+
 DESCRIPTION = """
 server.preset = "hyperplane-table1"
 data_plane = { program = "packet-encapsulation", notify = "NOTIFY", queues = 20 }
@@ -174,6 +176,20 @@ def test_the_slowest_requests_are_explained(notify: str) -> None:
             assert one["served_before"] >= 1
     # At this load requests wait for others, not for being found.
     assert any(one["behind"] is not None for one in slowest)
+
+
+def test_requests_of_data_planes_in_a_rack_are_explained() -> None:
+    example = ROOT / "examples" / "rack-data-plane.toml"
+    short = ("--set", "measure.requests=200", "--slowest", 3)
+    result = json.loads(nanoplane("run", example, *short, "--json").stdout)
+    assert list(result["slowest"]) == ["data plane"]
+    explained = result["slowest"]["data plane"]
+    assert len(explained) == 3
+    assert all("waited" in one["reason"] for one in explained)
+    assert "The 3 slowest requests of data plane" in nanoplane("run", example, *short).stdout
+    without = nanoplane("run", ROOT / "examples" / "rack.toml", "--slowest", 3)
+    assert without.returncode == 2
+    assert "describes a rack without a data plane" in without.stderr
 
 
 def test_explaining_changes_no_result() -> None:

@@ -227,8 +227,8 @@ def _print_rack(outcome: Outcome) -> None:
     show(table)
 
 
-def print_slowest(requests: Sequence[Mapping[str, Any]]) -> None:
-    """Print the slowest requests of a data plane, and why each was."""
+def print_slowest(requests: Sequence[Mapping[str, Any]], server: str = "") -> None:
+    """Print the slowest requests of a data plane, which may be a rack's server, and the reasons."""
     import rich.box
     import rich.table
 
@@ -245,7 +245,7 @@ def print_slowest(requests: Sequence[Mapping[str, Any]]) -> None:
             f"{one['latency_ns']:,.0f}",
             one["reason"],
         )
-    show(f"The {len(requests)} slowest requests", table)
+    show(f"The {len(requests)} slowest requests" + (f" of {server}" if server else ""), table)
 
 
 def print_result(outcome: Outcome) -> None:

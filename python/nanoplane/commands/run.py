@@ -134,10 +134,10 @@ def run(
         raise DescriptionError(
             f"{file} describes a rack, of which no packets are printed; leave --capture out"
         )
-    if description.is_rack and slowest:
+    if description.is_rack and slowest and not _has_data_planes(description):
         raise DescriptionError(
-            f"{file} describes a rack, whose requests are in its trace: take --trace FILE.pftrace "
-            "--trace-slower-than p99 in place of --slowest"
+            f"{file} describes a rack without a data plane, whose requests are in its trace: take "
+            "--trace FILE.pftrace --trace-slower-than p99 in place of --slowest"
         )
     options: dict[str, Any] = {
         "capture_packets": capture,
@@ -165,14 +165,17 @@ def run(
     document = run_document(outcome)
     if captured is not None:
         document["captured"] = captured
-    if slowest:
+    explained = _explained(again) if slowest else {}
+    if description.is_rack:
+        document |= {"slowest": explained} if explained else {}
+    elif slowest:
         document["slowest"] = again["slowest"]
     if as_document:
         print_json(document)
     else:
         print_result(outcome)
-        if slowest:
-            print_slowest(again["slowest"])
+        for server, requests in explained.items():
+            print_slowest(requests, server)
         for packet in captured or []:
             print(packet)
     check_kept([outcome])
@@ -181,3 +184,22 @@ def run(
         written = [*traces.paths, *([save_checkpoint] if save_checkpoint is not None else [])]
         for path in written:
             print(f"written: {path}")
+
+
+def _has_data_planes(description: Description) -> bool:
+    """Say whether a server of a rack is a data plane, which knows its requests one by one."""
+    servers = description.get("rack.servers")
+    return isinstance(servers, list) and any(
+        isinstance(server, dict) and "data_plane" in server for server in servers
+    )
+
+
+def _explained(result: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the slowest requests of each data plane by its server's name, which alone has none."""
+    if "servers" not in result:
+        return {"": result["slowest"]}
+    return {
+        server["name"]: server["data_plane"]["slowest"]
+        for server in result["servers"]
+        if "data_plane" in server
+    }
