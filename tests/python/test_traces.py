@@ -224,6 +224,33 @@ def test_a_trace_of_the_slowest_has_arguments_and_counters() -> None:
     assert min(counted) >= 0
 
 
+@pytest.mark.parametrize("notify", ["spin", "hyperplane"])
+def test_counters_of_queues_and_of_harts(notify: str) -> None:
+    sets = ("--set", "measure.requests=200", "--set", "traffic.rate_mrps=2")
+    nanoplane(
+        "run", f"{notify}.toml", *sets, "--trace", "t.pftrace", "--trace-window", "60us..99us"
+    )
+    written = packets("t.pftrace").packet
+    names = {one.track_descriptor.uuid: one.track_descriptor.name for one in written}
+    at: dict[int, dict[str, int]] = {}
+    for one in written:
+        if one.track_event.HasField("counter_value"):
+            name = names[one.track_event.track_uuid]
+            at.setdefault(one.timestamp, {})[name] = one.track_event.counter_value
+    values: dict[str, int] = {}
+    halted = set()
+    for time in sorted(at):
+        values |= at[time]
+        waiting, queues = values["requests that wait"], values["queues in which a request waits"]
+        # A request is in one queue.
+        assert 0 <= queues <= waiting
+        assert (queues > 0) == (waiting > 0)
+        halted.add(values["harts that halt"])
+    assert len(at) > 50
+    # The only core with a data plane spins, or halts when it has nothing to do.
+    assert max(halted) - min(halted) == (notify == "hyperplane")
+
+
 def test_a_window_limits_both_formats() -> None:
     arguments = ("exec", "work.c", "--trace", "t.kanata", "--trace", "t.pftrace")
     assert nanoplane(*arguments, "--trace-window", "1us..2us").returncode == 3

@@ -263,6 +263,7 @@ impl Traces {
             next: 0,
             active: false,
             timelines: Vec::new(),
+            halted_cycles: Vec::new(),
             pipeline: None,
             profiles: Vec::new(),
             log: None,
@@ -430,6 +431,8 @@ pub(crate) struct Tracer {
     active: bool,
     /// By hart.
     timelines: Vec<Rc<RefCell<CoreTimeline<Writer>>>>,
+    /// For how many cycles each of these harts had halted when the probes came.
+    halted_cycles: Vec<u64>,
     /// And the hart that it is of.
     pipeline: Option<(usize, Rc<RefCell<PipelineLog<Writer>>>)>,
     /// By hart.
@@ -466,14 +469,43 @@ impl Tracer {
             }
             if self.active {
                 machine.remove_probes(pause);
+                self.probes_go(machine, pause);
                 self.next += 1;
             } else {
                 engine.catch_up(pause);
                 for hart in 0..harts {
                     machine.set_probe(hart, self.probe(hart));
                 }
+                self.probes_come(machine, pause);
             }
             self.active = !self.active;
+        }
+    }
+
+    /// For how many cycles each hart with a timeline had halted by the cycle `now`.
+    fn halted_cycles(&self, machine: &Machine, now: u64) -> Vec<u64> {
+        let cores = &machine.engine.cores;
+        let harts = 0..self.timelines.len();
+        let of = |hart: usize| {
+            let thread = (hart / cores.len()) as u8;
+            let statistics = cores[hart % cores.len()].hart_statistics(thread, now);
+            statistics.halted_cycles
+        };
+        harts.map(of).collect()
+    }
+
+    fn probes_come(&mut self, machine: &Machine, now: u64) {
+        for part in &self.timelines {
+            part.borrow_mut().come(now);
+        }
+        self.halted_cycles = self.halted_cycles(machine, now);
+    }
+
+    fn probes_go(&self, machine: &Machine, now: u64) {
+        let halted_cycles = self.halted_cycles(machine, now);
+        let since = halted_cycles.iter().zip(&self.halted_cycles);
+        for (part, (after, before)) in self.timelines.iter().zip(since) {
+            part.borrow_mut().go(now, after.saturating_sub(*before));
         }
     }
 
@@ -507,6 +539,7 @@ impl Tracer {
         let end = machine.end();
         if self.active {
             machine.remove_probes(end);
+            self.probes_go(machine, end);
         }
         let engine = &mut machine.engine;
         for part in &self.timelines {

@@ -149,10 +149,63 @@ pub struct Request {
     pub began_at: Option<Time>,
 }
 
-/// Counters of requests, over the simulated time.
-const WAITING: &str = "requests that wait";
-const SERVED: &str = "requests that cores serve";
-const MISSING: &str = "loads that wait for a line";
+/// Counters over the simulated time.
+const COUNTERS: [&str; 5] = [
+    "requests that wait",
+    "queues in which a request waits",
+    "requests that cores serve",
+    "loads that wait for a line",
+    "harts that halt",
+];
+
+/// How much more there is of what is counted.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Waiting { queue: u32, more: i64 },
+    Served(i64),
+    Missing(i64),
+    Halted(i64),
+}
+
+/// What counters count, at a time.
+#[derive(Default)]
+struct Counted {
+    waiting: i64,
+    /// Of each queue.
+    waiting_in: HashMap<u32, i64>,
+    queues: i64,
+    served: i64,
+    missing: i64,
+    halted: i64,
+}
+
+impl Counted {
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Waiting { queue, more } => {
+                let of_queue = self.waiting_in.entry(queue).or_default();
+                let was_ready = *of_queue > 0;
+                *of_queue += more;
+                self.queues += i64::from(*of_queue > 0) - i64::from(was_ready);
+                self.waiting += more;
+            }
+            Change::Served(more) => self.served += more,
+            Change::Missing(more) => self.missing += more,
+            Change::Halted(more) => self.halted += more,
+        }
+    }
+
+    /// In the order of [`COUNTERS`].
+    fn values(&self) -> [i64; COUNTERS.len()] {
+        [
+            self.waiting,
+            self.queues,
+            self.served,
+            self.missing,
+            self.halted,
+        ]
+    }
+}
 
 /// Something that is shown on a track of its own, which may overlap with others. The viewer shows
 /// tracks of one group and name as one.
@@ -191,8 +244,8 @@ pub struct Timeline<W: Write> {
     first_read: HashMap<(u32, u64), (Rc<str>, Time)>,
     /// How many requests of each queue have been served.
     served: HashMap<u32, u64>,
-    /// When how many more requests wait, and are served, and how many more loads wait for lines.
-    changes: Vec<(Time, [i64; 3])>,
+    /// What counters count changes.
+    changes: Vec<(Time, Change)>,
     /// When each load of a core had its value that had to wait for a line, and how long it waited.
     misses: HashMap<Rc<str>, Vec<(Time, Time)>>,
     events: u64,
@@ -236,7 +289,7 @@ impl<W: Write> Timeline<W> {
         !self.rings.is_empty()
     }
 
-    /// Writes the counters of requests in the windows. A request counts if it has been served.
+    /// Writes the counters in the windows. A request counts if it has been served.
     fn count(&mut self) {
         let mut changes = std::mem::take(&mut self.changes);
         if changes.is_empty() {
@@ -244,7 +297,7 @@ impl<W: Write> Timeline<W> {
         }
         changes.sort_by_key(|&(at, _)| at);
         let pid = self.group(REQUESTS);
-        let tracks = [WAITING, SERVED, MISSING].map(|name| {
+        let tracks = COUNTERS.map(|name| {
             let uuid = self.new_uuid();
             self.describe(TrackDescriptor {
                 uuid,
@@ -255,20 +308,22 @@ impl<W: Write> Timeline<W> {
             });
             uuid
         });
-        let mut values = [0; 3];
-        let mut window = None;
+        let mut counted = Counted::default();
+        let (mut window, mut written) = (None, None);
         for (place, &(at, change)) in changes.iter().enumerate() {
-            for (value, more) in values.iter_mut().zip(change) {
-                *value += more;
-            }
+            counted.change(change);
             let is_over = changes.get(place + 1).is_none_or(|&(next, _)| next > at);
             let now = self.window(at);
             if !is_over || now.is_none() {
                 continue;
             }
-            let is_new = std::mem::replace(&mut window, now) != now;
-            for (track, (value, more)) in tracks.into_iter().zip(values.into_iter().zip(change)) {
-                if is_new || more != 0 || place > 0 && changes[place - 1].0 == at {
+            if std::mem::replace(&mut window, now) != now {
+                written = None;
+            }
+            let values = counted.values();
+            for (number, (track, value)) in tracks.into_iter().zip(values).enumerate() {
+                let before = written.map(|before: [i64; COUNTERS.len()]| before[number]);
+                if before != Some(value) {
                     self.event(
                         at,
                         TrackEvent {
@@ -280,6 +335,7 @@ impl<W: Write> Timeline<W> {
                     );
                 }
             }
+            written = Some(values);
         }
     }
 
@@ -454,8 +510,8 @@ impl<W: Write> Timeline<W> {
         if self.window(until).is_none() {
             return;
         }
-        self.changes.push((from, [0, 0, 1]));
-        self.changes.push((until, [0, 0, -1]));
+        self.changes.push((from, Change::Missing(1)));
+        self.changes.push((until, Change::Missing(-1)));
         let waited = until.saturating_sub(from);
         // Requests are those of a server alone.
         if group == CORES {
@@ -477,6 +533,12 @@ impl<W: Write> Timeline<W> {
         });
     }
 
+    /// A hart had halted.
+    fn halted(&mut self, from: Time, until: Time) {
+        self.changes.push((from, Change::Halted(1)));
+        self.changes.push((until, Change::Halted(-1)));
+    }
+
     /// A request has been served. Those of one queue are told in their order.
     pub fn served(&mut self, request: &Request) {
         let Request {
@@ -488,9 +550,13 @@ impl<W: Write> Timeline<W> {
             began_at,
         } = *request;
         let began = began_at.unwrap_or(done_at).max(arrived_at);
-        self.changes.push((arrived_at, [1, 0, 0]));
-        self.changes.push((began, [-1, 1, 0]));
-        self.changes.push((done_at.max(began), [0, -1, 0]));
+        let waits = |more| Change::Waiting { queue, more };
+        self.changes.extend([
+            (arrived_at, waits(1)),
+            (began, waits(-1)),
+            (began, Change::Served(1)),
+            (done_at.max(began), Change::Served(-1)),
+        ]);
         let count = self.served.entry(queue).or_default();
         let before = *count;
         *count += 1;
@@ -570,6 +636,10 @@ pub struct CoreTimeline<W: Write> {
     window: Option<usize>,
     /// When the last instruction was committed.
     last: Time,
+    /// The cycle from which on it is a probe, and the cycles since in which instructions that are
+    /// over had halted.
+    since: u64,
+    halted_cycles: u64,
 }
 
 impl<W: Write> CoreTimeline<W> {
@@ -592,6 +662,29 @@ impl<W: Write> CoreTimeline<W> {
             open: ROOT,
             window: None,
             last: Time::ZERO,
+            since: 0,
+            halted_cycles: 0,
+        }
+    }
+
+    /// It is a probe from the cycle `now` on.
+    pub fn come(&mut self, now: u64) {
+        (self.since, self.halted_cycles) = (now, 0);
+    }
+
+    /// It is none any more. Since it came the hart had halted for so many cycles, the last of them
+    /// in an instruction that is not over.
+    pub fn go(&mut self, now: u64, halted_cycles: u64) {
+        let cycles = halted_cycles.saturating_sub(self.halted_cycles);
+        self.halted(now.saturating_sub(cycles), now);
+    }
+
+    /// The hart had halted from one cycle to another.
+    fn halted(&mut self, from: u64, until: u64) {
+        if from < until {
+            self.halted_cycles += until.saturating_sub(from.max(self.since));
+            let times = (self.clock.time(from), self.clock.time(until));
+            self.timeline.borrow_mut().halted(times.0, times.1);
         }
     }
 
@@ -629,6 +722,7 @@ impl<W: Write> Probe for CoreTimeline<W> {
         if executed.undone {
             return;
         }
+        self.halted(executed.ended - executed.halted_cycles, executed.ended);
         let function = self.tree.executed(executed);
         let (now, window, began) = {
             let mut timeline = self.timeline.borrow_mut();
