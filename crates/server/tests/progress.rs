@@ -10,7 +10,7 @@ use fabric::{PagePolicy, Replacement};
 use pipeline::{CoreSpec, Model};
 use riscv::Class;
 use riscv::elf::Image;
-use server::{Limits, Program, Resumable, ServerSpec};
+use server::{Program, Resumable, ServerSpec};
 
 const DATA: u64 = 0x8010_0000;
 /// Lines that nobody has touched.
