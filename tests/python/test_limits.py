@@ -112,7 +112,7 @@ def test_large_files_are_neither_allocated_nor_read(program: Program, run: Run) 
     assert done.stdout == "allocated -1 (28), mapped 0 (12), 0 blocks\n"
     assert done.stderr == (
         "nanoplane: the program wants to reserve more of the disk (fallocate) than it may write "
-        "(--max-output); the call answers ENOSPC\n"
+        "(--max-output); the call returns ENOSPC\n"
     )
     assert time.monotonic() - begin < 60
 

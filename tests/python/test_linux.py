@@ -637,9 +637,9 @@ def test_a_signal_ends_a_program(program: Program, run: Run) -> None:
 
 def test_an_unknown_call_is_named_once(program: Program, run: Run) -> None:
     assert run(program("failures"), "unknown").stderr.splitlines() == [
-        "nanoplane: the program uses system call 425 (io_uring_setup), which is not there; it "
-        "answers ENOSYS",
-        "nanoplane: the program uses system call 7777, which is not there; it answers ENOSYS",
+        "nanoplane: the program uses system call 425 (io_uring_setup), which is not "
+        "implemented; it returns ENOSYS",
+        "nanoplane: the program uses system call 7777, which is not implemented; it returns ENOSYS",
     ]
 
 

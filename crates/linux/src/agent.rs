@@ -1,4 +1,4 @@
-//! The agent on the fabric that answers the calls of all harts.
+//! An agent on the fabric that handles the system calls of all harts.
 
 mod harts;
 mod task;
@@ -17,18 +17,18 @@ use harts::Hart;
 use std::rc::Rc;
 use task::{Activity, Job, Task};
 
-/// The interrupt that ends a hart's wait.
+/// The interrupt that wakes a waiting hart.
 const WAKE_INTERRUPT: u8 = 3;
 pub(crate) const FEMTOSECONDS_PER_NANOSECOND: u64 = 1_000_000;
-/// Marks the tokens of processes' alarms; others are those of waits.
+/// Marks the tokens of processes' alarms; other tokens are those of waits.
 const ALARM: u64 = 1 << 63;
-/// The token of the end of a time slice.
+/// The token for the end of a time slice.
 const SLICE: u64 = 1 << 62;
-/// The tokens of waits have the number of the thread in so many bits.
+/// Number of low bits of a wait's token that hold the thread's number.
 const THREAD_BITS: u32 = 16;
-/// Marks the tokens of reads of lines that are to be copied.
+/// Marks the tokens of reads of lines that will be copied.
 const COPY: u64 = 1 << 32;
-/// Accesses that the agent has under way for one thread.
+/// Maximum number of accesses in flight for one thread.
 const MAX_OUTSTANDING_ACCESSES: usize = 16;
 
 /// The Linux personality of a server.
@@ -37,13 +37,13 @@ pub struct Linux {
     tasks: Vec<Task>,
     harts: Vec<Hart>,
     schedule: Schedule,
-    /// The end of a time slice is awaited.
+    /// Whether the end of a time slice is scheduled.
     slice_ends: bool,
-    /// Threads whose calls change address spaces: how many.
+    /// Number of threads whose calls are changing address spaces.
     changing: usize,
-    /// Threads whose handlers wait for them, in the order in which they came.
+    /// Threads whose handlers wait for those changes, in order of arrival.
     waiting: Vec<usize>,
-    /// Threads whose calls wait, in the order in which they began to.
+    /// Threads blocked in calls, in the order in which they blocked.
     blocked: Vec<usize>,
     waits: u64,
 }
@@ -67,7 +67,7 @@ impl Linux {
         }
     }
 
-    /// How it is attached.
+    /// Its attachment to the fabric.
     pub fn attachment() -> Attachment {
         Attachment {
             owns: Some(layout::DEVICE_RANGE),
@@ -82,27 +82,27 @@ impl Linux {
         }
     }
 
-    /// How and when the program ended, if it has.
+    /// The way and time at which the program ended, if it has.
     pub fn ending(&self) -> Option<(Time, &Ending)> {
         self.kernel.ending.as_ref().map(|(at, how)| (*at, how))
     }
 
-    /// Which pages of memory hold something for the program now.
+    /// The pages of memory that now hold something for the program.
     pub fn pages(&self) -> Pages {
         self.kernel.frames.borrow().pages()
     }
 
-    /// Whether the program wanted to write more to files of the host than it may.
+    /// Whether the program tried to write more to files of the host than it may.
     pub fn exceeds_output(&self) -> bool {
         self.kernel.output.is_exceeded()
     }
 
-    /// The process must stop what it does because of a signal of the host.
+    /// Whether a signal of the host requires the simulation to stop; clears this flag.
     pub fn take_interrupted(&mut self) -> bool {
         std::mem::take(&mut self.kernel.host_interrupted)
     }
 
-    /// A thread asks something new.
+    /// Begins to handle a new request of a thread.
     fn begin(&mut self, thread: usize) {
         let space = self.kernel.threads[thread].as_ref();
         self.tasks[thread].call = Call {
@@ -112,8 +112,8 @@ impl Linux {
         };
     }
 
-    /// Begins accesses, as many as may be under way; when none is left, does what they were for.
-    /// Then others go on that have waited for that.
+    /// Begins as many accesses as may be in flight. When none is left, continues with the activity
+    /// that needed them, and then with the threads that waited for it.
     fn go_on(&mut self, context: &mut AgentContext<'_>, thread: usize) {
         self.access(context, thread);
         let mut waiting = self.waiting.iter();
@@ -135,8 +135,8 @@ impl Linux {
         }
     }
 
-    /// Whether another thread's call changes the address space of this one's. No handler looks at
-    /// it meanwhile, and none changes it: as with Linux's `mmap_lock`.
+    /// Whether another thread's call is changing this thread's address space. Meanwhile no other
+    /// handler may read or change that address space, as with Linux's `mmap_lock`.
     fn waits_for_change(&self, thread: usize) -> bool {
         let space = self.tasks[thread].call.user.space();
         self.changing > 0
@@ -149,8 +149,8 @@ impl Linux {
             })
     }
 
-    /// Whether calls of other threads read or write in the address space that this one's changes.
-    /// They know where its pages have been.
+    /// Whether calls of other threads are reading or writing in the address space that this
+    /// thread's call changes. Such calls have already translated their addresses.
     fn others_access(&self, thread: usize) -> bool {
         let Some(space) = &self.tasks[thread].changes else {
             return false;
@@ -224,7 +224,7 @@ impl Linux {
         }
     }
 
-    /// A call has its answer, unless harts have yet to forget translations.
+    /// Answers a completed call, unless harts must first discard translations.
     fn complete(&mut self, context: &mut AgentContext<'_>, thread: usize) {
         let task = &mut self.tasks[thread];
         let Activity::Fencing(answer) = task.activity else {
@@ -251,7 +251,7 @@ impl Linux {
         self.carry_out(context, effects);
     }
 
-    /// Runs the handler of what a thread asks.
+    /// Runs the handler of a thread's request.
     fn handle(&mut self, context: &mut AgentContext<'_>, thread: usize, job: Job) {
         if self.kernel.ending.is_some() {
             return;
@@ -324,7 +324,7 @@ impl Linux {
         }
         let effects = std::mem::take(&mut self.kernel.effects);
         for effect in &effects {
-            // It does nothing more with what its process has now.
+            // A killed thread must do nothing more in its address space.
             if let Effect::Kill(other) = effect {
                 self.tasks[*other].is_doomed = true;
             }
@@ -334,8 +334,8 @@ impl Linux {
         let goes_on = !matches!(answer, Answer::WAIT | Answer::SUSPEND);
         task.writes.extend(task.call.user.take_writes());
         if goes_on && !matches!(job, Job::Signal(_)) && self.kernel.wants_signal(thread) {
-            // What the call has written is in memory before the delivery reads there. It may have
-            // executed another program.
+            // The writes of the call must be in memory before the delivery reads there. The call
+            // may have executed another program.
             let task = &mut self.tasks[thread];
             let space = self.kernel.threads[thread].as_ref();
             task.call.user = space.map_or_else(User::default, |one| User::of(one.space.clone()));
@@ -359,7 +359,8 @@ impl Linux {
             }
         }
         let task = &mut self.tasks[thread];
-        // One that has looked again in vain goes on waiting; its alarm is set, unless it has rung.
+        // A thread that was woken in vain blocks again; its alarm is still set unless it has gone
+        // off.
         if !is_new && !std::mem::take(&mut task.call.timed_out) {
             return self.go_on(context, thread);
         }
@@ -374,7 +375,7 @@ impl Linux {
             self.blocked.push(thread);
             self.kernel.begins_to_wait(thread);
         }
-        // What it has changed in its address space.
+        // Perform the changes that the call made to its address space.
         self.go_on(context, thread);
         if self.kernel.wants_signal(thread) {
             self.tasks[thread].call.interrupted = true;
@@ -382,7 +383,7 @@ impl Linux {
         }
     }
 
-    /// Lets each call that waits look whether it still has to.
+    /// Lets each blocked call check whether it must still wait.
     fn retry_blocked(&mut self, context: &mut AgentContext<'_>) {
         for thread in self.blocked.clone() {
             if !self.tasks[thread].call.only_woken {
@@ -391,7 +392,7 @@ impl Linux {
         }
     }
 
-    /// Runs the handler of a call that waits. One that is under way will see for itself.
+    /// Runs the handler of a blocked call. A handler that is already running will check by itself.
     fn look_again(&mut self, context: &mut AgentContext<'_>, thread: usize) {
         if self.tasks[thread].activity == Activity::Blocked {
             self.handle(context, thread, Job::Call);
@@ -405,13 +406,13 @@ impl Linux {
                 Effect::Woken(thread) => self.look_again(context, thread),
                 Effect::ThreadEnded(thread) => self.finish(context, thread),
                 Effect::Kill(thread) => self.doom(context, thread),
-                // Its hart knew before it was answered.
+                // The hart was told before the call was answered.
                 Effect::Executed(_) => {}
                 Effect::Alarm { at_ns, number } => {
                     let at = at_ns.saturating_mul(FEMTOSECONDS_PER_NANOSECOND);
                     context.wake(Time::from_fs(at), ALARM | number);
                 }
-                // What is under way sees a signal when it is answered.
+                // A call in progress checks for signals when it is answered.
                 Effect::Signal(thread) if self.kernel.wants_signal(thread) => {
                     let task = &mut self.tasks[thread];
                     if task.wait.is_some() {
@@ -428,7 +429,7 @@ impl Linux {
         }
     }
 
-    /// Ends a thread that is not asked, if it has not ended by itself since that was known.
+    /// Ends a doomed thread that has not yet ended by itself.
     fn doom(&mut self, context: &mut AgentContext<'_>, thread: usize) {
         if !self.tasks[thread].is_doomed {
             return;
@@ -436,13 +437,13 @@ impl Linux {
         let hart = self.schedule.hart_of(thread);
         match hart {
             Some(hart) if self.is_running(hart) => self.raise(context, hart),
-            // It comes back when it has done what it was told.
+            // The hart returns once it has carried out its order.
             Some(hart) if self.harts[hart].told.is_some() => {}
             _ => self.go_on(context, thread),
         }
     }
 
-    /// A thread is no more.
+    /// Cleans up after a thread that has ended.
     fn finish(&mut self, context: &mut AgentContext<'_>, thread: usize) {
         self.blocked.retain(|&other| other != thread);
         let woken = self.kernel.thread_ended(thread);
@@ -503,7 +504,7 @@ impl Agent for Linux {
                     self.tell(context, hart);
                 }
             }
-            // The program itself has read here.
+            // The program itself has read this address.
             _ => {
                 self.harts[hart].asked = None;
                 context.refuse(request.reply_to);

@@ -1,6 +1,6 @@
 //! Linux's error numbers.
 
-/// An error number, as a call answers it with its sign changed.
+/// An error number, which a call returns negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Errno(pub i32);
 
@@ -59,14 +59,14 @@ errors! {
 }
 
 impl Errno {
-    /// What a call answers.
+    /// The return value of a call that fails.
     pub fn result(self) -> u64 {
         -i64::from(self.0) as u64
     }
 }
 
 impl From<rustix::io::Errno> for Errno {
-    /// Numbers are Linux's on every host that has them the same; RISC-V uses the common ones.
+    /// Hosts with the same numbers as Linux need no conversion; RISC-V uses the generic numbers.
     fn from(error: rustix::io::Errno) -> Errno {
         Errno(error.raw_os_error())
     }

@@ -10,11 +10,11 @@ use crate::user::Outcome;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A script's interpreter may be a script, but not for ever: Linux's `BINPRM_MAX_RECURSION`.
+/// A script's interpreter may be a script in turn; Linux's `BINPRM_MAX_RECURSION` limits the depth.
 const MAX_INTERPRETERS: usize = 4;
 /// The longest first line of a script: Linux's `BINPRM_BUF_SIZE`.
 pub(crate) const SCRIPT_LINE_BYTES: usize = 256;
-/// What a program's file begins with.
+/// The magic number at the start of an executable file.
 pub(crate) const ELF: &[u8] = b"\x7fELF";
 
 impl Kernel {
@@ -57,7 +57,7 @@ impl Kernel {
         }
         let image = riscv::elf::load(&file.bytes).map_err(|error| {
             self.tell_once(format!(
-                "{} cannot be executed: {error}; the call answers ENOEXEC",
+                "{} cannot be executed: {error}; the call returns ENOEXEC",
                 String::from_utf8_lossy(&name)
             ));
             Errno::NOEXEC
@@ -74,13 +74,13 @@ impl Kernel {
                 return Errno::TOOBIG;
             }
             self.tell_once(format!(
-                "{} cannot be executed: {error}; the call answers ENOMEM",
+                "{} cannot be executed: {error}; the call returns ENOMEM",
                 String::from_utf8_lossy(&name)
             ));
             Errno::NOMEM
         })?;
 
-        // From here on there is no way back.
+        // From here on, the call can no longer fail.
         call.jobs.append(&mut program.space.jobs());
         for write in program.contents {
             call.user.write_physical(write);
@@ -93,7 +93,7 @@ impl Kernel {
         self.thread(slot).space = space.clone();
         self.thread(slot).signal_stack = crate::threads::NO_STACK;
         self.thread(slot).clear_at_end = 0;
-        // A thread that is not the first takes its place.
+        // A thread other than the first takes the first one's place.
         self.thread(slot).id = self.process.id;
         self.process.space = space;
         self.process.name = name_of(name.rsplit(|&byte| byte == b'/').next().unwrap_or_default());
@@ -109,8 +109,8 @@ impl Kernel {
     }
 }
 
-/// The strings whose addresses are in an array that a 0 ends; with their addresses they take of
-/// the `room` that there is.
+/// The strings whose addresses are in a zero-terminated array. The strings and addresses are
+/// charged against `room`.
 fn strings(call: &mut Call, array: u64, room: &mut u64) -> Outcome<Vec<Vec<u8>>> {
     let mut found = Vec::new();
     if array == 0 {
@@ -130,8 +130,7 @@ fn strings(call: &mut Call, array: u64, room: &mut u64) -> Outcome<Vec<Vec<u8>>>
     }
 }
 
-/// The interpreter that the first line of a script names behind `#!`, and what it is given before
-/// the script.
+/// The interpreter that the first line of a script names after `#!`, and its optional argument.
 fn interpreter(script: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let line = script.split(|&byte| byte == b'\n').next()?;
     let line = line.get(..SCRIPT_LINE_BYTES).unwrap_or(line).trim_ascii();

@@ -1,5 +1,5 @@
-//! Open files and the calls about them. What a program can reach is in `view.rs`, how a path is
-//! followed in `paths.rs`, and the calls that take a path in `names.rs`.
+//! Open files and the calls that use them. `view.rs` defines the files that a program can reach,
+//! `paths.rs` resolves paths, and `names.rs` has the calls that take a path.
 
 mod descriptors;
 mod directories;
@@ -52,14 +52,14 @@ pub(crate) enum Kind {
     Host(HostFile),
     /// A directory.
     Directory(OpenDirectory),
-    /// A file that only this server has: content and position.
+    /// A file that only this server has, with its content and position.
     Made {
         content: Rc<[u8]>,
         position: usize,
     },
     /// A device that only this server has.
     Device(Device),
-    /// The end of a pipe that is read, or written.
+    /// An end of a pipe, for reading or for writing.
     PipeOut(ReadEnd),
     PipeIn(WriteEnd),
     /// `eventfd`.
@@ -79,15 +79,15 @@ pub(crate) struct HostFile {
     fd: OwnedFd,
     /// Its path in the program's tree, if it was opened by one.
     path: Option<Vec<u8>>,
-    /// Its mode, owner and times may be changed.
+    /// Whether its mode, owner and times may be changed.
     changeable: bool,
 }
 
-/// A directory that is open.
+/// An open directory.
 #[derive(Debug)]
 pub(crate) struct OpenDirectory {
     directory: Directory,
-    /// While it is being read: its entries by name, and how many have been told.
+    /// While the directory is being read: its entries by name, and the number already returned.
     listing: Option<(Vec<Entry>, usize)>,
 }
 
@@ -108,7 +108,7 @@ impl OpenFile {
         matches!(self.kind, Kind::Socket(_))
     }
 
-    /// Whether it is a file of the host that need not always have something to read.
+    /// Whether it is a file of the host that may have nothing to read yet.
     pub fn is_terminal_or_pipe(&self) -> bool {
         let stat = self.host().ok().and_then(|fd| fs::fstat(fd).ok());
         stat.is_some_and(|stat| {
@@ -127,7 +127,7 @@ impl OpenFile {
         matches!(self.flags & O_ACCESS, O_WRONLY | O_RDWR) && self.flags & O_PATH == 0
     }
 
-    /// What stands for it on the host.
+    /// The host's descriptor for it.
     fn host(&self) -> Result<BorrowedFd<'_>, Errno> {
         match &self.kind {
             Kind::Host(file) => Ok(file.fd.as_fd()),
@@ -141,7 +141,7 @@ impl OpenFile {
         }
     }
 
-    /// The same, if its mode, owner and times may be changed.
+    /// The host's descriptor, if mode, owner and times may be changed.
     fn changeable(&self) -> Result<BorrowedFd<'_>, Errno> {
         let may = match &self.kind {
             Kind::Host(file) => file.changeable,
@@ -167,7 +167,7 @@ impl OpenFile {
         }
     }
 
-    /// What `/proc/self/fd` shows it as.
+    /// Its target as shown in `/proc/self/fd`.
     fn link_text(&self, number: u64) -> Vec<u8> {
         match &self.kind {
             Kind::Host(HostFile {
@@ -191,10 +191,10 @@ struct Descriptor {
     close_on_exec: bool,
 }
 
-/// Where a program was found: its path, its directory and its name there.
+/// The place of a program: its path, its directory, and its name there.
 pub(crate) type ProgramPlace = (Vec<u8>, Rc<HostDirectory>, Vec<u8>);
 
-/// A process's files. A child's are a copy of them, with the same open files.
+/// A process's files. A child has a copy of the table, with the same open files.
 #[derive(Clone)]
 pub(crate) struct Files {
     table: Vec<Option<Descriptor>>,
@@ -207,16 +207,17 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// The caller's standard input, output and error, and what is reached by paths.
+    /// A table with the caller's standard input, output and error, and the tree that paths are
+    /// resolved in.
     pub fn new(seen: &Seen<'_>) -> Result<Files, FilesError> {
-        // Before anything is opened, which would get the number of one that is closed.
+        // This precedes all opening, which would reuse the number of a closed descriptor.
         let standard = [
             (std::io::stdin().as_fd().try_clone_to_owned(), 0),
             (std::io::stdout().as_fd().try_clone_to_owned(), O_WRONLY),
             (std::io::stderr().as_fd().try_clone_to_owned(), O_WRONLY),
         ];
         let (view, current) = View::new(seen)?;
-        // One that the caller has closed is closed for the program, too.
+        // A descriptor that the caller has closed is closed for the program, too.
         let table = standard
             .into_iter()
             .map(|(fd, flags)| {
@@ -257,7 +258,7 @@ impl Files {
         self.table.clear();
     }
 
-    /// The process executes another program: some files are closed.
+    /// Closes the files that are marked close-on-exec when the process executes another program.
     pub fn executes(&mut self, place: ProgramPlace) {
         self.executed = Some(place);
         for entry in &mut self.table {
@@ -272,7 +273,7 @@ impl Files {
         entry.map(|entry| entry.file.clone()).ok_or(Errno::BADF)
     }
 
-    /// The lowest free descriptor from `from` on, for a file.
+    /// Assigns a file the lowest free descriptor from `from` on.
     fn put(&mut self, file: FileReference, from: usize, close_on_exec: bool) -> Result<u64, Errno> {
         let free = (from..self.table.len()).find(|&fd| self.table[fd].is_none());
         let fd = free.unwrap_or(self.table.len().max(from));
@@ -345,7 +346,7 @@ impl Kernel {
         if reserved > self.output.left() {
             self.tell_once(
                 "the program wants to reserve more of the disk (fallocate) than it may write \
-                 (--max-output); the call answers ENOSPC"
+                 (--max-output); the call returns ENOSPC"
                     .to_string(),
             );
             return Err(Errno::NOSPC.into());
@@ -379,8 +380,8 @@ impl Kernel {
 }
 
 impl Files {
-    /// The mode that a program gives to something. A file that anybody may run with the rights of
-    /// whoever runs the simulator would be a way out.
+    /// The mode that a program gives to a file. A set-user-ID file, which runs with the rights of
+    /// the simulator's user, would be an escape from the sandbox.
     fn new_mode(&self, kind: FileType, mode: u64) -> Result<Mode, Errno> {
         const SET_IDENTITY: u64 = 0o6000;
         if mode & SET_IDENTITY != 0 && kind != FileType::Directory && !self.view.all_rights {

@@ -1,4 +1,4 @@
-//! Physical memory in pages: who uses which, and how much there is.
+//! Physical memory in pages: its users and its size.
 
 use crate::intervals::Intervals;
 use crate::layout::{self, PAGE_BYTES};
@@ -9,27 +9,27 @@ use std::rc::Rc;
 /// Physical memory, which all address spaces share.
 pub(crate) type SharedFrames = Rc<RefCell<Frames>>;
 
-/// What is in use of physical memory. A frame is a page of it.
+/// The use of physical memory. A frame is a page of it.
 #[derive(Debug)]
 pub(crate) struct Frames {
-    /// How many address spaces have a frame.
+    /// Number of address spaces that use each frame.
     users: Intervals<u32>,
-    /// What may hold something else than zeros.
+    /// Memory that may hold other values than zeros.
     written: Intervals<()>,
-    /// Memory that address spaces may use, in bytes: what they share counts for each, so that a
-    /// page that is copied when it is written always finds a frame.
+    /// Memory that address spaces may use, in bytes. Shared memory counts once per address space,
+    /// so that a copy-on-write always finds a frame.
     pub promised_bytes: u64,
-    /// Frames that hold page tables.
+    /// Number of frames that hold page tables.
     tables: u64,
     limit_bytes: u64,
-    /// Numbers of the address spaces that there are.
+    /// Numbers of the existing address spaces.
     numbers: BTreeSet<u16>,
-    /// How often an address space has lost a page or a right to one.
+    /// Number of losses so far: an address space loses a page or a permission.
     losses: u64,
 }
 
 impl Frames {
-    /// Memory of which address spaces may use so many bytes.
+    /// Memory of which address spaces may use `limit_bytes`.
     pub fn new(limit_bytes: u64) -> Frames {
         Frames {
             users: Intervals::new(),
@@ -42,36 +42,37 @@ impl Frames {
         }
     }
 
-    /// The lowest number from 1 on that no address space has, for a new one.
+    /// Allocates the lowest free address-space number, from 1 on.
     pub fn take_number(&mut self) -> Option<u16> {
         let number = (1..=u16::MAX).find(|number| !self.numbers.contains(number))?;
         self.numbers.insert(number);
         Some(number)
     }
 
-    /// An address space is no more.
+    /// Releases the number of an address space that has ended.
     pub fn release_number(&mut self, number: u16) {
         self.numbers.remove(&number);
     }
 
-    /// Another number each time, which grows.
+    /// Counts a loss and returns its number; the numbers increase.
     pub fn count_loss(&mut self) -> u64 {
         self.losses += 1;
         self.losses
     }
 
-    /// Whether so many bytes more can be promised.
+    /// Whether `more_bytes` more can be promised.
     pub fn has_room(&self, more_bytes: u64) -> bool {
         let used = self.promised_bytes + self.tables * PAGE_BYTES;
         used.saturating_add(more_bytes) <= self.limit_bytes
     }
 
-    /// Bytes that nobody has been promised.
+    /// Bytes that are not promised.
     pub fn free_bytes(&self) -> u64 {
         self.limit_bytes.saturating_sub(self.promised_bytes)
     }
 
-    /// Takes frames for `length` bytes, those at `wanted` if they are free: where they begin.
+    /// Allocates frames for `length` bytes, those at `wanted` if they are free; returns their
+    /// start.
     pub fn take(&mut self, wanted: u64, length: u64) -> Option<u64> {
         let end = wanted.saturating_add(length);
         let start = if self.users.within(wanted, end).is_empty() {
@@ -84,7 +85,8 @@ impl Frames {
         Some(start)
     }
 
-    /// Takes a frame for a page table, and tells whether it may hold something.
+    /// Allocates a frame for a page table; returns also whether it may hold other values than
+    /// zeros.
     pub fn take_table(&mut self) -> Option<(u64, bool)> {
         let (from, to) = (layout::FRAMES.start, layout::FRAMES.end());
         let frame = self.users.first_free(from, to, PAGE_BYTES)?;
@@ -94,21 +96,21 @@ impl Frames {
         Some((frame, is_dirty))
     }
 
-    /// Something is written to these frames from now on: what of them has to be cleared first.
+    /// Marks frames as written; returns the parts that must be cleared first.
     pub fn begin_to_write(&mut self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let dirty = self.written.within(start, end);
         self.written.insert(start, end, ());
         dirty.into_iter().map(|(from, to, ())| (from, to)).collect()
     }
 
-    /// One more address space has these frames.
+    /// Counts another address space as a user of these frames.
     pub fn share(&mut self, start: u64, end: u64) {
         for (from, to, users) in self.users.within(start, end) {
             self.users.insert(from, to, users + 1);
         }
     }
 
-    /// An address space no longer has these frames.
+    /// An address space no longer uses these frames.
     pub fn release(&mut self, start: u64, end: u64) {
         for (from, to, users) in self.users.within(start, end) {
             match users {
@@ -124,12 +126,12 @@ impl Frames {
         self.tables -= 1;
     }
 
-    /// Whether more than one address space has a frame.
+    /// Whether several address spaces use a frame.
     pub fn is_shared(&self, frame: u64) -> bool {
         self.users.get(frame).is_some_and(|users| users > 1)
     }
 
-    /// Which of them hold something now.
+    /// The frames that now hold something.
     pub fn pages(&self) -> Pages {
         Pages {
             used: self.users.clone(),
@@ -139,7 +141,7 @@ impl Frames {
     }
 }
 
-/// Which pages of physical memory hold something for a program, at one time.
+/// The pages of physical memory that hold something for a program at one time.
 #[derive(Clone, Debug)]
 pub struct Pages {
     used: Intervals<u32>,
@@ -155,14 +157,13 @@ impl Pages {
             || layout::SIGNAL_PAGE.contains(page)
     }
 
-    /// Whether what the page holds is still of use: it is not if the page was used once and is no
-    /// longer.
+    /// Whether the page's contents are still of use; those of a released page are not.
     pub fn holds(&self, page: u64) -> bool {
         self.maps(page) || self.written.get(page).is_none()
     }
 
-    /// How many pages may hold something at a time: the server's memory, the page tables of the
-    /// last mapping that it has room for (one for 512 pages, and three of the higher levels),
+    /// The largest number of pages that may hold something at a time: the server's memory, the page
+    /// tables for the last mapping that fits (one for 512 pages, and three of the higher levels),
     /// and the machine's own pages.
     pub fn limit(&self) -> u64 {
         let pages = self.limit_bytes / PAGE_BYTES;
@@ -183,7 +184,7 @@ mod tests {
         frames.share(0x10_000, 0x11_000);
         assert!(frames.is_shared(0x10_000) && !frames.is_shared(0x11_000));
         frames.release(0x10_000, 0x12_000);
-        // One page of the two is still shared by somebody.
+        // One of the two pages is still shared.
         assert_eq!(frames.take(0x11_000, 0x1000), Some(0x11_000));
         let next = layout::FRAMES.start + 0x2000;
         assert_eq!(frames.take(0x10_000, 0x1000), Some(next));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Disjoint intervals, each with a value; neighbours of one value are one.
+/// Disjoint intervals, each with a value; adjacent intervals with equal values are merged.
 #[derive(Clone, Debug)]
 pub(crate) struct Intervals<T> {
     /// Start to end (exclusive) and value.
@@ -16,7 +16,7 @@ impl<T: Copy + PartialEq> Intervals<T> {
         }
     }
 
-    /// Those parts of what is known that lie in `start..end`.
+    /// The known parts that lie in `start..end`.
     pub fn within(&self, start: u64, end: u64) -> Vec<(u64, u64, T)> {
         let before = self.map.range(..start).next_back();
         before
@@ -33,7 +33,7 @@ impl<T: Copy + PartialEq> Intervals<T> {
         (address < end).then_some(value)
     }
 
-    /// Takes everything out of `start..end`.
+    /// Removes `start..end`.
     pub fn remove(&mut self, start: u64, end: u64) {
         if start >= end {
             return;
@@ -56,7 +56,7 @@ impl<T: Copy + PartialEq> Intervals<T> {
         }
     }
 
-    /// Gives `start..end` one value, whatever was there.
+    /// Gives `start..end` one value, replacing earlier ones.
     pub fn insert(&mut self, start: u64, end: u64, value: T) {
         if start >= end {
             return;

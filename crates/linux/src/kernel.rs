@@ -1,4 +1,4 @@
-//! The state of all processes, and which handler does which call.
+//! The state of all processes, and the dispatch of calls to their handlers.
 //!
 //! Numbers and layouts: Linux's `include/uapi/asm-generic`, which RISC-V uses.
 
@@ -23,70 +23,70 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::rc::Rc;
 
-/// The number of the first process, with which everything ends.
+/// The number of the first process, whose end is the end of the run.
 pub(crate) const PROCESS_ID: u32 = 100;
-/// The user is told so many things about a program: one of each call that is not there, and more.
+/// Maximum number of messages about a program: one for each unimplemented call, and more.
 const MAX_TOLD: usize = 500;
-/// Nanoseconds from 1970 to the time at which every run begins: 2020-01-01T00:00:00Z.
+/// Nanoseconds from 1970 to the start of every run: 2020-01-01T00:00:00Z.
 pub(crate) const EPOCH_NS: u64 = 1_577_836_800_000_000_000;
 
-/// A call of the program, until it is answered.
+/// A call in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// Which.
+    /// The number of the call.
     pub number: u64,
     /// `a0` to `a5`.
     pub arguments: [u64; 6],
     /// Its view of memory.
     pub user: User,
-    /// When it came.
+    /// The time of the call.
     pub begin_ns: u64,
-    /// The time that it was ready to wait is over.
+    /// Its timeout has expired.
     pub timed_out: bool,
-    /// A signal has come while it waited.
+    /// A signal arrived while it was blocked.
     pub interrupted: bool,
-    /// Bytes of a write that have been taken already.
+    /// Bytes of a write that are already accepted.
     pub progress: usize,
     /// It waits for nothing that other calls change: for a futex, for a time, or for a child that
-    /// has its memory.
+    /// uses its memory.
     pub only_woken: bool,
     /// The floating-point registers are in the save area.
     pub has_all_registers: bool,
-    /// What it changes in address spaces, to be done before anything else.
+    /// Changes to address spaces, which are performed before anything else.
     pub jobs: Vec<MemoryWrite>,
 }
 
-/// What happens after a call, once everything that it writes is written.
+/// The consequence of a call, carried out once all its writes are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// A new thread begins.
+    /// A new thread starts.
     Start(usize),
-    /// The call of this thread need not wait any more.
+    /// The call of this thread need not wait any longer.
     Woken(usize),
     /// This thread has ended by itself.
     ThreadEnded(usize),
-    /// This thread ends with its process, or because that executes another program.
+    /// This thread ends with its process, or because the process executes another program.
     Kill(usize),
     /// This thread executes another program.
     Executed(usize),
-    /// This thread has been sent a signal.
+    /// This thread has received a signal.
     Signal(usize),
-    /// [`Kernel::alarm_rings`] is to be called then, with this number.
+    /// [`Kernel::alarm_rings`] is to be called at that time, with this number.
     Alarm { at_ns: u64, number: u64 },
 }
 
 /// A crash of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// On which hart.
+    /// The hart.
     pub hart: usize,
-    /// Why.
+    /// The cause.
     pub trap: Trap,
-    /// Where.
+    /// The address of the instruction.
     pub pc: u64,
     /// The 32 integer registers.
     pub registers: [u64; 32],
-    /// The instruction's encoding, if there is one.
+    /// The encoding of the instruction, if available.
     pub instruction: Option<u32>,
 }
 
@@ -95,13 +95,13 @@ pub struct Fault {
 pub enum Ending {
     /// It exited with this status.
     Exit(u8),
-    /// A signal that it does not handle ended it; a shell shows 128 and its number.
+    /// A signal that it does not handle ended it; a shell shows 128 plus its number.
     Signal(u8),
-    /// It did something that no hart can do.
+    /// It did something that no hart can execute.
     Fault(Box<Fault>),
 }
 
-/// What all random numbers come from.
+/// The source of all random numbers.
 pub(crate) struct Random(Pcg64);
 
 impl Random {
@@ -120,29 +120,29 @@ impl Random {
     }
 }
 
-/// Everything that the processes have.
+/// The state of all processes.
 pub(crate) struct Kernel {
     pub now: Time,
     pub ending: Option<(Time, Ending)>,
-    /// A handler was interrupted by a signal of the host, which somebody should look after.
+    /// A handler was interrupted by a signal of the host, which must be handled.
     pub host_interrupted: bool,
-    /// Something has changed that a waiting call might wait for.
+    /// Something has changed that a blocked call might wait for.
     pub changed: bool,
-    /// What is to happen after the call.
+    /// Effects to carry out after the call.
     pub effects: Vec<Effect>,
     pub network: Network,
     pub frames: SharedFrames,
-    /// The process whose call is answered.
+    /// The process whose call is being handled.
     pub process: Box<Process>,
-    /// The others, by their numbers.
+    /// The other processes, by their numbers.
     pub processes: BTreeMap<u32, Box<Process>>,
-    /// Processes that have ended, and whose parents do not know it yet.
+    /// Ended processes that their parents have not yet waited for.
     pub dead: BTreeMap<u32, Dead>,
-    /// The threads of all processes, each at the number of its save area.
+    /// The threads of all processes, indexed by the number of their save area.
     pub threads: Vec<Option<Thread>>,
     pub futexes: Futexes,
     pub next_id: u32,
-    /// Alarms that have been set, in all processes.
+    /// Number of alarms set so far, in all processes.
     pub alarms: u64,
     pub random: Random,
     pub harts: usize,
@@ -200,19 +200,19 @@ impl Kernel {
     /// Tells the user something about the program, once.
     pub fn tell_once(&mut self, sentence: String) {
         if self.told.len() < MAX_TOLD && !self.told.contains(&sentence) {
-            // Nobody may be there to read it.
+            // Standard error may be closed.
             let _ = writeln!(std::io::stderr(), "nanoplane: {sentence}");
             self.told.insert(sentence);
         }
     }
 
-    /// Ends everything.
+    /// Ends the run.
     pub fn end(&mut self, ending: Ending) -> u64 {
         self.ending.get_or_insert((self.now, ending));
         Answer::WAIT
     }
 
-    /// What a call waits for, for a report of a deadlock.
+    /// Describes what a call waits for, for a report of a deadlock.
     pub fn describe_wait(&self, slot: usize, hart: Option<usize>, call: &Call) -> String {
         let thread = self.threads[slot].as_ref().map_or(0, |thread| thread.id);
         let name = NAMES
@@ -314,7 +314,7 @@ impl Kernel {
                 self.wait_mask(slot, c, a3)?;
                 self.poll(c, a0, a1, a2)
             }
-            // `splice` and its kin: a program copies by itself where these cannot.
+            // `splice` and its kin: programs fall back to copying.
             75..=77 => Err(Errno::INVAL.into()),
             78 => self.readlinkat(c, a0, a1, a2, a3),
             79 => self.fstatat(c, a0, a1, a2, a3),
@@ -350,7 +350,7 @@ impl Kernel {
             95 => self.waitid(c, [a0, a1, a2, a3, a4]),
             96 => self.set_tid_address(slot, a0),
             98 => self.futex(slot, c, [a0, a1, a2, a3, a4, a5]),
-            // Nobody holds a robust mutex and dies.
+            // Robust mutexes need no list: no holder can die alone.
             99 => Ok(0),
             118 | 119 => Ok(0),
             120 => Ok(0),
@@ -363,7 +363,7 @@ impl Kernel {
             124 => Ok(0),
             125 | 126 => Ok(0),
             140 => Ok(0),
-            // The niceness 0, as 20 less it.
+            // Niceness 0, returned as 20 minus the niceness.
             141 => Ok(20),
             168 => self.getcpu(slot, c, a0, a1),
             178 => Ok(u64::from(self.thread(slot).id)),
@@ -373,7 +373,7 @@ impl Kernel {
             281 => self.execve(slot, c, a0, [a1, a2, a3], a4),
             260 => self.wait4(c, [a0, a1, a2, a3]),
             283 => self.membarrier(a0),
-            // The stub clears what it has decoded when it reloads.
+            // The stub discards decoded instructions when it reloads.
             259 => self.flush_instructions(slot, c),
 
             // Signals.
@@ -429,7 +429,7 @@ impl Kernel {
                 c.user.write(a0, bytes)?;
                 Ok(length)
             }
-            // Restartable sequences: a C library does without.
+            // Restartable sequences: C libraries work without them.
             293 => Err(Errno::NOSYS.into()),
 
             // Sockets.
@@ -464,22 +464,23 @@ impl Kernel {
             .find(|(one, _)| *one == number)
             .map_or_else(String::new, |(_, name)| format!(" ({name})"));
         self.tell_once(format!(
-            "the program uses system call {number}{name}, which is not there; it answers ENOSYS"
+            "the program uses system call {number}{name}, which is not implemented; it returns \
+             ENOSYS"
         ));
         Err(Errno::NOSYS.into())
     }
 }
 
-/// How long a call may wait for files.
+/// The maximum time that a call waits for files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PollTime {
-    /// So long; negative: for ever.
+    /// Milliseconds; negative: for ever.
     Milliseconds(i32),
-    /// As the `timespec` at this address says; 0: for ever.
+    /// The `timespec` at this address; 0: for ever.
     Timespec(u64),
 }
 
-/// Names of calls for what is said about them: those that may wait, and those that are not there.
+/// Names of calls for messages: those that may block, and those that are not implemented.
 const NAMES: &[(u64, &str)] = &[
     (0, "io_setup"),
     (5, "setxattr"),

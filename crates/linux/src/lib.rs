@@ -2,12 +2,13 @@
 //! agent on the fabric answers their system calls.
 //!
 //! A call traps to a few instructions in machine mode (`stub.rs`), which save the registers and
-//! load from the agent's address; the agent's answer is the call's. It reads and writes the
-//! program's memory through the fabric, as any device does, so races between harts and calls come
-//! out as they would, and a call takes the time of its accesses. Each process has page tables
-//! (`space.rs`), and threads of which there are more than harts take turns (`schedule.rs`).
+//! load from the agent's address; the agent's answer is the call's result. The agent reads and
+//! writes the program's memory through the fabric, as any device does, so races between harts and
+//! calls have realistic outcomes, and a call takes the time of its accesses. Each process has page
+//! tables (`space.rs`), and threads share the harts if there are more threads than harts
+//! (`schedule.rs`).
 //!
-//! `docs/linux-programs.md` says what differs from Linux.
+//! `docs/linux-programs.md` lists the differences from Linux.
 
 mod agent;
 mod errno;

@@ -1,4 +1,4 @@
-//! A program, its arguments and its first stack, as the kernel would leave them.
+//! A program, its arguments and its initial stack, laid out as the kernel does.
 
 use crate::agent::Linux;
 use crate::errno::Errno;
@@ -15,42 +15,42 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use thiserror::Error;
 
-/// Where each hart begins, with its number in `a0`.
+/// The address at which each hart starts, with its number in `a0`.
 pub const ENTRY: u64 = layout::STUB;
-/// Where a position-independent program goes.
+/// The load address of a position-independent program.
 const BASE: u64 = 0x1_0000;
 /// Arguments and environment may take a quarter of the stack, as on Linux.
 pub(crate) const MAXIMUM_ARGUMENT_BYTES: u64 = STACK_BYTES / 4;
 
-/// What a program gets.
+/// The inputs of a program.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Its arguments; the first is its own path.
     pub arguments: Vec<Vec<u8>>,
     /// Its environment, as `NAME=VALUE`.
     pub environment: Vec<Vec<u8>>,
-    /// How many harts there are.
+    /// Number of harts.
     pub harts: usize,
-    /// How much memory it may use.
+    /// The memory that it may use.
     pub memory_bytes: u64,
-    /// What all its random numbers come from.
+    /// The source of all its random numbers.
     pub seed: u64,
-    /// Which files it reaches.
+    /// The files that it can reach.
     pub access: Access,
     /// How many bytes it may write to files of the host.
     pub output_bytes: u64,
 }
 
-/// Why a program cannot be run.
+/// The reason that a program cannot be run.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// Its addresses are impossible.
+    /// Its ELF file is invalid.
     #[error("{0}")]
     Elf(#[from] ElfError),
-    /// There is nothing to begin with.
+    /// It has no entry point.
     #[error("the program is a shared library: it has no entry point")]
     Library,
-    /// It wants addresses that no program has.
+    /// A segment is outside the addresses of programs.
     #[error(
         "the program has a segment of {bytes} bytes at {address:#x}; Linux programs here have the \
          addresses from {:#x} to {:#x}",
@@ -58,32 +58,32 @@ pub enum LoadError {
         layout::USER_END - 1
     )]
     Outside {
-        /// Where.
+        /// The address of the segment.
         address: u64,
-        /// How large.
+        /// Its size.
         bytes: u64,
     },
-    /// It is too large.
+    /// It needs more memory than there is.
     #[error(
         "the program needs {needed_mib} MiB of memory with its stack, and the server has \
          {available_mib} (server.memory_mib)"
     )]
     TooLarge {
-        /// What it needs.
+        /// The memory that it needs.
         needed_mib: u64,
-        /// What there is.
+        /// The memory that the server has.
         available_mib: u64,
     },
-    /// The first stack would be too large.
+    /// The initial stack would be too large.
     #[error("arguments and environment take {found} bytes; Linux accepts {MAXIMUM_ARGUMENT_BYTES}")]
     TooManyArguments {
-        /// Their bytes.
+        /// The size of arguments and environment.
         found: u64,
     },
-    /// Its files cannot be reached.
+    /// Its files are unreachable.
     #[error("{0}")]
     Files(#[from] FilesError),
-    /// Its pages have no room.
+    /// No memory is left for its pages.
     #[error("the server has no memory left for its pages (server.memory_mib)")]
     NoMemory,
 }
@@ -96,17 +96,17 @@ impl From<Errno> for LoadError {
 
 /// A program that is ready to run.
 pub struct Prepared {
-    /// The program at its addresses.
+    /// The program, at its addresses.
     pub image: Image,
-    /// What else goes into memory: addresses and bytes.
+    /// Other initial memory contents: addresses and bytes.
     pub contents: Vec<(u64, Vec<u8>)>,
-    /// What answers it.
+    /// The agent that handles its calls.
     pub agent: Linux,
 }
 
-/// Whether a program is one for Linux: it has no host-target interface (the symbol `tohost`), and
-/// begins below `bare_metal_start`, where bare-metal programs do, is position-independent, has
-/// thread-local variables, or says that it is for Linux.
+/// Whether a program is for Linux. It has no host-target interface (the symbol `tohost`), and it
+/// begins below `bare_metal_start`, is position-independent, has thread-local variables, or is
+/// marked as a Linux program.
 pub fn is_linux(image: &Image, bare_metal_start: u64) -> bool {
     const ELFOSABI_LINUX: u8 = 3;
     let headers = &image.headers;
@@ -117,7 +117,7 @@ pub fn is_linux(image: &Image, bare_metal_start: u64) -> bool {
             || headers.os_abi == ELFOSABI_LINUX)
 }
 
-/// What a program is started with.
+/// The inputs for starting a program.
 pub(crate) struct Start<'a> {
     pub arguments: &'a [Vec<u8>],
     pub environment: &'a [Vec<u8>],
@@ -128,16 +128,16 @@ pub(crate) struct Start<'a> {
 
 /// A program in an address space of its own.
 pub(crate) struct Program {
-    /// At its virtual addresses.
+    /// The image at its virtual addresses.
     pub image: Image,
     pub space: Space,
-    /// The program and its first stack.
+    /// The program and its initial stack.
     pub contents: Vec<Write>,
-    /// What the save area of its first thread has.
+    /// The initial save area of its first thread.
     pub registers: Vec<u8>,
 }
 
-/// Makes an address space for a program.
+/// Creates an address space for a program.
 pub(crate) fn build(
     image: Image,
     start: &Start<'_>,
@@ -205,11 +205,11 @@ pub(crate) fn build(
     })
 }
 
-/// Prepares a program to be run.
+/// Prepares a program to run.
 ///
 /// # Errors
 ///
-/// If it needs what is not there.
+/// If the program needs something that is not available.
 pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
     let frames = Rc::new(RefCell::new(Frames::new(setup.memory_bytes)));
     let mut random = Random::from_seed(setup.seed);
@@ -252,7 +252,7 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
     ];
     let writes = jobs.into_iter().chain(program.contents);
     contents.extend(writes.filter_map(Write::into_bytes));
-    // For profiles and reports; its address is behind all others.
+    // This is for profiles and reports; its address is above all others.
     let mut image = program.image;
     image.symbols.push(Symbol {
         name: "(system call)".to_string(),
@@ -267,8 +267,8 @@ pub fn prepare(image: Image, setup: &Setup) -> Result<Prepared, LoadError> {
     })
 }
 
-/// The first stack: its lowest address, which is the stack pointer, and its bytes.
-/// *RISC-V ELF psABI* and Linux's `fs/binfmt_elf.c`.
+/// The initial stack: its lowest address, which is the stack pointer, and its bytes. *RISC-V ELF
+/// psABI* and Linux's `fs/binfmt_elf.c`.
 fn first_stack(image: &Image, start: &Start<'_>) -> Result<(u64, Vec<u8>), LoadError> {
     const AT_PHDR: u64 = 3;
     const AT_PHENT: u64 = 4;
@@ -403,7 +403,7 @@ mod tests {
             let end = from.iter().position(|&byte| byte == 0).unwrap();
             String::from_utf8(from[..end].to_vec()).unwrap()
         };
-        // argc, argv and its end, the environment and its end.
+        // argc; argv and its terminator; the environment and its terminator.
         assert_eq!(word(pointer), 2);
         assert_eq!(text(word(pointer + 8)), "./program");
         assert_eq!(text(word(pointer + 16)), "one");

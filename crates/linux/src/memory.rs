@@ -1,4 +1,4 @@
-//! Calls about memory.
+//! Memory-mapping calls.
 
 use crate::errno::Errno;
 use crate::kernel::{Call, Kernel};
@@ -21,7 +21,7 @@ impl Kernel {
         call: &mut Call,
         [address, length, protection, flags, file, offset]: [u64; 6],
     ) -> Outcome {
-        // MAP_SHARED_VALIDATE is both.
+        // MAP_SHARED_VALIDATE has both bits.
         if flags & (MAP_SHARED | MAP_PRIVATE) == 0 || !offset.is_multiple_of(PAGE_BYTES) {
             return Err(Errno::INVAL.into());
         }
@@ -39,12 +39,12 @@ impl Kernel {
             if flags & MAP_PRIVATE == 0 && protection & PROT_WRITE != 0 {
                 self.tell_once(
                     "the program wants to write to a file by writing to memory (mmap with \
-                     MAP_SHARED), which is not there; the call answers ENODEV"
+                     MAP_SHARED), which is not implemented; the call returns ENODEV"
                         .to_string(),
                 );
                 return Err(Errno::NODEV.into());
             }
-            // What does not fit is not read.
+            // A file is not read if the mapping does not fit.
             let space = self.process.space.clone();
             space.borrow().place(place, length, accessible)?;
             let wanted = if accessible { length } else { 0 };

@@ -1,4 +1,4 @@
-//! How much a guest may write to files of the host.
+//! The limit of a guest's writes to files of the host.
 
 /// Bytes that a guest may still write, its standard output and error included.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// So many bytes.
+    /// An allowance of `bytes`.
     pub fn new(bytes: u64) -> Allowance {
         Allowance {
             left: bytes,
@@ -16,24 +16,25 @@ impl Allowance {
         }
     }
 
-    /// How many of the `wanted` bytes may be written. The others are lost, and so is the run.
+    /// The number of the `wanted` bytes that may be written. The others are lost, and the run has
+    /// failed.
     pub fn grant(&mut self, wanted: usize) -> usize {
         let granted = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.left);
         self.is_exceeded |= granted < wanted as u64;
         granted as usize
     }
 
-    /// So many bytes have been written.
+    /// Accounts for written bytes.
     pub fn spend(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub(bytes);
     }
 
-    /// How many bytes may still be written.
+    /// Number of bytes that may still be written.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// Whether more was to be written than is allowed.
+    /// Whether the guest tried to write more than allowed.
     pub fn is_exceeded(&self) -> bool {
         self.is_exceeded
     }

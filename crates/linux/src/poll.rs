@@ -20,17 +20,17 @@ const READ_HANG_UP: u32 = 0x2000;
 const ONE_SHOT: u32 = 1 << 30;
 const EDGE: u32 = 1 << 31;
 
-/// What can be done with a file without waiting.
+/// The operations that a file permits without waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ready {
     pub input: bool,
     pub output: bool,
-    /// The other side writes no more, or is gone altogether.
+    /// The other end has shut down writing, or is closed.
     pub half_ended: bool,
     pub ended: bool,
     /// It has no reader.
     pub broken: bool,
-    /// Counts what happened to it.
+    /// Number of its changes.
     pub changes: u64,
 }
 
@@ -54,7 +54,7 @@ impl Ready {
 #[derive(Debug, Default)]
 pub(crate) struct Epoll {
     interests: BTreeMap<u64, Interest>,
-    /// Who was told of last: the others come first.
+    /// The file reported last: the search starts after it.
     last: u64,
 }
 
@@ -63,13 +63,13 @@ struct Interest {
     file: Weak<RefCell<OpenFile>>,
     events: u32,
     data: u64,
-    /// Up to which change it has been told of, if it is told of each only once.
+    /// For edge-triggered files, the last change that was reported.
     told: Option<u64>,
     armed: bool,
 }
 
 impl Interest {
-    /// What there is to tell.
+    /// The events to report, if any.
     fn news(&self) -> Option<(u32, u64)> {
         let file = self.file.upgrade()?;
         let ready = ready(&*file.try_borrow().ok()?);
@@ -104,7 +104,7 @@ fn ready(file: &OpenFile) -> Ready {
             changes: *changes,
             ..Ready::default()
         },
-        // None is inside another, so this ends.
+        // No epoll contains another one, so the recursion ends.
         Kind::Epoll(epoll) => Ready {
             input: epoll.interests.values().any(|one| one.news().is_some()),
             ..Ready::default()
@@ -114,7 +114,7 @@ fn ready(file: &OpenFile) -> Ready {
 }
 
 impl Kernel {
-    /// Until when a call may wait; `None`: for ever.
+    /// The time until which a call may wait; `None`: for ever.
     fn poll_deadline(call: &mut Call, time: PollTime) -> Outcome<Option<u64>> {
         let duration = match time {
             PollTime::Milliseconds(negative) if negative < 0 => return Ok(None),
@@ -125,7 +125,7 @@ impl Kernel {
         Ok(Some(call.begin_ns.saturating_add(duration)))
     }
 
-    /// A poll that has found nothing: it goes on waiting, or ends with nothing.
+    /// Handles a poll that finds nothing ready: it continues to wait, or returns empty.
     fn poll_again(&self, call: &Call, deadline_ns: Option<u64>) -> Outcome {
         if call.timed_out || deadline_ns.is_some_and(|at| at <= self.now_ns()) {
             Ok(0)
@@ -202,7 +202,7 @@ impl Kernel {
         if found > 0 {
             return Ok(found);
         }
-        // What is written is only kept with the answer.
+        // Writes take effect only with the answer.
         self.poll_again(call, deadline)
     }
 

@@ -1,4 +1,4 @@
-//! Processes: their family, how they end, and who waits for that.
+//! Processes: their family, their end, and the calls that wait for it.
 
 use crate::errno::Errno;
 use crate::files::Files;
@@ -12,36 +12,36 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Whose child a process is that has no parent any more: as `init`, it never asks for it.
+/// The parent of orphaned processes: like `init`, it never waits.
 const NOBODY: u32 = 1;
 
 /// A process.
 pub(crate) struct Process {
     pub id: u32,
     pub parent: u32,
-    /// Its process group, and its session.
+    /// Its process group and its session.
     pub group: u32,
     pub session: u32,
     pub files: Files,
     pub space: SharedSpace,
-    /// For each signal its handler, flags and mask; 0, the default action.
+    /// For each signal its handler, flags and mask; 0 is the default action.
     pub actions: [[u64; 3]; 65],
-    /// Signals that any thread may take, as bits from 1 on.
+    /// Pending signals that any thread may take, as bits from 1 on.
     pub pending: u64,
-    /// Who has sent the signals that are on their way.
+    /// The senders of pending signals.
     pub sent: BTreeMap<u64, Sent>,
     pub alarm: Alarm,
-    /// Time that threads which have ended took, and children that have been waited for.
+    /// CPU time of its ended threads, and of children that it has waited for.
     pub ended_cpu_ns: u64,
     pub children_cpu_ns: u64,
     pub name: [u8; 16],
-    /// The thread that waits until it has memory of its own (`vfork`).
+    /// The thread that waits until this process no longer uses its memory (`vfork`).
     pub has_memory_of: Option<usize>,
-    /// How it ends, when its last thread has ended.
+    /// Its status once its last thread has ended.
     status: Option<Status>,
 }
 
-/// How a process has ended, as `wait4` tells it.
+/// The exit status of a process, as returned by `wait4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status(u32);
 
@@ -56,7 +56,7 @@ impl Status {
         Status(signal as u32)
     }
 
-    /// What `siginfo` has: a code, and the exit status or the signal.
+    /// The contents of `siginfo`: a code, and the exit status or the signal.
     fn about(self) -> (u32, u32) {
         const CLD_EXITED: u32 = 1;
         const CLD_KILLED: u32 = 2;
@@ -67,7 +67,7 @@ impl Status {
     }
 }
 
-/// What is left of a process that has ended.
+/// The remains of an ended process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dead {
     parent: u32,
@@ -121,7 +121,7 @@ impl Process {
     }
 }
 
-/// The name of a thread, which has 15 bytes at most.
+/// The name of a thread, at most 15 bytes.
 pub(crate) fn name_of(program: &[u8]) -> [u8; 16] {
     let mut name = [0; 16];
     let length = program.len().min(15);
@@ -129,7 +129,7 @@ pub(crate) fn name_of(program: &[u8]) -> [u8; 16] {
     name
 }
 
-/// Which children a call waits for.
+/// The children that a call waits for.
 #[derive(Clone, Copy)]
 enum Which {
     Any,
@@ -142,7 +142,7 @@ const WEXITED: u64 = 4;
 const WNOWAIT: u64 = 0x100_0000;
 
 impl Kernel {
-    /// What follows concerns the process of a thread.
+    /// Makes the process of a thread current.
     pub fn enter_process(&mut self, slot: usize) {
         let Some(thread) = &self.threads[slot] else {
             return;
@@ -153,7 +153,7 @@ impl Kernel {
         }
         if let Some(next) = self.processes.remove(&id) {
             let before = std::mem::replace(&mut self.process, next);
-            // One without threads has ended.
+            // A process without threads has ended.
             if !self.threads_of(before.id).is_empty() {
                 self.processes.insert(before.id, before);
             }
@@ -168,7 +168,7 @@ impl Kernel {
         self.processes.get_mut(&id).map(|process| &mut **process)
     }
 
-    /// Numbers of the processes that run.
+    /// Numbers of the running processes.
     pub fn process_ids(&self) -> Vec<u32> {
         let mut ids: Vec<u32> = self.processes.keys().copied().collect();
         ids.push(self.process.id);
@@ -177,16 +177,15 @@ impl Kernel {
         ids
     }
 
-    /// A child's copy of the address space.
+    /// The child's copy of the address space.
     pub fn fork_space(&mut self, call: &mut Call) -> Outcome<SharedSpace> {
         let child = self.process.space.borrow_mut().fork();
         let mut child = match child {
             Ok(child) => child,
             Err(errno) => {
                 self.tell_once(
-                    "the program wants a second process with as much memory as it has itself \
-                     (fork), and the server has no more (server.memory_mib); the call answers \
-                     ENOMEM"
+                    "the program forks, and the server has too little memory left for a second \
+                     address space of the same size (server.memory_mib); the call returns ENOMEM"
                         .to_string(),
                 );
                 return Err(errno.into());
@@ -196,7 +195,7 @@ impl Kernel {
         Ok(Rc::new(RefCell::new(child)))
     }
 
-    /// Ends the process of a thread with all its threads; everything, if it is the first.
+    /// Ends the process of a thread with all its threads; if it is the first process, ends the run.
     pub fn end_process(&mut self, slot: usize, status: Status) -> u64 {
         if self.process.id == PROCESS_ID {
             let (code, value) = status.about();
@@ -218,7 +217,8 @@ impl Kernel {
         self.effects.extend(others.map(Effect::Kill));
     }
 
-    /// The process has no threads any more: which calls need not wait for it.
+    /// Handles the end of a process's last thread; returns the threads whose calls need not wait
+    /// any longer.
     pub fn process_ended(&mut self) -> Vec<usize> {
         let id = self.process.id;
         self.process.files.close_all();
@@ -252,15 +252,14 @@ impl Kernel {
         waits.into_iter().collect()
     }
 
-    /// A process that has had its parent's memory does without it from now on.
+    /// Ends a process's use of its parent's memory.
     pub fn give_memory_back(&mut self) {
         if let Some(parent) = self.process.has_memory_of.take() {
             self.effects.push(Effect::Woken(parent));
         }
     }
 
-    /// Looks for a child that has ended: its number and what is left of it. `None`: there is none
-    /// yet.
+    /// Looks for an ended child: its number and remains. `None`: there is none yet.
     fn ended_child(&self, which: Which) -> Result<Option<(u32, Dead)>, Errno> {
         let parent = self.process.id;
         let is_wanted = |id: u32, group: u32| match which {
@@ -286,7 +285,8 @@ impl Kernel {
         }
     }
 
-    /// `wait4`: which, where its status goes, options, where its use of resources goes.
+    /// `wait4`: the children, the address for the status, options, the address for the resource
+    /// usage.
     pub fn wait4(&mut self, call: &mut Call, [which, status, options, usage]: [u64; 4]) -> Outcome {
         let which = match which as i32 {
             -1 => Which::Any,
@@ -310,7 +310,7 @@ impl Kernel {
         Ok(u64::from(id))
     }
 
-    /// `waitid`: kind and number of what is waited for, where to tell of it, options.
+    /// `waitid`: kind and number of the children, the address for `siginfo`, options.
     pub fn waitid(
         &mut self,
         call: &mut Call,
@@ -360,7 +360,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// There is no such child yet.
+    /// Handles a wait without an ended child.
     fn wait_for_child(&self, call: &Call, options: u64) -> Outcome {
         if options & WNOHANG != 0 {
             Ok(0)
@@ -371,7 +371,7 @@ impl Kernel {
         }
     }
 
-    /// The process that a call means; 0: that which makes it.
+    /// The process that a call names; 0 is the caller.
     fn meant(&mut self, id: u64) -> Result<&mut Process, Errno> {
         let id = match id as u32 {
             0 => self.process.id,
@@ -400,7 +400,7 @@ impl Kernel {
             group => group,
         };
         let exists = group == process.id || groups.contains(&(group, session));
-        // The leader of a session stays in its group.
+        // A session leader stays in its group.
         if process.session != session || process.session == process.id || !exists {
             return Err(Errno::PERM.into());
         }

@@ -1,25 +1,25 @@
-//! Which thread runs on which hart, when there are more threads than harts.
+//! The assignment of threads to harts, when there are more threads than harts.
 //!
-//! A thread that waits keeps its hart until another thread can run. Those that can run and have no
-//! hart queue; after a time slice as many threads leave their harts as there are in the queue, and
-//! queue behind them.
+//! A blocked thread keeps its hart until another thread is runnable. Runnable threads without a
+//! hart queue; after each time slice as many threads leave their harts as are in the queue, and are
+//! appended to it.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// How long a thread runs while others queue: Linux 6.1's `sysctl_sched_min_granularity` on 8 cores
-/// and more, `kernel/sched/fair.c`.
+/// The time slice of a thread while others queue: Linux 6.1's `sysctl_sched_min_granularity` on 8
+/// cores and more, `kernel/sched/fair.c`.
 pub(crate) const SLICE_NS: u64 = 3_000_000;
 
-/// What a hart has.
+/// The state of a hart.
 #[derive(Debug, Default)]
 struct Hart {
-    /// The thread that it runs, or is to run.
+    /// The thread that it runs or is about to run.
     thread: Option<usize>,
-    /// The thread whose registers and address space it has.
+    /// The thread whose registers and address space are loaded.
     loaded: Option<usize>,
-    /// That thread is to make room for another one.
+    /// Its thread must make room for another one.
     leaves: bool,
-    /// For each address space that it has had, the last loss that it knows of.
+    /// For each address space that it has run, the last loss that it has seen.
     known: BTreeMap<u16, u64>,
 }
 
@@ -28,12 +28,12 @@ struct Hart {
 pub(crate) struct Schedule {
     harts: Vec<Hart>,
     queue: VecDeque<usize>,
-    /// The first of the harts that are next to give up their threads.
+    /// The first hart whose thread is to be preempted next.
     next_hart: usize,
 }
 
 impl Schedule {
-    /// The first hart runs the first thread.
+    /// A schedule in which the first hart runs the first thread.
     pub fn new(harts: usize) -> Schedule {
         let mut harts: Vec<Hart> = std::iter::repeat_with(Hart::default).take(harts).collect();
         if let Some(first) = harts.first_mut() {
@@ -46,34 +46,34 @@ impl Schedule {
         }
     }
 
-    /// The thread that a hart runs, or is to run.
+    /// The thread that a hart runs or is about to run.
     pub fn thread_of(&self, hart: usize) -> Option<usize> {
         self.harts[hart].thread
     }
 
-    /// The hart that runs a thread, or is to.
+    /// The hart that runs a thread or is about to.
     pub fn hart_of(&self, thread: usize) -> Option<usize> {
         self.harts.iter().position(|one| one.thread == Some(thread))
     }
 
-    /// Whether threads that can run have no hart.
+    /// Whether runnable threads have no hart.
     pub fn is_crowded(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Whether the thread of a hart is to make room for another one.
+    /// Whether a hart's thread must make room for another one.
     pub fn leaves(&self, hart: usize) -> bool {
         self.harts[hart].leaves
     }
 
-    /// Whether a hart has the registers of another thread than it is to run.
+    /// Whether a hart holds the registers of a thread other than the one it is to run.
     pub fn must_switch(&self, hart: usize) -> bool {
         let one = &self.harts[hart];
         one.thread.is_some() && one.thread != one.loaded
     }
 
-    /// A thread can run that has no hart: the hart that is to be told of it, if there is one.
-    /// `waits` tells whether a thread does nothing with its hart.
+    /// Adds a runnable thread without a hart; returns the hart to notify, if any. `waits` tells
+    /// whether a thread is blocked.
     pub fn add(&mut self, thread: usize, waits: impl Fn(usize) -> bool) -> Option<usize> {
         let free = self.harts.iter().position(|hart| hart.thread.is_none());
         if let Some(hart) = free {
@@ -87,14 +87,14 @@ impl Schedule {
         Some(hart)
     }
 
-    /// The thread of a hart waits from now on: it makes room if others queue.
+    /// A hart's thread is blocked from now on: it makes room if others queue.
     pub fn waits(&mut self, hart: usize) {
         let leaving = self.harts.iter().filter(|one| one.leaves).count();
         self.harts[hart].leaves |= self.queue.len() > leaving;
     }
 
-    /// A slice is over: the harts that are to be told, whose threads `run` and make room for those
-    /// that queue.
+    /// Ends a slice; returns the harts to notify, whose threads `run` and must make room for those
+    /// in the queue.
     pub fn slice_ends(&mut self, runs: impl Fn(usize) -> bool) -> Vec<usize> {
         let leaving = self.harts.iter().filter(|one| one.leaves).count();
         let mut wanted = self.queue.len().saturating_sub(leaving);
@@ -118,7 +118,7 @@ impl Schedule {
         told
     }
 
-    /// The thread of a hart has made room: which it is. The hart has the next one.
+    /// A hart's thread has made room: returns that thread, and assigns the next one to the hart.
     pub fn left(&mut self, hart: usize) -> Option<usize> {
         let next = self.queue.pop_front();
         let one = &mut self.harts[hart];
@@ -127,33 +127,33 @@ impl Schedule {
         std::mem::replace(&mut one.thread, next)
     }
 
-    /// A hart has taken the registers and the address space of its thread; that has a number and a
-    /// last loss. It knows nothing of a space that it has never had.
+    /// A hart has loaded the registers and the address space (number and last loss) of its thread.
+    /// A hart holds no translations of a space that it has never run.
     pub fn loaded(&mut self, hart: usize, (space, loss): (u16, u64)) {
         let one = &mut self.harts[hart];
         one.loaded = one.thread;
         one.known.entry(space).or_insert(loss);
     }
 
-    /// What a hart has loaded is out of date.
+    /// Marks the loaded state of a hart as stale.
     pub fn unload(&mut self, hart: usize) {
         self.harts[hart].loaded = None;
     }
 
-    /// Whether a hart may know translations of a space from before its last loss.
+    /// Whether a hart may hold translations from before the space's last loss.
     pub fn is_outdated(&self, hart: usize, (space, loss): (u16, u64)) -> bool {
         let known = self.harts[hart].known.get(&space);
         known.is_some_and(|&known| known != loss)
     }
 
-    /// A hart forgets all translations, when its space has had this loss.
+    /// Records that a hart has discarded all translations as of this loss of its space.
     pub fn fenced(&mut self, hart: usize, (space, loss): (u16, u64)) {
         let known = &mut self.harts[hart].known;
         known.clear();
         known.insert(space, loss);
     }
 
-    /// A thread has ended: the hart that it ran on, which may have another one now.
+    /// Removes an ended thread; returns the hart that it ran on, which may now have another thread.
     pub fn ended(&mut self, thread: usize) -> Option<usize> {
         self.queue.retain(|&one| one != thread);
         let hart = self.hart_of(thread)?;

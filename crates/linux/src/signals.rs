@@ -22,7 +22,7 @@ pub(crate) const SIGALRM: u64 = 14;
 pub(crate) const SIGCHLD: u64 = 17;
 const SIGSTOP: u64 = 19;
 
-/// `si_code` of SIGSEGV: nothing is mapped there, or what is does not allow it.
+/// `si_code` of SIGSEGV: the address is unmapped, or its mapping forbids the access.
 const SEGV_MAPERR: u64 = 1;
 const SEGV_ACCERR: u64 = 2;
 
@@ -39,13 +39,13 @@ const CONTEXT_STACK: u64 = CONTEXT + 16;
 const CONTEXT_MASK: u64 = CONTEXT + 40;
 const CONTEXT_REGISTERS: u64 = CONTEXT + 176;
 const CONTEXT_FLOAT: u64 = CONTEXT_REGISTERS + 256;
-/// Where the double-precision registers' union has `fcsr`.
+/// The position of `fcsr` in the union for double precision.
 const CONTEXT_FLOAT_STATUS: u64 = CONTEXT_FLOAT + 256;
-/// The union is as large as that of quadruple precision.
+/// The union has the size of its quadruple-precision member.
 const FRAME_BYTES: u64 = CONTEXT_FLOAT + 528;
 
-/// Signals whose default action is to do nothing, or to stop a process, which has nobody to let it
-/// go on.
+/// Signals whose default action is to do nothing, or to stop a process; a stopped process could
+/// never be continued.
 fn ignored_by_default(signal: u64) -> bool {
     matches!(signal, 17..=23 | 28)
 }
@@ -54,7 +54,7 @@ fn bit(signal: u64) -> u64 {
     1 << (signal - 1)
 }
 
-/// What a shell would call it.
+/// The name of a signal, as a shell prints it.
 pub fn signal_name(signal: u8) -> &'static str {
     const NAMES: [&str; 32] = [
         "?",
@@ -95,7 +95,7 @@ pub fn signal_name(signal: u8) -> &'static str {
         .unwrap_or(&"a real-time signal")
 }
 
-/// Who has sent a signal, and what it tells of a child.
+/// The sender of a signal, and the status of a child that it reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     /// `si_code`.
@@ -105,7 +105,7 @@ pub(crate) struct Sent {
     pub value: u32,
 }
 
-/// Whether a signal that comes now would do anything.
+/// Whether a signal that arrives now has any effect.
 fn has_effect(process: &Process, signal: u64) -> bool {
     match process.actions[signal as usize][0] {
         SIG_DEFAULT => !ignored_by_default(signal),
@@ -131,7 +131,7 @@ impl Kernel {
         self.next_signal(slot).is_some()
     }
 
-    /// What a signal tells that the process sends.
+    /// The information in a signal that the process sends.
     fn sent_by_itself(&self) -> Sent {
         const SI_USER: i32 = 0;
         Sent {
@@ -155,7 +155,7 @@ impl Kernel {
         let Some(process) = self.process_mut(id) else {
             return;
         };
-        // One that is blocked stays, whatever its action, for those who wait for it.
+        // A blocked signal stays pending whatever its action, for threads that wait for it.
         if !is_blocked && !has_effect(process, signal) {
             return;
         }
@@ -165,7 +165,7 @@ impl Kernel {
         self.effects.push(Effect::Signal(slot));
     }
 
-    /// Sends a signal to whichever thread of a process takes it.
+    /// Sends a signal to a process, for any thread that takes it.
     pub fn send_to_process(&mut self, id: u32, signal: u64, sent: Sent) {
         let threads = self.threads_of(id);
         let takes = |slot: &&usize| {
@@ -193,7 +193,7 @@ impl Kernel {
         }
     }
 
-    /// `kill`: to a process, to a group, or to all but the own one and the first.
+    /// `kill`: to a process, to a group, or to all except the caller and the first process.
     pub fn kill(&mut self, slot: usize, to: i32, signal: u64) -> Outcome {
         Self::check_signal(signal)?;
         let (own, own_group) = (self.process.id, self.process.group);
@@ -209,7 +209,7 @@ impl Kernel {
                 ids.retain(|&id| self.process_mut(id).is_some_and(|one| one.group == wanted));
             }
         }
-        // One that has ended can be sent signals until its parent has asked for it.
+        // An ended process accepts signals until its parent has waited for it.
         if ids.is_empty() && !self.dead.contains_key(&(to as u32)) {
             return Err(Errno::SRCH.into());
         }
@@ -218,7 +218,7 @@ impl Kernel {
         }
         let sent = self.sent_by_itself();
         for id in ids {
-            // The one that sends it takes it first, if it can.
+            // The sending thread takes the signal first, if it can.
             if id == own && self.thread(slot).mask & bit(signal) == 0 {
                 self.send_signal(slot, signal);
                 self.process.sent.insert(signal, sent);
@@ -229,7 +229,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// `tgkill`, and without a process `tkill`.
+    /// `tgkill`; without a process, `tkill`.
     pub fn tgkill(&mut self, process: Option<u64>, thread: u64, signal: u64) -> Outcome {
         Self::check_signal(signal)?;
         let slot = self.slot_of(thread).ok_or(Errno::SRCH)?;
@@ -244,7 +244,7 @@ impl Kernel {
     }
 
     /// Delivers the next signal to a thread, whose registers are in its save area.
-    /// `answer` is what its call would have been answered.
+    /// `answer` is the result that its call would have had.
     pub fn deliver_signal(&mut self, slot: usize, call: &mut Call, answer: u64) -> Outcome {
         self.enter_process(slot);
         let area = stub::save_area(slot);
@@ -264,7 +264,7 @@ impl Kernel {
         if answer != Answer::RELOAD {
             put(&mut saved, stub::register(10), answer);
             let interrupted = answer == Errno::INTR.result();
-            // Such a call is made again, with the arguments that it had.
+            // The call restarts with its original arguments.
             if interrupted && flags & SA_RESTART != 0 && restarts(call.number) {
                 put(&mut saved, stub::register(10), call.arguments[0]);
                 let pc = get(&saved, stub::PC) - 4;
@@ -293,8 +293,8 @@ impl Kernel {
         }
     }
 
-    /// Writes the frame of a handler and lets the thread go on there. `about`: the code of what
-    /// happened, and the two words behind it.
+    /// Writes the frame of a handler and resumes the thread there. `about` has the code of the
+    /// event, and the two words after it.
     fn frame(
         &mut self,
         slot: usize,
@@ -336,7 +336,7 @@ impl Kernel {
             get(&saved, stub::FLOAT_STATUS),
         );
         if call.user.write(at, frame).is_err() {
-            // The caller answers with a reload of a thread that is no more.
+            // The caller answers with a reload for a thread that has ended.
             self.end_process(slot, Status::signal(SIGSEGV));
             return Ok(());
         }
@@ -361,7 +361,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// The end of a handler: everything is as its frame says.
+    /// The end of a handler: restores the state in its frame.
     pub fn sigreturn(&mut self, slot: usize, call: &mut Call) -> Outcome {
         let area = stub::save_area(slot);
         let mut saved = call.user.saved(area, stub::SAVED_BYTES)?;
@@ -379,7 +379,7 @@ impl Kernel {
         Ok(Answer::RELOAD)
     }
 
-    /// A trap that is no call: an interrupt, a page that has to be copied, a signal with a handler,
+    /// Handles a trap that is not a call: an interrupt, a copy-on-write, a signal with a handler,
     /// or a crash.
     pub fn fault(&mut self, slot: usize, call: &mut Call) -> Outcome {
         self.enter_process(slot);
@@ -400,7 +400,7 @@ impl Kernel {
         ];
         let Some(&(cause, signal, about)) = causes.iter().find(|(cause, ..)| cause.code() == code)
         else {
-            return Ok(Answer::RELOAD); // Woken, to see a signal or to make room for another thread.
+            return Ok(Answer::RELOAD); // woken to take a signal or to make room for another thread
         };
         let (pc, value) = (get(&saved, stub::PC), get(&saved, stub::VALUE));
         let mut about = about;
@@ -414,7 +414,7 @@ impl Kernel {
             let mut space = self.process.space.borrow_mut();
             match space.access(value, access) {
                 Ok(_) => {
-                    // The hart may have known that there was nothing.
+                    // The hart may hold a translation from when the page was unmapped.
                     space.is_outdated();
                     return Ok(Answer::RELOAD);
                 }
@@ -482,7 +482,7 @@ impl Kernel {
         self.thread(slot).mask = mask & !(bit(SIGKILL) | bit(SIGSTOP));
     }
 
-    /// A call waits with the mask at `address`, if that is not 0.
+    /// A call waits with the signal mask at `address`, unless that is 0.
     pub fn wait_mask(&mut self, slot: usize, call: &mut Call, address: u64) -> Outcome<()> {
         if address != 0 && self.thread(slot).saved_mask.is_none() {
             let [mask] = call.user.words(address)?;
@@ -492,7 +492,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// A wait with a mask of its own has ended.
+    /// Restores the mask after a wait with its own mask.
     pub fn restore_mask(&mut self, slot: usize) {
         if let Some(thread) = &mut self.threads[slot]
             && let Some(mask) = thread.saved_mask.take()
@@ -603,7 +603,7 @@ impl Kernel {
         Err(Pause::Block { deadline_ns: None })
     }
 
-    /// `rt_sigtimedwait`: set, where the information goes, time, size of the set.
+    /// `rt_sigtimedwait`: set, address for the information, time, size of the set.
     pub fn sigtimedwait(
         &mut self,
         slot: usize,
@@ -666,8 +666,8 @@ impl Kernel {
     }
 }
 
-/// Whether a call that a handler interrupted is made again if the handler's flags say so:
-/// signal(7), "Interruption of system calls and library functions by signal handlers".
+/// Whether an interrupted call restarts if the handler's flags request it: signal(7), "Interruption
+/// of system calls and library functions by signal handlers".
 fn restarts(number: u64) -> bool {
     matches!(
         number,

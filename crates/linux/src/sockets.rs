@@ -1,4 +1,4 @@
-//! Sockets between threads of the process. There is no network beyond.
+//! Sockets between threads and processes of the program. There is no outside network.
 
 use crate::errno::Errno;
 use crate::files::{Kind, MAXIMUM_FILES, O_CLOEXEC, O_NONBLOCK, O_RDWR};
@@ -20,39 +20,40 @@ const MSG_PEEK: u64 = 2;
 const MSG_DONTWAIT: u64 = 0x40;
 const MSG_WAITALL: u64 = 0x100;
 const MSG_NOSIGNAL: u64 = 0x4000;
-/// Datagrams that wait for one reader; together they have no more bytes than a pipe, either.
+/// Maximum number of datagrams queued for one reader; their total size is limited to that of a
+/// pipe, too.
 const MAXIMUM_MAIL: usize = 256;
-/// Connections that wait to be accepted, of all sockets together; one socket's backlog is no
-/// larger. Linux's `net.core.somaxconn`.
+/// Maximum number of connections that wait to be accepted, over all sockets, and of one socket's
+/// backlog. Linux's `net.core.somaxconn`.
 const MAXIMUM_BACKLOG: usize = 4096;
-/// One call sends no more: the rest is for the next.
+/// The maximum transfer of one call; the program's next call continues.
 const MAXIMUM_SEND_BYTES: u64 = 1 << 20;
-/// The first port that is given to a socket which asks for none.
+/// The first port for sockets that request none.
 const FIRST_OWN_PORT: u16 = 32768;
 
-/// Where a socket can be found.
+/// The address of a socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Port(u16),
     Path(Vec<u8>),
 }
 
-/// What waits for a socket at its place.
+/// Data and connections queued at a socket's address.
 #[derive(Debug, Default)]
 struct Place {
     listening: bool,
-    /// As `listen` was told.
+    /// As given to `listen`.
     backlog: usize,
     connections: VecDeque<Connection>,
-    /// Sender's name and bytes.
+    /// Sender's name and bytes of each datagram.
     mail: VecDeque<(Vec<u8>, Vec<u8>)>,
-    /// Bytes of all that is in `mail`.
+    /// Total bytes in `mail`.
     mail_bytes: usize,
     changes: u64,
 }
 
 impl Place {
-    /// Whether a datagram of so many bytes has to wait.
+    /// Whether a datagram of `bytes` has to wait.
     fn is_full_for(&self, bytes: usize) -> bool {
         self.mail.len() >= MAXIMUM_MAIL
             || !self.mail.is_empty() && self.mail_bytes + bytes > PIPE_BYTES
@@ -74,10 +75,10 @@ pub(crate) struct Socket {
     family: u16,
     kind: u64,
     place: Rc<RefCell<Place>>,
-    /// Where it is known, in the form of the program's addresses; empty: nowhere.
+    /// Its address, in the program's format; empty if it has none.
     name: Vec<u8>,
     connection: Option<Connection>,
-    /// Where datagrams go that name nobody.
+    /// The default destination of datagrams.
     peer: Option<(Weak<RefCell<Place>>, Vec<u8>)>,
 }
 
@@ -108,7 +109,7 @@ impl Socket {
         }
     }
 
-    /// What can be done without waiting.
+    /// The operations that are possible without waiting.
     pub fn ready(&self) -> Ready {
         let place = self.place.borrow();
         let mut ready = Ready {
@@ -143,10 +144,10 @@ impl Socket {
     }
 }
 
-/// Who is where.
+/// The sockets by address.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
-    /// By whether it is a stream's, and key.
+    /// By whether the socket is a stream, and by key.
     places: BTreeMap<(bool, Key), Weak<RefCell<Place>>>,
     own_ports: u16,
 }
@@ -158,13 +159,13 @@ impl Network {
             .and_then(Weak::upgrade)
     }
 
-    /// Connections that nobody has accepted yet.
+    /// Number of connections that are not accepted yet.
     fn not_accepted(&self) -> usize {
         let places = self.places.values().filter_map(Weak::upgrade);
         places.map(|place| place.borrow().connections.len()).sum()
     }
 
-    /// A port that no socket has, if there is one.
+    /// A free port, if there is one.
     fn free_port(&mut self, stream: bool) -> Result<u16, Errno> {
         const PORTS: u16 = u16::MAX - FIRST_OWN_PORT;
         for _ in 0..PORTS {
@@ -178,7 +179,7 @@ impl Network {
     }
 }
 
-/// The address of a port of this server, as a program sees it.
+/// The address of a port of this server, in the program's format.
 fn internet_name(family: u16, port: u16) -> Vec<u8> {
     let mut name = family.to_le_bytes().to_vec();
     name.extend(port.to_be_bytes());
@@ -193,7 +194,7 @@ fn internet_name(family: u16, port: u16) -> Vec<u8> {
     name
 }
 
-/// What an address means; `None`: somebody else's.
+/// The meaning of an address; `None`: it is not this server's.
 fn key(family: u16, address: &[u8]) -> Result<Option<Key>, Errno> {
     let given = address.get(..2).ok_or(Errno::INVAL)?;
     let given = u16::from_le_bytes([given[0], given[1]]);
@@ -246,7 +247,7 @@ impl Kernel {
         Ok(self.process.files.add(socket, flags | O_RDWR)?)
     }
 
-    /// Does something with a socket, and gives also whether it may not wait.
+    /// Calls a function with a socket, and with whether the socket is nonblocking.
     fn with_socket<T>(
         &self,
         fd: u64,
@@ -289,7 +290,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// Makes a socket known at a place.
+    /// Binds a socket to an address.
     fn settle(&mut self, socket: &mut Socket, wanted: Key) -> Result<(), Errno> {
         let stream = socket.is_stream();
         let key = match wanted {
@@ -348,7 +349,7 @@ impl Kernel {
         }
         let mut place = socket.place.borrow_mut();
         place.listening = true;
-        // A negative number is a large one.
+        // A negative number means a large one.
         place.backlog = (backlog as u32 as usize).min(MAXIMUM_BACKLOG);
         drop(place);
         self.changed = true;
@@ -513,7 +514,8 @@ impl Kernel {
         };
         let length = bytes.len() as u64;
         let Some(place) = place else {
-            // Nobody is there: a datagram is lost, and on one host one is told.
+            // There is no receiver: the datagram is lost, and the sender on the same host is
+            // notified.
             return Err(Errno::CONNREFUSED.into());
         };
         if place.borrow().is_full_for(bytes.len()) {
@@ -527,7 +529,7 @@ impl Kernel {
         Ok(length)
     }
 
-    /// `recvfrom`; `from`: where the sender's address goes, and its length.
+    /// `recvfrom`; `from`: the addresses for the sender's address and its length.
     pub fn receive(
         &mut self,
         call: &mut Call,
@@ -601,8 +603,8 @@ impl Kernel {
         let [name, name_bytes, vectors, count, _, control_bytes, _] = call.user.words(message)?;
         if control_bytes != 0 {
             self.tell_once(
-                "the program sends a control message (sendmsg), which is not there; the call \
-                 answers EOPNOTSUPP"
+                "the program sends a control message (sendmsg), which is not implemented; the call \
+                 returns EOPNOTSUPP"
                     .to_string(),
             );
             return Err(Errno::OPNOTSUPP.into());
@@ -699,7 +701,7 @@ fn connection(client: Vec<u8>, server: Vec<u8>) -> (Connection, Connection) {
     )
 }
 
-/// Tells an address, as far as there is room.
+/// Writes an address, truncated to the available room.
 fn write_name(call: &mut Call, name: &[u8], address: u64, length: u64, room: u32) -> Outcome<()> {
     if address == 0 {
         return Ok(());

@@ -1,8 +1,9 @@
-//! The address space of a process: its mappings, and the page tables that tell the harts of them.
+//! The address space of a process: its mappings, and the page tables that describe them to the
+//! harts.
 //!
-//! What is mapped has frames from the time of the call on. After `fork` both processes have the
-//! same frames, and neither may write to them: who does first gets a copy of the page. What that
-//! changes in memory (cleared and copied pages, page-table entries) is kept as [jobs](Space::jobs)
+//! Mappings have frames from the time of the call on. After `fork` both processes have the same
+//! frames, and neither may write to them: the first to write gets a copy of the page. The resulting
+//! changes in memory (cleared and copied pages, page-table entries) are kept as [jobs](Space::jobs)
 //! for the agent, which performs them through the fabric.
 
 mod mappings;
@@ -23,35 +24,35 @@ use std::rc::Rc;
 /// An address space that threads share.
 pub(crate) type SharedSpace = Rc<RefCell<Space>>;
 
-/// What may be done with a page: `PROT_READ` and so on.
+/// The permissions of a page: `PROT_READ` and so on.
 pub(crate) const PROT_READ: u64 = 1;
 pub(crate) const PROT_WRITE: u64 = 2;
 pub(crate) const PROT_EXEC: u64 = 4;
 const PROT_ALL: u64 = PROT_READ | PROT_WRITE | PROT_EXEC;
 
-/// What addresses are used for.
+/// The use of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Memory(Memory),
-    /// Mapped with `PROT_NONE`: only addresses.
+    /// Mapped with `PROT_NONE`: addresses without memory.
     Reserved,
 }
 
 /// Pages that have frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Memory {
-    /// Added to a virtual address, wrapping, it gives the physical one.
+    /// The physical address minus the virtual one, wrapping.
     offset: u64,
     /// `PROT_READ` and so on.
     protection: u64,
-    /// Children have the same memory, and not a copy.
+    /// Whether children share the memory instead of getting a copy.
     shared: bool,
-    /// The frame may be another process's, too: it is copied before it is written.
+    /// Whether the frame may also be another process's, and must be copied before it is written.
     copied_on_write: bool,
 }
 
 impl Memory {
-    /// Whether an access is allowed. On RISC-V a page that can be written can be read.
+    /// Whether an access is allowed. On RISC-V a writable page is readable.
     fn allows(&self, access: Access) -> bool {
         let needed = match access {
             Access::Load => PROT_READ | PROT_WRITE,
@@ -62,26 +63,26 @@ impl Memory {
     }
 }
 
-/// The loss that is yet to be counted.
+/// The number of a loss that is not yet counted.
 const NOT_YET: u64 = u64::MAX;
 
-/// Where a mapping is wanted.
+/// The requested place of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Anywhere, or there if that is free; 0: anywhere.
+    /// At this address if that is free, otherwise anywhere; 0: anywhere.
     Near(u64),
-    /// There, whatever is there now.
+    /// At this address, replacing other mappings.
     At(u64),
-    /// There, if nothing is there.
+    /// At this address, if it is free.
     AtFree(u64),
 }
 
-/// Why a hart could not access a page.
+/// The reason that a hart could not access a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denial {
-    /// Nothing is mapped there.
+    /// The address is not mapped.
     Unmapped,
-    /// What is mapped does not allow it.
+    /// The mapping does not permit the access.
     Forbidden,
 }
 
@@ -96,23 +97,26 @@ pub(crate) struct Space {
     heap_end: u64,
     /// The physical address of the first page table.
     root: u64,
-    /// The others, by their level and the address that they begin with, divided by what they cover.
+    /// The other page tables, by their level and their first address divided by the size that they
+    /// cover.
     tables: BTreeMap<(u32, u64), u64>,
-    /// Pages whose entries are to be written.
+    /// Pages whose page-table entries must be written.
     changed: Intervals<()>,
-    /// What is to be cleared or copied before that.
+    /// Pages to clear or copy before that.
     contents: Vec<Write>,
-    /// Frames that harts may still have in their TLBs: from before which loss.
+    /// Unmapped frames that harts may still have in their TLBs, each with the loss that must be
+    /// known before it is reused.
     left: Vec<(u64, u64, u64)>,
-    /// Another number after each loss of a page or of a right to one: what harts know from before
-    /// it may be wrong.
+    /// The number of the last loss of a page or a permission; translations from before a loss may
+    /// be stale.
     loss: u64,
-    /// A page or a right to one is lost as soon as the page tables say so.
+    /// A page or a permission will be lost as soon as the page tables are written.
     loses: bool,
     promised_bytes: u64,
 }
 
-/// Whether the page that calls handlers is among these. It is every process's, and stays as it is.
+/// Whether the signal trampoline is in this range. All processes have that page, and it never
+/// changes.
 fn has_signal_page(start: u64, end: u64) -> bool {
     start < layout::SIGNAL_PAGE.end() && end > layout::SIGNAL_PAGE.start
 }
@@ -136,7 +140,7 @@ impl Drop for Space {
 }
 
 impl Space {
-    /// A space with the first stack in it, and the page that calls handlers.
+    /// A space with the initial stack and the signal trampoline.
     pub fn new(frames: &SharedFrames) -> Result<Space, Errno> {
         let mut space = Space::without_memory(frames)?;
         let (start, end) = (layout::STACK.start, layout::STACK.end());
@@ -182,7 +186,7 @@ impl Space {
         })
     }
 
-    /// The same space for a child: what is not shared is copied when one of the two writes to it.
+    /// A child's address space: unshared pages are copied when either process writes to them.
     pub fn fork(&mut self) -> Result<Space, Errno> {
         if !self.frames.borrow().has_room(self.promised_bytes) {
             return Err(Errno::NOMEM);
@@ -210,12 +214,12 @@ impl Space {
         Ok(child)
     }
 
-    /// What `satp` has while a hart runs a thread in this space: Sv39.
+    /// The value of `satp` while a hart runs a thread in this space: Sv39.
     pub fn satp(&self) -> u64 {
         8 << 60 | u64::from(self.number) << 44 | (self.root / PAGE_BYTES)
     }
 
-    /// The number that `satp` has.
+    /// The address-space number in `satp`.
     pub fn number(&self) -> u16 {
         self.number
     }
@@ -225,7 +229,7 @@ impl Space {
         self.loss
     }
 
-    /// Memory that is mapped and may be accessed, in bytes, the first stack included.
+    /// Mapped, accessible memory in bytes, including the initial stack.
     pub fn used_bytes(&self) -> u64 {
         self.promised_bytes
     }
@@ -251,7 +255,7 @@ impl Space {
         self.uses.within(start, end).is_empty()
     }
 
-    /// What the page at an address is.
+    /// The memory of the page at an address.
     fn memory_at(&self, address: u64) -> Option<Memory> {
         match self.uses.get(address) {
             Some(Use::Memory(memory)) => Some(memory),
@@ -259,7 +263,7 @@ impl Space {
         }
     }
 
-    /// Gives `start..end` memory that is zero. What of it has memory of its own keeps that.
+    /// Gives `start..end` zeroed memory. Pages that already have memory keep it.
     fn take(
         &mut self,
         (start, end): (u64, u64),
@@ -323,26 +327,26 @@ impl Space {
         Ok(())
     }
 
-    /// Changes what pages with frames are.
+    /// Changes the attributes of pages with frames.
     fn set(&mut self, start: u64, end: u64, memory: Memory) {
         self.uses.insert(start, end, Use::Memory(memory));
         self.changed.insert(start, end, ());
-        // Rights may have been lost.
+        // Permissions may have been lost.
         self.loses = true;
     }
 
-    /// Harts may know less than there is: they are to look again.
+    /// Harts may hold translations with too few permissions: they must walk the page tables again.
     pub fn is_outdated(&mut self) {
         self.loses = true;
     }
 
-    /// Whether harts will have to forget translations.
+    /// Whether harts will have to discard translations.
     pub fn loses(&self) -> bool {
         self.loses
     }
 
-    /// The page tables say what this says. From now on harts that have looked at them before may
-    /// be wrong.
+    /// The page tables now describe this space. From now on, translations that harts hold from
+    /// before may be stale.
     pub fn has_changed(&mut self) {
         if std::mem::take(&mut self.loses) {
             self.loss = self.frames.borrow_mut().count_loss();
@@ -367,7 +371,7 @@ impl Space {
         self.uses.remove(start, end);
     }
 
-    /// All harts know of a loss: none has the frames any more that were left before it.
+    /// Releases the frames that were unmapped before a loss that all harts know of.
     pub fn release_left(&mut self, loss: u64) {
         let mut frames = self.frames.borrow_mut();
         self.left.retain(|&(from, to, before)| {
@@ -379,26 +383,26 @@ impl Space {
         });
     }
 
-    /// Where a byte is in physical memory, if children have the same memory there.
+    /// The physical address of a byte, if children share the memory there.
     pub fn shared_word(&self, address: u64) -> Option<u64> {
         let memory = self.memory_at(address).filter(|memory| memory.shared)?;
         Some(address.wrapping_add(memory.offset))
     }
 
-    /// Whether a byte may be accessed in this way.
+    /// Whether this kind of access to a byte is allowed.
     pub fn allows(&self, address: u64, access: Access) -> bool {
         self.memory_at(address)
             .is_some_and(|memory| memory.allows(access))
     }
 
-    /// Where a byte is in physical memory, for a call that reads or writes it. A page that is
-    /// copied when it is written has been copied afterwards.
+    /// The physical address of a byte, for a call that reads or writes it. A copy-on-write page is
+    /// copied if the call writes.
     pub fn reach(&mut self, address: u64, access: Access) -> Result<u64, Errno> {
         self.access(address, access).map_err(|_| Errno::FAULT)
     }
 
-    /// The page of `address` is accessed, by a hart that has found no page to do that, or by a
-    /// call: where it is in physical memory.
+    /// Resolves a page fault of a hart, or an access of a call, at `address`: returns the physical
+    /// address.
     pub fn access(&mut self, address: u64, access: Access) -> Result<u64, Denial> {
         let memory = match self.uses.get(address).ok_or(Denial::Unmapped)? {
             Use::Memory(memory) if memory.allows(access) => memory,
@@ -411,7 +415,7 @@ impl Space {
         Ok(address.wrapping_add(memory.offset))
     }
 
-    /// Gives a page a frame that no other process has.
+    /// Gives a page a frame of its own.
     fn own(&mut self, page: u64, memory: Memory) -> Result<(), Denial> {
         let old = page.wrapping_add(memory.offset);
         let mut memory = Memory {
@@ -420,7 +424,7 @@ impl Space {
         };
         let mut frames = self.frames.borrow_mut();
         if frames.is_shared(old) {
-            // There is one, since as many have been promised as there are pages.
+            // A frame is available, because as many are promised as there are pages.
             let new = frames.take(page, PAGE_BYTES).ok_or(Denial::Unmapped)?;
             frames.begin_to_write(new, new + PAGE_BYTES);
             self.contents.push(Write::copy(old, new, PAGE_BYTES));
@@ -432,8 +436,8 @@ impl Space {
         Ok(())
     }
 
-    /// Where the parts of `length` bytes at `address` are in physical memory, whatever may be done
-    /// with them; nothing of what has no memory. For what is put there before anybody runs.
+    /// The physical ranges of `length` bytes at `address`, ignoring permissions and skipping parts
+    /// without memory. For initial contents.
     pub fn parts(&self, address: u64, length: u64) -> Vec<(u64, u64)> {
         let parts = self.uses.within(address, address.saturating_add(length));
         parts

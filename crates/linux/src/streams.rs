@@ -1,27 +1,27 @@
-//! Bytes on their way from one thread to another: pipes, and each direction of a connection.
+//! Byte streams between threads: pipes, and each direction of a connection.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// As in Linux, for pipes.
+/// The size of pipes, as in Linux.
 pub(crate) const PIPE_BYTES: usize = 65536;
 
-/// What has been written and not read.
+/// Bytes that have been written and not yet read.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     data: VecDeque<u8>,
     reader_gone: bool,
     writer_gone: bool,
-    /// Counts everything that happens, for those who want to know of each thing once.
+    /// Number of changes, for edge-triggered polling.
     changes: u64,
 }
 
-/// The end that is read. Its last owner closes it.
+/// The read end. It is closed when its last owner drops it.
 #[derive(Debug)]
 pub(crate) struct ReadEnd(Rc<RefCell<Stream>>);
 
-/// The end that is written.
+/// The write end.
 #[derive(Debug)]
 pub(crate) struct WriteEnd(Rc<RefCell<Stream>>);
 
@@ -32,8 +32,8 @@ pub(crate) fn stream() -> (ReadEnd, WriteEnd) {
 }
 
 impl ReadEnd {
-    /// At most `most` bytes; nothing at its end; `None` if there may be some later. `peek`: they
-    /// stay.
+    /// Reads at most `most` bytes; returns none at the end of the stream, and `None` if there may
+    /// be some later. With `peek`, the bytes stay in the stream.
     pub fn read(&self, most: usize, peek: bool) -> Option<Vec<u8>> {
         let mut stream = self.0.borrow_mut();
         if stream.data.is_empty() && most > 0 {
@@ -52,7 +52,7 @@ impl ReadEnd {
         self.0.borrow().data.len()
     }
 
-    /// Whether nobody will write any more.
+    /// Whether the write end is closed.
     pub fn writer_gone(&self) -> bool {
         self.0.borrow().writer_gone
     }
@@ -64,7 +64,8 @@ impl ReadEnd {
 }
 
 impl WriteEnd {
-    /// Takes as many bytes as there is room for: how many. What is small goes whole or not at all.
+    /// Accepts as many bytes as there is room for; returns their number. A small write is accepted
+    /// whole or not at all.
     pub fn write(&self, bytes: &[u8]) -> usize {
         const ATOMIC_BYTES: usize = 4096;
         let room = self.room();
@@ -83,7 +84,7 @@ impl WriteEnd {
         PIPE_BYTES - self.0.borrow().data.len()
     }
 
-    /// Whether nobody will read any more.
+    /// Whether the read end is closed.
     pub fn reader_gone(&self) -> bool {
         self.0.borrow().reader_gone
     }

@@ -1,4 +1,5 @@
-//! What runs in machine mode on every hart: it takes traps, tells the agent, and does as answered.
+//! The machine-mode code of every hart: it takes traps, notifies the agent, and carries out the
+//! answer.
 //!
 //! A trap saves the integer registers in the hart's save area, as a kernel does, and then loads
 //! from one of the agent's addresses. The hart waits in that load until the agent answers. The
@@ -8,9 +9,9 @@ use crate::layout;
 
 /// Bytes of a thread's save area; a power of two.
 pub(crate) const SAVE_BYTES: u64 = 1024;
-/// Where the call's number and arguments are, `a0` to `a7`: a line of their own.
+/// The position of the call's arguments and number, `a0` to `a7`: a line of their own.
 pub(crate) const ARGUMENTS: u64 = 0;
-/// Where the other things are that a trap saves.
+/// The positions of the other values that a trap saves.
 pub(crate) const PC: u64 = 248;
 pub(crate) const CAUSE: u64 = 256;
 pub(crate) const VALUE: u64 = 264;
@@ -19,42 +20,42 @@ pub(crate) const FLOAT_STATUS: u64 = 272;
 pub(crate) const SAVED_BYTES: u64 = 280;
 /// The address space.
 pub(crate) const SATP: u64 = 280;
-/// The floating-point registers, which are only saved if the agent says so.
+/// The floating-point registers, which are saved only if the agent requests it.
 const FLOAT: u64 = 288;
-/// Bytes of everything that a thread has.
+/// Bytes of a thread's whole context.
 pub(crate) const CONTEXT_BYTES: u64 = FLOAT + 256;
 
-/// The agent's addresses, from its first.
+/// The agent's addresses, as offsets from its first.
 pub(crate) const CALL: u64 = 0;
-/// A trap that is no call.
+/// A trap that is not a call.
 pub(crate) const FAULT: u64 = 8;
-/// A hart that waited has been woken, has just started, or has done what it was told.
+/// A hart that waited has been woken, has just started, or has carried out its order.
 pub(crate) const READY: u64 = 16;
-/// Where the save area is of the thread that the hart runs from now on.
+/// The address of the save area of the thread that the hart runs from now on.
 pub(crate) const AREA: u64 = 24;
 
-/// Answers that are no results of calls: those end with the addresses and with -4095.
+/// Answers that are not results of calls: results end with the addresses and with -4095.
 pub(crate) struct Answer;
 
 impl Answer {
-    /// Halt until the software interrupt, and then read [`READY`]. A program that is interrupted
-    /// traps as if by a fault.
+    /// Halt until the software interrupt, and then read [`READY`]. An interrupted program traps as
+    /// if by a fault.
     pub const WAIT: u64 = -4096_i64 as u64;
-    /// Take everything, `a0` and the floating-point status too, from the save area.
+    /// Reload all registers, including `a0` and the floating-point status, from the save area.
     pub const RELOAD: u64 = -4097_i64 as u64;
-    /// Forget all translations, and then read [`READY`]. This and the following are answers to
-    /// that only.
+    /// Discard all translations, and then read [`READY`]. This and the following answers are given
+    /// only to loads of [`READY`].
     pub const FENCE: u64 = -4098_i64 as u64;
     /// Save the floating-point registers, and then read [`READY`].
     pub const SAVE: u64 = -4099_i64 as u64;
-    /// Take another save area, its address space and its floating-point registers, and then read
-    /// [`READY`].
+    /// Switch to another save area, its address space and its floating-point registers, and then
+    /// read [`READY`].
     pub const SWITCH: u64 = -4100_i64 as u64;
-    /// No hart is told this: the call goes on waiting after what it has written.
+    /// Not an answer to a hart: the call continues to wait after its writes.
     pub const SUSPEND: u64 = -4101_i64 as u64;
 }
 
-/// Where the save area has integer register `number`, 1 to 31.
+/// The position of integer register `number` (1 to 31) in the save area.
 pub(crate) const fn register(number: u8) -> u64 {
     match number {
         10..=17 => (number as u64 - 10) * 8,
@@ -63,7 +64,7 @@ pub(crate) const fn register(number: u8) -> u64 {
     }
 }
 
-/// Where the save area of `thread` is.
+/// The address of the save area of `thread`.
 pub(crate) const fn save_area(thread: usize) -> u64 {
     layout::SAVE_AREAS + thread as u64 * SAVE_BYTES
 }
@@ -85,7 +86,7 @@ const MCAUSE: u32 = 0x342;
 const MTVAL: u32 = 0x343;
 const FCSR: u32 = 0x003;
 
-/// Instructions, one after the other, with branches to labels.
+/// A sequence of instructions with branches to labels.
 #[derive(Default)]
 struct Assembler {
     words: Vec<u32>,
@@ -170,14 +171,14 @@ impl Assembler {
             | (offset >> 11 & 1) << 7;
     }
 
-    /// Puts a multiple of 4096 of 32 bits, with its sign, into a register.
+    /// Loads a sign-extended 32-bit multiple of 4096 into a register.
     fn constant(&mut self, rd: u32, value: u64) {
         debug_assert!(value.is_multiple_of(4096) && value as i64 == i64::from(value as i32));
         self.lui(rd, value as i32 >> 12);
     }
 }
 
-/// The code. It begins with what a hart does first.
+/// The code. It begins with the hart's first instruction.
 pub(crate) fn code() -> Vec<u32> {
     const FENCE_I: u32 = 0x0000_100f;
     const SFENCE_VMA: u32 = 0x1200_0073;
@@ -187,7 +188,7 @@ pub(crate) fn code() -> Vec<u32> {
     const SOFTWARE_INTERRUPT: u32 = 1 << 3;
     let mut a = Assembler::default();
 
-    // Floating point is on, and so are the user's counters.
+    // Enable floating point and the user's counters.
     a.constant(SCRATCH, layout::STUB);
     let trap_vector = a.words.len();
     a.addi(SCRATCH, SCRATCH, 0); // the handler's offset, below
@@ -260,7 +261,7 @@ pub(crate) fn code() -> Vec<u32> {
     let to_ready = a.jump();
     a.patch(to_ready, ready);
 
-    // A thread that starts may be given code that was written a moment ago.
+    // The code of a starting thread may have been written a moment ago.
     let here = a.here();
     a.patch(reload, here);
     a.words.push(FENCE_I);
@@ -300,8 +301,8 @@ pub(crate) fn code() -> Vec<u32> {
     a.words
 }
 
-/// Where a handler of a signal is called from: in user mode, with its address in `t0`. It saves the
-/// floating-point registers, which a trap does not, and ends with `rt_sigreturn`.
+/// The trampoline that calls signal handlers: in user mode, with the handler's address in `t0`. It
+/// saves the floating-point registers, which a trap does not, and ends with `rt_sigreturn`.
 pub(crate) fn signal_code() -> Vec<u32> {
     const STACK: u32 = 2;
     const RETURN: u32 = 1;
@@ -340,11 +341,11 @@ mod tests {
         let mut places: Vec<u64> = (1..32).map(register).collect();
         places.extend([PC, CAUSE, VALUE, FLOAT_STATUS, SATP]);
         places.sort_unstable();
-        // 31 registers and five more words, side by side from the start.
+        // 31 registers and five more words, contiguous from the start.
         let expected: Vec<u64> = (0..36).map(|index| index * 8).collect();
         assert_eq!(places, expected);
         assert_eq!((SAVED_BYTES, FLOAT), (35 * 8, 36 * 8));
-        // The arguments are a line, so that a call reads one.
+        // The arguments are a line, so that a call reads only one.
         assert_eq!((register(10), register(17)), (ARGUMENTS, ARGUMENTS + 56));
     }
 }

@@ -5,7 +5,7 @@ use crate::kernel::{Call, Kernel};
 use crate::layout::STACK_BYTES;
 use crate::user::Outcome;
 
-/// The version that the calls are those of.
+/// The kernel version that is emulated.
 pub(crate) const RELEASE: &str = "6.1.0-nanoplane";
 
 impl Kernel {
@@ -19,7 +19,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// `prlimit`; new limits are accepted and change nothing.
+    /// `prlimit`; new limits are accepted without effect.
     pub fn prlimit(&mut self, call: &mut Call, resource: u64, old: u64) -> Outcome {
         const STACK: u64 = 3;
         const CORE: u64 = 4;

@@ -14,29 +14,29 @@ use riscv::paging::Access;
 pub(crate) struct Thread {
     /// Its number.
     pub id: u32,
-    /// That of its process.
+    /// The number of its process.
     pub process: u32,
-    /// The address space that its harts have, which lasts as long as it does.
+    /// The address space that its harts use, which lives as long as the thread.
     pub space: SharedSpace,
-    /// The hart that it runs on, or has run on last.
+    /// The hart that it runs on, or last ran on.
     pub hart: usize,
-    /// A word that is cleared, and whose waiters are woken, when it ends; or 0.
+    /// A word that is cleared when the thread ends, and whose waiters are woken; or 0.
     pub clear_at_end: u64,
-    /// Signals that it does not take now, as bits from 1 on.
+    /// Blocked signals, as bits from 1 on.
     pub mask: u64,
-    /// The mask that comes back after `rt_sigsuspend`.
+    /// The mask to restore after `rt_sigsuspend`.
     pub saved_mask: Option<u64>,
-    /// Signals that have been sent to it.
+    /// Pending signals sent to this thread.
     pub pending: u64,
-    /// Address, flags and size of its stack for signals.
+    /// Address, flags and size of its signal stack.
     pub signal_stack: [u64; 3],
-    /// When it began, and for how long it has waited in calls since then.
+    /// Its start time, and its total time blocked in calls since then.
     pub began_ns: u64,
     pub waited_ns: u64,
     pub waits_since_ns: Option<u64>,
 }
 
-/// Address, flags and size of a stack for signals that there is not.
+/// Address, flags and size of a signal stack that is disabled.
 pub(crate) const NO_STACK: [u64; 3] = [0, 2, 0];
 
 impl Thread {
@@ -57,18 +57,18 @@ impl Thread {
         }
     }
 
-    /// How long it has run.
+    /// Its CPU time.
     pub fn cpu_ns(&self, now_ns: u64) -> u64 {
         let waits = self.waits_since_ns.map_or(0, |since| now_ns - since);
         now_ns - self.began_ns - self.waited_ns - waits
     }
 }
 
-/// A word that threads wait on: the number of its address space, and where it is there. If several
-/// spaces share it, 0 and where it is in physical memory.
+/// A word that threads wait on: the number of its address space and its virtual address. If several
+/// spaces share it: 0 and its physical address.
 pub(crate) type Word = (u16, u64);
 
-/// Who waits on which word, in the order in which they came.
+/// The waiters on each word, in order of arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Futexes {
     waiters: Vec<Waiter>,
@@ -90,12 +90,12 @@ impl Futexes {
         self.waiters.iter().any(|waiter| waiter.slot == slot)
     }
 
-    /// A thread waits no more.
+    /// Removes a waiting thread.
     pub fn remove(&mut self, slot: usize) {
         self.waiters.retain(|waiter| waiter.slot != slot);
     }
 
-    /// Takes at most `count` waiters out whose bits are among `bits`: who they are.
+    /// Removes at most `count` waiters whose bits are among `bits`; returns them.
     pub fn wake(&mut self, word: Word, count: u64, bits: u32) -> Vec<usize> {
         let mut woken = Vec::new();
         self.waiters.retain(|waiter| {
@@ -109,7 +109,7 @@ impl Futexes {
         woken
     }
 
-    /// Lets at most `count` waiters wait on another word: how many.
+    /// Moves at most `count` waiters to another word; returns their number.
     fn requeue(&mut self, from: Word, to: Word, count: u64) -> u64 {
         let mut moved = Vec::new();
         self.waiters.retain(|waiter| {
@@ -147,14 +147,14 @@ impl Kernel {
         self.threads[slot].as_mut().expect("it makes a call")
     }
 
-    /// Where a thread is among all.
+    /// The slot of a thread.
     pub fn slot_of(&self, id: u64) -> Option<usize> {
         self.threads
             .iter()
             .position(|thread| thread.as_ref().is_some_and(|one| u64::from(one.id) == id))
     }
 
-    /// The threads of a process, in the order of their slots.
+    /// The threads of a process, in slot order.
     pub fn threads_of(&self, process: u32) -> Vec<usize> {
         let is_one = |slot: &usize| {
             let thread = self.threads[*slot].as_ref();
@@ -179,8 +179,8 @@ impl Kernel {
         }
     }
 
-    /// `clone`: flags, stack, where the parent wants the number, where the child wants it, the
-    /// thread pointer.
+    /// `clone`: flags, stack, addresses for the number in the parent and in the child, the thread
+    /// pointer.
     pub fn clone_thread(
         &mut self,
         slot: usize,
@@ -196,8 +196,8 @@ impl Kernel {
         }
         if !is_thread && flags & CLONE_FILES != 0 {
             self.tell_once(
-                "the program wants a process that has its open files (clone with CLONE_FILES), \
-                 which is not there; the call answers EINVAL"
+                "the program wants a process that shares its open files (clone with CLONE_FILES), \
+                 which is not implemented; the call returns EINVAL"
                     .to_string(),
             );
             return Err(Errno::INVAL.into());
@@ -207,8 +207,8 @@ impl Kernel {
         let free = self.threads.iter().position(Option::is_none);
         let Some(free) = free.filter(|_| !is_crowded) else {
             self.tell_once(format!(
-                "the program wants more than {most} threads and processes at once, those included \
-                 that have ended and that no wait4 has asked for; the call answers EAGAIN"
+                "the program wants more than {most} threads and processes at once, including ended \
+                 processes that no wait4 has asked for; the call returns EAGAIN"
             ));
             return Err(Errno::AGAIN.into());
         };
@@ -283,8 +283,8 @@ impl Kernel {
         })
     }
 
-    /// The parent of a process that has its memory (`vfork`) waits until that ends or executes
-    /// another program.
+    /// A parent whose memory a child uses (`vfork`) waits until the child ends or executes another
+    /// program.
     fn wait_for_memory(&self, call: &Call) -> Outcome {
         let child = call.progress as u32;
         let still = self.processes.get(&child);
@@ -315,7 +315,7 @@ impl Kernel {
         Ok(u64::from(thread.id))
     }
 
-    /// The end of one thread, which is that of the process if it is the last.
+    /// Ends a thread; ends the process if it is the last one.
     pub fn exit_thread(&mut self, slot: usize, call: &mut Call, status: u64) -> Outcome {
         if self.threads_of(self.process.id).len() == 1 {
             return Ok(self.end_process(slot, Status::exit(status)));
@@ -328,7 +328,8 @@ impl Kernel {
         Ok(Answer::WAIT)
     }
 
-    /// What is left to do when its last word has been written: whom to wake.
+    /// The remaining work once the ended thread's last word has been written; returns the threads
+    /// to wake.
     pub fn thread_ended(&mut self, slot: usize) -> Vec<usize> {
         self.enter_process(slot);
         let now = self.now_ns();
@@ -350,7 +351,7 @@ impl Kernel {
         woken
     }
 
-    /// The word at an address of the process.
+    /// The futex word at an address of the process.
     fn word(&self, address: u64) -> Word {
         let space = self.process.space.borrow();
         match space.shared_word(address) {
@@ -387,7 +388,7 @@ impl Kernel {
             WAIT | WAIT_BITS => {
                 if call.only_woken {
                     if !self.futexes.is_waiting(slot) {
-                        return Ok(0); // Somebody has woken it.
+                        return Ok(0); // it has been woken
                     }
                     if call.timed_out || call.interrupted {
                         self.futexes.remove(slot);
@@ -413,7 +414,7 @@ impl Kernel {
                         })
                     }
                 };
-                // The word is read last: who changes it later also wakes later.
+                // The word is read last: a thread that changes it later also wakes later.
                 if call.user.u32(address)? != value as u32 {
                     return Err(Errno::AGAIN.into());
                 }
@@ -470,8 +471,8 @@ impl Kernel {
             }
             _ => {
                 self.tell_once(format!(
-                    "the program uses futex operation {command}, which is not there; it answers \
-                     ENOSYS"
+                    "the program uses futex operation {command}, which is not implemented; it \
+                     returns ENOSYS"
                 ));
                 Err(Errno::NOSYS.into())
             }
@@ -509,7 +510,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// Harts perform their stores in order, and a call is a full barrier for its own; the
+    /// Harts perform their stores in order, and a call is a full barrier for its own hart. The
     /// expedited kinds need more, and are not offered.
     pub fn membarrier(&mut self, command: u64) -> Outcome {
         if command == 0 {
@@ -519,7 +520,7 @@ impl Kernel {
         }
     }
 
-    /// `riscv_flush_icache`, for the slot that asks.
+    /// `riscv_flush_icache`, for the calling slot.
     pub fn flush_instructions(&mut self, slot: usize, call: &mut Call) -> Outcome {
         let address = stub::save_area(slot) + stub::register(10);
         call.user.write_saved(address, vec![0; 8]);

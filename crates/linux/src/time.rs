@@ -1,4 +1,4 @@
-//! Clocks, which show simulated time, and sleep.
+//! Clocks, which show simulated time, and sleeping.
 
 use crate::errno::Errno;
 use crate::kernel::{Call, EPOCH_NS, Effect, Kernel};
@@ -27,11 +27,11 @@ pub(crate) fn timespec(time_ns: u64) -> [u64; 2] {
 /// The timer of `setitimer` and `alarm`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Alarm {
-    /// When it rings next.
+    /// The time at which it next goes off.
     at_ns: Option<u64>,
-    /// How long after that again; 0: not.
+    /// The interval at which it goes off again; 0: never.
     interval_ns: u64,
-    /// No other setting of an alarm has the same, so that an older one is known.
+    /// Unique for each setting of an alarm, so that stale alarms are recognized.
     number: u64,
 }
 
@@ -47,14 +47,14 @@ impl Alarm {
 }
 
 impl Kernel {
-    /// Whether a timer is the one of real time, which is the only one.
+    /// Checks that the timer is the real-time one, which is the only one.
     fn check_timer(&mut self, which: u64) -> Result<(), Errno> {
         match which {
             0 => Ok(()),
             1 | 2 => {
                 self.tell_once(
-                    "the program wants a timer of its own time (setitimer), which is not there; \
-                     the call answers ENOSYS"
+                    "the program wants a timer of its CPU time (setitimer), which is not \
+                     implemented; the call returns ENOSYS"
                         .to_string(),
                 );
                 Err(Errno::NOSYS)
@@ -104,7 +104,7 @@ impl Kernel {
         }
     }
 
-    /// The time of an alarm has come.
+    /// Handles an alarm whose time has come.
     pub fn alarm_rings(&mut self, number: u64) {
         let ids = self.process_ids();
         let is_its = |id: &u32| {
@@ -130,7 +130,7 @@ impl Kernel {
         }
     }
 
-    /// What all threads of the process have run.
+    /// Total CPU time of all threads of the process.
     pub fn cpu_ns(&self) -> u64 {
         let now = self.now_ns();
         let threads = self.threads.iter().flatten();
@@ -141,12 +141,12 @@ impl Kernel {
     fn clock(&mut self, slot: usize, clock: u64) -> Result<u64, Errno> {
         let now = self.now_ns();
         match clock as u32 {
-            // Real time, coarse or with leap seconds or to wake a machine, too.
+            // Real time, including its coarse, leap-second and wake-up variants.
             0 | 5 | 8 | 11 => Ok(EPOCH_NS + now),
             1 | 4 | 6 | 7 | 9 => Ok(now),
             2 => Ok(self.cpu_ns()),
             3 => Ok(self.thread(slot).cpu_ns(now)),
-            // The clock of a thread or process by its number, as `pthread_getcpuclockid` makes it.
+            // The clock of a thread or process, encoded as by `pthread_getcpuclockid`.
             other if other & 0x8000_0000 != 0 => {
                 let id = u64::from(!other >> 3);
                 match (other & 7, self.slot_of(id)) {
@@ -194,7 +194,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// `nanosleep`, or with a clock, which may mean a time and not a duration, `clock_nanosleep`.
+    /// `nanosleep`; with a clock, which may make the time absolute, `clock_nanosleep`.
     pub fn sleep(
         &mut self,
         call: &mut Call,
@@ -222,7 +222,7 @@ impl Kernel {
                 call.user
                     .write_words(remaining, &timespec(deadline - now))?;
             }
-            // An error would forget what is written.
+            // An error would discard the writes.
             return Ok(Errno::INTR.result());
         }
         call.only_woken = true;

@@ -1,9 +1,9 @@
-//! What a call reads and writes of the program's memory.
+//! A call's reads and writes of the program's memory.
 //!
-//! A handler of a call is run as often as it takes: when it needs bytes that have not been read, it
-//! says which and ends with [`Pause::Memory`]; the agent reads them through the fabric and runs it
-//! again. So a handler reads everything it needs before it changes anything. What it writes is kept
-//! and performed after it has ended, before the call is answered.
+//! A handler of a call is run repeatedly: when it needs bytes that have not been read, it records
+//! them and ends with [`Pause::Memory`]; the agent reads them through the fabric and runs the
+//! handler again. So a handler reads everything it needs before it changes anything. Its writes are
+//! kept and performed after it has ended, before the call is answered.
 
 use crate::errno::Errno;
 use crate::layout::PAGE_BYTES;
@@ -12,14 +12,14 @@ use fabric::{LINE_BYTES, LineAddress, LineData};
 use riscv::paging::Access;
 use std::collections::HashMap;
 
-/// Why a handler has no result yet.
+/// The reason that a handler has no result yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// It needs [`User::take_wanted`].
+    /// It needs the lines of [`User::take_wanted`].
     Memory,
-    /// It waits for something, but not beyond this time in nanoseconds.
+    /// It blocks, at most until this time in nanoseconds.
     Block { deadline_ns: Option<u64> },
-    /// It needs the floating-point registers of the thread in its save area.
+    /// It needs the thread's floating-point registers in the save area.
     Registers,
     /// It has failed.
     Error(Errno),
@@ -43,26 +43,26 @@ impl From<std::io::Error> for Pause {
     }
 }
 
-/// A result of a handler.
+/// The result of a handler.
 pub(crate) type Outcome<T = u64> = Result<T, Pause>;
 
-/// Something to be written; never nothing, but for a barrier.
+/// A write; empty only if it is a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
-    /// Where in physical memory.
+    /// The physical address.
     pub address: u64,
     content: Content,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Content {
-    /// Bytes, of which so many have been taken.
+    /// Bytes, and the number already taken.
     Bytes(Vec<u8>, usize),
-    /// So many zeros.
+    /// A number of zeros.
     Zeros(u64),
-    /// Whole lines: those at `from`, of which so many bytes are left.
+    /// Whole lines: those at `from`, with the number of bytes left.
     Copy { from: u64, left: u64 },
-    /// Nothing, but what comes before is done before what comes after begins.
+    /// No bytes, but all earlier writes complete before later ones begin.
     Barrier,
 }
 
@@ -108,7 +108,7 @@ impl Write {
         self.content == Content::Barrier
     }
 
-    /// Bytes that are left.
+    /// The remaining bytes.
     pub fn left(&self) -> u64 {
         match &self.content {
             Content::Bytes(bytes, taken) => (bytes.len() - taken) as u64,
@@ -117,7 +117,7 @@ impl Write {
         }
     }
 
-    /// If lines are to be copied, takes the next one: where it is.
+    /// If lines are to be copied, takes the next one: its source address.
     pub fn take_source(&mut self) -> Option<u64> {
         let Content::Copy { from, left } = &mut self.content else {
             return None;
@@ -129,7 +129,7 @@ impl Write {
         Some(source)
     }
 
-    /// Takes the next bytes, at most a line and at most what is left.
+    /// Takes the next bytes, at most a line and at most the remaining ones.
     pub fn take(&mut self, count: u64) -> LineData {
         let mut data = LineData::ZERO;
         match &mut self.content {
@@ -146,7 +146,7 @@ impl Write {
     }
 }
 
-/// Longest path, with its end.
+/// Longest path, including its terminator.
 const PATH_BYTES: u64 = 4096;
 /// Longest argument of a program: Linux's `MAX_ARG_STRLEN`.
 const ARGUMENT_BYTES: u64 = 32 * PAGE_BYTES;
@@ -154,7 +154,7 @@ const ARGUMENT_BYTES: u64 = 32 * PAGE_BYTES;
 /// One call's view of memory.
 #[derive(Debug, Default)]
 pub(crate) struct User {
-    /// Whose memory; none: nobody's.
+    /// The address space; `None`: there is none.
     space: Option<SharedSpace>,
     /// Lines of physical memory.
     lines: HashMap<u64, LineData>,
@@ -176,12 +176,12 @@ impl User {
         }
     }
 
-    /// Whose memory it is.
+    /// Its address space.
     pub fn space(&self) -> Option<&SharedSpace> {
         self.space.as_ref()
     }
 
-    /// Where `length` bytes of the program are in physical memory, page by page.
+    /// The physical ranges of `length` bytes of the program, page by page.
     fn reach(&self, address: u64, length: u64, access: Access) -> Result<Vec<(u64, u64)>, Errno> {
         // Nothing is copied for a call that fails.
         self.check(address, length, access)?;
@@ -197,7 +197,7 @@ impl User {
         Ok(parts)
     }
 
-    /// Whether a call may access `length` bytes at `address` in this way.
+    /// Whether a call may make this kind of access to `length` bytes at `address`.
     pub fn check(&self, address: u64, length: u64, access: Access) -> Result<(), Errno> {
         let (mut at, mut left) = (address, length);
         while left > 0 {
@@ -217,19 +217,19 @@ impl User {
         self.check(address, length, Access::Store)
     }
 
-    /// Forgets everything.
+    /// Discards everything.
     pub fn clear(&mut self) {
         self.lines.clear();
         self.wanted.clear();
         self.writes.clear();
     }
 
-    /// Takes a line that has been read.
+    /// Accepts a line that has been read.
     pub fn provide(&mut self, line: LineAddress, data: LineData) {
         self.lines.insert(line.0, data);
     }
 
-    /// Addresses of the lines that are to be read.
+    /// Addresses of the lines to read.
     pub fn take_wanted(&mut self) -> Vec<u64> {
         let mut wanted = std::mem::take(&mut self.wanted);
         wanted.sort_unstable();
@@ -237,17 +237,17 @@ impl User {
         wanted
     }
 
-    /// What is to be written, in this order.
+    /// The pending writes, in order.
     pub fn take_writes(&mut self) -> Vec<Write> {
         std::mem::take(&mut self.writes)
     }
 
-    /// Forgets what was to be written.
+    /// Discards the pending writes.
     pub fn forget_writes(&mut self) {
         self.writes.clear();
     }
 
-    /// Whether all of these bytes have been read; if not, they will be.
+    /// Whether all of these bytes have been read; if not, requests them.
     fn has(&mut self, address: u64, length: u64) -> bool {
         if length == 0 {
             return true;
@@ -299,7 +299,7 @@ impl User {
         }
     }
 
-    /// Bytes of a save area, which are the machine's and not the program's.
+    /// Bytes of a save area, which belongs to the machine and not to the program.
     pub fn saved(&mut self, address: u64, length: u64) -> Outcome<Vec<u8>> {
         if self.has(address, length) {
             Ok(self.copy(address, length))
@@ -324,13 +324,13 @@ impl User {
         Ok(u32::from_le_bytes(bytes.try_into().unwrap_or_default()))
     }
 
-    /// A path, with a zero at its end.
+    /// A zero-terminated path.
     pub fn string(&mut self, address: u64) -> Outcome<Vec<u8>> {
         self.text(address, PATH_BYTES)?
             .ok_or(Errno::NAMETOOLONG.into())
     }
 
-    /// An argument of a program, with a zero at its end.
+    /// A zero-terminated argument of a program.
     pub fn long_string(&mut self, address: u64) -> Outcome<Vec<u8>> {
         self.text(address, ARGUMENT_BYTES)?
             .ok_or(Errno::TOOBIG.into())
@@ -365,13 +365,13 @@ impl User {
         Ok(vectors)
     }
 
-    /// What is in some buffers, one after the other, up to `most` bytes.
+    /// The concatenated contents of buffers, up to `most` bytes.
     pub fn gather(&mut self, buffers: &[(u64, u64)], most: u64) -> Outcome<Vec<u8>> {
         let (mut all, mut found, mut left) = (true, Vec::new(), most);
         for &(address, length) in buffers {
             let length = length.min(left);
             left -= length;
-            // What else is to be read is asked for at once.
+            // The other buffers are requested at the same time.
             match self.bytes(address, length) {
                 Ok(bytes) => found.extend(bytes),
                 Err(Pause::Memory) => all = false,
@@ -381,7 +381,7 @@ impl User {
         if all { Ok(found) } else { Err(Pause::Memory) }
     }
 
-    /// Writes `bytes` into buffers, one after the other, as far as they go.
+    /// Writes `bytes` into buffers, one after the other, as far as the buffers reach.
     pub fn scatter(&mut self, vectors: &[(u64, u64)], bytes: &[u8]) -> Outcome<()> {
         let mut rest = bytes;
         for &(address, length) in vectors {
@@ -408,7 +408,7 @@ impl User {
         self.writes.push(write);
     }
 
-    /// Puts bytes where a mapping has been made for them, whatever may be done with it.
+    /// Writes initial contents of a mapping, ignoring its permissions.
     pub fn fill(&mut self, address: u64, bytes: &[u8]) {
         let Some(space) = &self.space else { return };
         self.writes
@@ -459,7 +459,7 @@ mod tests {
         data
     }
 
-    /// The memory of a process with two pages at 0x1_0000, the second of which it may only read.
+    /// The memory of a process with two pages at 0x1_0000, the second of which is read-only.
     fn user() -> User {
         let frames = Rc::new(RefCell::new(Frames::new(64 << 20)));
         let mut space = Space::new(&frames).unwrap();

@@ -1,10 +1,10 @@
-//! Which extension an encoding belongs to that is no instruction here, for the message to whoever
-//! compiled it for another machine.
+//! Names the missing extension of an illegal encoding, for the error message about a program that
+//! was compiled for another machine.
 
 use crate::is_compressed;
 
-/// The extension that the instruction in `bits` would need, as in a sentence: "the V extension
-/// (vectors)". `None` if the encoding does not tell.
+/// The extension that the instruction in `bits` would need, as a noun phrase: "the V extension
+/// (vectors)". `None` if the encoding does not identify one.
 ///
 /// *The RISC-V Instruction Set Manual*, Volume I, version 20240411, chapter "RV32/64G Instruction
 /// Set Listings", and the chapters of the extensions.
@@ -36,7 +36,7 @@ pub fn absent_extension(bits: u32) -> Option<&'static str> {
             _ => None,
         },
         0x43 | 0x47 | 0x4b | 0x4f => of_width(funct7 & 3),
-        // A conversion names the other format in the place of rs2.
+        // A conversion has the other format in the field rs2.
         0x53 => of_width(funct7 & 3).or(match funct7 >> 2 {
             0x08 => of_width(rs2),
             _ => None,
@@ -78,7 +78,7 @@ pub fn absent_extension(bits: u32) -> Option<&'static str> {
     }
 }
 
-/// What of the 16-bit encodings is reserved in RV64GC and not elsewhere.
+/// The 16-bit encodings that are reserved in RV64GC but used by other extensions.
 fn compressed(bits: u32) -> Option<&'static str> {
     match (bits & 3, bits >> 13) {
         (0, 4) => Some("the Zcb extension (more compressed instructions)"),
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::{Operation, decode};
 
-    /// Encodings as an assembler gives them.
+    /// Encodings as produced by an assembler.
     #[test]
     fn extensions_are_named() {
         for (bits, name) in [

@@ -1,27 +1,29 @@
 //! Attempts at `SC` that fail for ever.
 
-/// So many in vain, one after the other, are taken for attempts that will never succeed.
+/// After this many consecutive failures, the attempts are assumed never to succeed.
 const MOST: u32 = 100_000;
 
-/// What a hart's last `SC`s have come to.
+/// The outcomes of a hart's last `SC`s.
 ///
 /// A reservation need only last for the constrained loops of "Eventual Success of Store-Conditional
-/// Instructions" (Volume I). A longer body may lose it each time, and its hart, or several that
-/// take the line from each other, retry for ever. If others get on, the word changes between two
-/// `LR`s, as that of a lock does; if it never does, nobody gets on.
+/// Instructions" (Volume I). A longer loop body may lose it each time, so that its hart, or several
+/// harts that take the line from each other, retry for ever. If another hart makes progress, the
+/// word changes between two `LR`s, as that of a lock does; if the word never changes, no hart makes
+/// progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Attempts {
-    /// What the last `LR` read, and where.
+    /// The address and the value of the last `LR`.
     address: u64,
     value: u64,
-    /// No `SC` has come since.
+    /// Whether no `SC` has followed it yet.
     open: bool,
-    /// `SC`s that have failed since the last one succeeded, and since an `LR` read anything else.
+    /// `SC`s that have failed since the last success, and since an `LR` last read a different
+    /// value.
     failed: u32,
 }
 
 impl Attempts {
-    /// `LR` has read `value` at `address`.
+    /// Records that `LR` has read `value` at `address`.
     #[inline]
     pub fn load(&mut self, address: u64, value: u64) {
         if (self.address, self.value) != (address, value) {
@@ -32,10 +34,10 @@ impl Attempts {
         self.open = true;
     }
 
-    /// `SC` has been carried out.
+    /// Records the outcome of an `SC`.
     #[inline]
     pub fn store(&mut self, address: u64, succeeded: bool) {
-        // One without an `LR` of its address is there to fail: it ends a reservation.
+        // An `SC` without an `LR` of its address is meant to fail: it ends a reservation.
         if succeeded {
             self.failed = 0;
         } else if self.open && self.address == address {
@@ -44,18 +46,18 @@ impl Attempts {
         self.open = false;
     }
 
-    /// Whether the hart will never get on.
+    /// Whether the hart will never make progress.
     pub fn are_in_vain(&self) -> bool {
         self.failed >= MOST
     }
 
-    /// What is the matter, and what to do about it, in a sentence to follow the hart and its place.
+    /// The problem and its remedy, as a sentence that follows the hart and its location.
     pub fn explain(&self) -> String {
         format!(
             "the last {MOST} store-conditionals (SC) have all failed, though each load-reserved \
-             (LR) before them read the same value, {:#x} at {:#x}: nobody gets on. What is between \
-             LR and SC takes too long, or the hart loses the line there: make it 16 instructions \
-             or fewer without other loads and stores, or use an AMO",
+             (LR) before them read the same value, {:#x} at {:#x}: no hart makes progress. The \
+             instructions between LR and SC take too long, or the hart loses the line meanwhile: \
+             make it 16 instructions or fewer without other loads and stores, or use an AMO",
             self.value, self.address
         )
     }
@@ -65,7 +67,7 @@ impl Attempts {
 mod tests {
     use super::*;
 
-    /// `MOST` attempts in vain, and then whether the hart has given up.
+    /// Makes `MOST` failing attempts; returns whether they count as in vain.
     fn in_vain(mut between: impl FnMut(&mut Attempts, u32)) -> bool {
         let mut attempts = Attempts::default();
         for number in 0..MOST {
@@ -80,14 +82,14 @@ mod tests {
     #[test]
     fn only_a_word_that_stays_as_it_is_is_given_up() {
         assert!(in_vain(|_, _| {}));
-        // Somebody changed it once, or the hart itself did.
+        // Another hart changed the word once, or the hart itself did.
         assert!(!in_vain(|attempts, number| if number == 1 {
             attempts.load(64, 8);
         }));
         assert!(!in_vain(|attempts, number| if number == 1 {
             attempts.store(64, true);
         }));
-        // Without a reservation, and elsewhere: neither counts.
+        // `SC`s without a reservation or at another address do not count.
         assert!(in_vain(|attempts, _| {
             attempts.store(64, false);
             attempts.store(128, false);

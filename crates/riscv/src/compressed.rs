@@ -5,15 +5,15 @@ const RA: u32 = 1;
 const SP: u32 = 2;
 
 /// The 32-bit encoding that the compressed instruction `half` stands for, if it is one.
-/// Hints expand to what they look like, with destination `x0`.
-/// RISC-V Unprivileged ISA, "C" Extension, section "RVC Instruction Set Listings".
+/// Hints expand to ordinary instructions with destination `x0`. RISC-V Unprivileged ISA, "C"
+/// Extension, section "RVC Instruction Set Listings".
 pub(crate) fn expand(half: u16) -> Option<u32> {
     let c = u32::from(half);
     let field = |low: u32, width: u32| c >> low & ((1 << width) - 1);
     // `rd`/`rs1`, `rs2`, and the three-bit forms of both, which name x8 to x15.
     let (rd, rs2) = (field(7, 5), field(2, 5));
     let (rd_short, rs2_short) = (8 + field(7, 3), 8 + field(2, 3));
-    // Immediates. Their bits are scattered so that hardware multiplexes little.
+    // Immediates. Their bits are scattered to minimize multiplexers in hardware.
     let imm6 = sign_extend(field(12, 1) << 5 | field(2, 5), 6);
     let shamt = field(12, 1) << 5 | field(2, 5);
     let word = field(10, 3) << 3 | field(6, 1) << 2 | field(5, 1) << 6;

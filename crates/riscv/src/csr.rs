@@ -1,4 +1,4 @@
-//! Control and status registers: what is in them, and what reads and writes them.
+//! Control and status registers: their contents, reads and writes.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,8 +6,8 @@ use crate::hart::{Hart, Privilege};
 use crate::instruction::{Instruction, Operation};
 use crate::trap::{Cause, Trap};
 
-/// What the counters would read if nothing had been written to them. Whoever keeps time
-/// knows; a hart does not.
+/// The values of the counters, as if software had never written them. The model of time supplies
+/// them; a hart does not keep time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Clock cycles the core has run.
@@ -18,16 +18,16 @@ pub struct Counters {
     pub instret: u64,
 }
 
-/// The control and status registers, as they are stored. All fields hold legal values only.
-/// Privileged Architecture, chapters "Machine-Level ISA" and "Supervisor-Level ISA". `sstatus`,
-/// `sie` and `sip` are parts of `mstatus`, `mie` and `mip`.
+/// The control and status registers, as stored. All fields hold legal values only. Privileged
+/// Architecture, chapters "Machine-Level ISA" and "Supervisor-Level ISA". `sstatus`, `sie` and
+/// `sip` are parts of `mstatus`, `mie` and `mip`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, state::State)]
 pub struct Csrs {
     /// `mstatus`, without the bits that are constant or derived (SXL, UXL, SD).
     pub mstatus: u64,
-    /// `mie`: interrupts that are enabled.
+    /// `mie`: enabled interrupts.
     pub mie: u64,
-    /// `mip`: interrupts that are pending. Software sets those of supervisor mode, and
+    /// `mip`: pending interrupts. Software sets those of supervisor mode, and
     /// [`Hart::set_interrupt`] the others.
     pub mip: u64,
     /// `medeleg`: exceptions that supervisor mode handles unless they come from machine mode.
@@ -38,11 +38,11 @@ pub struct Csrs {
     pub mtvec: u64,
     /// `mscratch`.
     pub mscratch: u64,
-    /// `mepc`: where the last trap came from.
+    /// `mepc`: the address at which the last trap occurred.
     pub mepc: u64,
-    /// `mcause`: why.
+    /// `mcause`: its cause.
     pub mcause: u64,
-    /// `mtval`: with what address or encoding.
+    /// `mtval`: its address or encoding.
     pub mtval: u64,
     /// `stvec`, as `mtvec`.
     pub stvec: u64,
@@ -54,14 +54,14 @@ pub struct Csrs {
     pub scause: u64,
     /// `stval`.
     pub stval: u64,
-    /// `satp`: whether and how supervisor and user mode's addresses are translated.
+    /// `satp`: the translation of addresses in supervisor and user mode.
     pub satp: u64,
     /// `scounteren`: counters that user mode may read if supervisor mode may.
     pub scounteren: u64,
     /// `senvcfg`: FIOM only.
     pub senvcfg: u64,
     /// `mcounteren`: counters that the other modes may read (bits 0 to 2: cycle, time, instret;
-    /// from bit 3 on those of events).
+    /// from bit 3 on the event counters).
     pub mcounteren: u64,
     /// `menvcfg`: FIOM only.
     pub menvcfg: u64,
@@ -74,31 +74,31 @@ pub struct Csrs {
     pub pmpcfg: [u64; 2],
     /// `pmpaddr0` to `pmpaddr15`.
     pub pmpaddr: [u64; 16],
-    /// What software has added to `mcycle` by writing it.
+    /// The difference that software has added to `mcycle` by writing it.
     pub cycle_offset: u64,
-    /// What software has added to `minstret` by writing it.
+    /// The difference that software has added to `minstret` by writing it.
     pub instret_offset: u64,
-    /// `mhpmevent3` to `mhpmevent10`: what each counter counts; 0: nothing.
+    /// `mhpmevent3` to `mhpmevent10`: the event of each counter; 0: none.
     pub event: [u8; EVENT_COUNTERS],
-    /// What the counters of events have beyond the number of their events.
+    /// The differences between the event counters and the numbers of their events.
     pub event_offset: [u64; EVENT_COUNTERS],
 }
 
 /// `mhpmcounter3` to `mhpmcounter10` count; the others are constant zero.
 pub const EVENT_COUNTERS: usize = 8;
 
-/// How often an event has happened, by its number; `None` if there is no such event. There is none
-/// with the number 0.
+/// The number of occurrences of an event, by the event's number; `None` if there is no such event.
+/// Number 0 is never an event.
 pub type Events<'a> = &'a dyn Fn(u8) -> Option<u64>;
 
-/// Which of the counters of events an `mhpmevent`, `mhpmcounter` or `hpmcounter` is about.
+/// The event counter that an `mhpmevent`, `mhpmcounter` or `hpmcounter` belongs to.
 fn event_counter(number: u16) -> Option<usize> {
     let counter = usize::from(number & 31).checked_sub(3)?;
     (counter < EVENT_COUNTERS).then_some(counter)
 }
 
 impl Csrs {
-    /// The value of a counter of events.
+    /// The value of an event counter.
     fn events(&self, number: u16, events: Events<'_>) -> u64 {
         event_counter(number).map_or(0, |one| {
             let happened = events(self.event[one]).unwrap_or(0);
@@ -106,7 +106,7 @@ impl Csrs {
         })
     }
 
-    /// The counter has this value now.
+    /// Sets the value of an event counter.
     fn set_events(&mut self, number: u16, value: u64, events: Events<'_>) {
         if let Some(one) = event_counter(number) {
             let happened = events(self.event[one]).unwrap_or(0);
@@ -122,8 +122,7 @@ impl Csrs {
         }
     }
 
-    /// The counter counts another event from now on, if there is such an event, and nothing if
-    /// not. It keeps its value.
+    /// Selects the counter's event, or none if there is no such event. The counter keeps its value.
     fn select_event(&mut self, number: u16, event: u64, events: Events<'_>) {
         if let Some(one) = event_counter(number) {
             let value = self.events(number, events);
@@ -153,9 +152,9 @@ pub(crate) mod status {
     pub const UXL_64: u64 = 2 << 32;
     pub const SXL_64: u64 = 2 << 34;
     pub const SD: u64 = 1 << 63;
-    /// Those that can be written and that `sstatus` has, too.
+    /// The writable fields that `sstatus` has, too.
     pub const SUPERVISOR: u64 = SIE | SPIE | SPP | FS | SUM | MXR;
-    /// All that can be written.
+    /// All writable fields.
     pub const WRITABLE: u64 = SUPERVISOR | MIE | MPIE | MPP | MPRV | TVM | TW | TSR;
 }
 
@@ -167,20 +166,20 @@ const MISA: u64 =
 pub(crate) const HARDWARE_INTERRUPTS: u64 = !0xffff | 1 << 11 | 1 << 7 | 1 << 3;
 /// Software, timer and external interrupts of supervisor mode.
 const SUPERVISOR_INTERRUPTS: u64 = 1 << 9 | 1 << 5 | 1 << 1;
-/// What supervisor mode may itself make pending.
+/// The interrupts that supervisor mode may itself make pending.
 const SUPERVISOR_SOFTWARE: u64 = 1 << 1;
 /// Interrupts that can be delegated: none of machine mode's.
 const DELEGABLE_INTERRUPTS: u64 = !0xffff | SUPERVISOR_INTERRUPTS;
-/// Exceptions that can be delegated: all that can come from less than machine mode, the reserved
-/// ones of extensions included.
+/// Exceptions that can be delegated: all that can occur below machine mode, including the reserved
+/// ones of extensions.
 const DELEGABLE_EXCEPTIONS: u64 = 0xff << 24 | 1 << 15 | 1 << 13 | 1 << 12 | 0x3ff;
 
 /// `mcounteren` and `scounteren` have a bit for each counter.
 pub(crate) const COUNTERS: u64 = (1 << (3 + EVENT_COUNTERS)) - 1;
 
 impl Hart {
-    /// Executes a CSR instruction: the value for `rd`, or an illegal-instruction trap if the
-    /// CSR does not exist, is out of reach of this privilege, or is read-only and written.
+    /// Executes a CSR instruction: returns the value for `rd`, or an illegal-instruction trap if
+    /// the CSR does not exist, is inaccessible at this privilege, or is read-only and written.
     /// "Zicsr" Extension; Privileged Architecture, chapter "Control and Status Registers".
     ///
     /// A written `minstret` counts from the next instruction on, as if this one had retired.
@@ -196,7 +195,7 @@ impl Hart {
             value: i.bits.into(),
         };
         let number = i.csr_number();
-        // Bits 11:10 say whether it can be written, bits 9:8 who may access it.
+        // Bits 11:10 encode whether it is writable, bits 9:8 the lowest privilege.
         let needed = match number >> 8 & 3 {
             0 => Privilege::User,
             1 => Privilege::Supervisor,
@@ -216,13 +215,13 @@ impl Hart {
         Ok(old)
     }
 
-    /// The value of a CSR, whatever the mode; nothing if it does not exist, or is turned off. For
-    /// whoever looks at a hart from outside.
+    /// The value of a CSR in any mode, for observers of the hart; `None` if it does not exist or is
+    /// disabled.
     pub fn csr_value(&self, number: u16, counters: Counters, events: Events<'_>) -> Option<u64> {
         self.read(number, counters, events)
     }
 
-    /// The value of a CSR that exists and that may be read now.
+    /// The value of a CSR, if it exists and is readable now.
     fn read(&self, number: u16, counters: Counters, events: Events<'_>) -> Option<u64> {
         let csrs = &self.csrs;
         Some(match number {
@@ -265,7 +264,7 @@ impl Hart {
             0x3a2 => csrs.pmpcfg[1],
             0x3b0..=0x3bf => csrs.pmpaddr[usize::from(number & 15)],
             // tselect, tdata1 to tdata3: "there are no triggers" (Debug Specification, chapter
-            // "Sdtrig (ISA Extension)"). Programs that look for breakpoints expect to be told so.
+            // "Sdtrig (ISA Extension)"). Programs that look for breakpoints expect this answer.
             0x7a0..=0x7a3 => 0,
             0xf11..=0xf13 | 0xf15 => 0, // mvendorid, marchid, mimpid, mconfigptr
             0xf14 => csrs.mhartid,
@@ -273,7 +272,7 @@ impl Hart {
         })
     }
 
-    /// Writes a CSR that exists; what is not legal in it is replaced by what is.
+    /// Writes an existing CSR; illegal values are replaced by legal ones.
     fn write(&mut self, number: u16, value: u64, counters: Counters, events: Events<'_>) {
         let csrs = &mut self.csrs;
         match number {
@@ -302,7 +301,7 @@ impl Hart {
             0x300 => {
                 let mut new = value & status::WRITABLE;
                 if new & status::MPP == 2 << status::MPP_SHIFT {
-                    // No such mode: stays as it was.
+                    // There is no such mode: keep the old one.
                     new = new & !status::MPP | csrs.mstatus & status::MPP;
                 }
                 csrs.mstatus = new;
@@ -344,8 +343,8 @@ impl Hart {
     }
 }
 
-/// What a CSR instruction writes into a CSR that holds `old`; nothing for `csrrs` and `csrrc`
-/// whose operand is `x0` or the immediate 0. For CSRs that are no hart's, such as those of an
+/// The value that a CSR instruction writes into a CSR holding `old`; `None` for `csrrs` and `csrrc`
+/// whose operand is `x0` or the immediate 0. For CSRs outside the hart, such as those of an
 /// extension.
 #[inline]
 pub fn csr_update(i: &Instruction, old: u64, rs1_value: u64) -> Option<u64> {
@@ -361,8 +360,8 @@ pub fn csr_update(i: &Instruction, old: u64, rs1_value: u64) -> Option<u64> {
     }
 }
 
-/// Eight entries of a byte each: R, W, X and the matching mode stay. The lock does not, since
-/// entries protect nothing; nor does the reserved combination of W without R.
+/// Eight entries of a byte each: R, W, X and the matching mode are kept. The lock bit is not, since
+/// entries protect nothing; nor is the reserved combination of W without R.
 fn pmp_config(value: u64) -> u64 {
     let readable = value & 0x0101_0101_0101_0101;
     value & (0x1d1d_1d1d_1d1d_1d1d | readable << 1)

@@ -1,9 +1,9 @@
-//! From an encoding to an [`Instruction`].
+//! Decoding of an encoding into an [`Instruction`].
 
 use crate::compressed;
 use crate::instruction::{Class, Entry, Format, Instruction, Operation, Register, SINK, TABLE};
 
-/// The bits that tell an instruction from all others: those under `mask` must equal `value`.
+/// The bits that identify an instruction: those under `mask` must equal `value`.
 #[derive(Clone, Copy)]
 pub(crate) struct Pattern {
     pub mask: u32,
@@ -21,7 +21,7 @@ const fn pattern(mask: u32, value: u32) -> Pattern {
     Pattern { mask, value }
 }
 
-/// Told by the major opcode alone.
+/// Identified by the major opcode alone.
 pub(crate) const fn major(opcode: u32) -> Pattern {
     pattern(OPCODE, opcode)
 }
@@ -45,7 +45,7 @@ pub(crate) const fn r(opcode: u32, funct3: u32, funct7: u32) -> Pattern {
     )
 }
 
-/// One operand, with all of the immediate telling the instruction.
+/// One operand; the whole immediate identifies the instruction.
 pub(crate) const fn unary(opcode: u32, funct3: u32, funct12: u32) -> Pattern {
     pattern(
         OPCODE | FUNCT3 | 0xfff << 20,
@@ -53,7 +53,7 @@ pub(crate) const fn unary(opcode: u32, funct3: u32, funct12: u32) -> Pattern {
     )
 }
 
-/// "Zicbop": `ori x0`, whose immediate tells the instruction in its lower five bits.
+/// "Zicbop": `ori x0`, with the lower five bits of the immediate identifying the instruction.
 pub(crate) const fn prefetch(kind: u32) -> Pattern {
     let Pattern { mask, value } = i(0x13, 6);
     pattern(mask | RD | RS2, value | kind << 20)
@@ -91,7 +91,7 @@ pub(crate) const fn float(funct7: u32) -> Pattern {
     pattern(OPCODE | FUNCT7, OP_FP | funct7 << 25)
 }
 
-/// As [`float`], with `rs2` telling the instruction.
+/// As [`float`], with `rs2` identifying the instruction.
 pub(crate) const fn float_unary(funct7: u32, rs2: u32) -> Pattern {
     pattern(OPCODE | FUNCT7 | RS2, OP_FP | funct7 << 25 | rs2 << 20)
 }
@@ -110,7 +110,7 @@ pub(crate) const fn fused(opcode: u32, width: u32) -> Pattern {
     pattern(OPCODE | 3 << 25, opcode | width << 25)
 }
 
-/// Where in [`TABLE`] each major opcode (bits 6:2) begins and ends.
+/// The rows of [`TABLE`] with each major opcode (bits 6:2): first and end.
 const RANGES: [(u8, u8); 32] = {
     let mut ranges = [(0, 0); 32];
     let mut row = 0;
@@ -121,7 +121,7 @@ const RANGES: [(u8, u8); 32] = {
         } else {
             assert!(
                 ranges[opcode].1 == row as u8,
-                "instructions of one opcode are apart"
+                "the instructions of an opcode are not adjacent"
             );
         }
         row += 1;
@@ -130,16 +130,16 @@ const RANGES: [(u8, u8); 32] = {
     ranges
 };
 
-/// Whether the 16 bits at the start of an instruction are all of it.
+/// Whether an instruction consists only of its first 16 bits.
 #[inline]
 pub fn is_compressed(low_half: u16) -> bool {
     low_half & 3 != 3
 }
 
-/// Decodes the instruction in `bits`; only the low half counts if that is a compressed one.
-/// Every value decodes: what is no instruction becomes [`Operation::Illegal`]. Reserved
-/// rounding modes (5 and 6) are illegal here; a reserved `frm` is found at execution, by
-/// [`crate::illegal_rounding`].
+/// Decodes the instruction in `bits`; only the low half counts if that is a compressed instruction.
+/// Every value decodes: encodings without an instruction become [`Operation::Illegal`]. Reserved
+/// rounding modes (5 and 6) are illegal here; [`crate::illegal_rounding`] detects a reserved `frm`
+/// at execution.
 pub fn decode(bits: u32) -> Instruction {
     if is_compressed(bits as u16) {
         let half = bits & 0xffff;
@@ -219,7 +219,7 @@ fn operands(entry: &Entry, bits: u32) -> Instruction {
             immediate: store_offset(bits),
             ..plain
         },
-        // The offset's lower five bits, where `rd` is, are zero.
+        // The offset's lower five bits, in the place of `rd`, are zero.
         Format::Prefetch => Instruction {
             rs1,
             immediate: store_offset(bits),
@@ -302,7 +302,8 @@ fn operands(entry: &Entry, bits: u32) -> Instruction {
         },
         Format::Custom => plain,
     };
-    // Floating-point arithmetic whose `funct3` tells no instruction has the rounding mode there.
+    // Floating-point arithmetic whose `funct3` identifies no instruction has the rounding mode
+    // there.
     if entry.takes_rounding() {
         instruction.rounding = (bits >> 12 & 7) as u8;
         if matches!(instruction.rounding, 5 | 6) {

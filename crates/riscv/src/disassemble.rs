@@ -1,4 +1,4 @@
-//! From an [`Instruction`] to text.
+//! Disassembly of an [`Instruction`].
 
 use crate::instruction::{Format, Instruction, Operation, Register};
 
@@ -53,22 +53,22 @@ const CSRS: &[(u16, &str)] = &[
     (0xf15, "mconfigptr"),
 ];
 
-/// The register's name in the calling convention, such as `a0` or `ft1`. What is no register
-/// is `?`, and [`crate::SINK`] is the `zero` it stands for.
+/// The register's name in the calling convention, such as `a0` or `ft1`. A number without a
+/// register gives `?`, and [`crate::SINK`] gives `zero`, which it stands for.
 pub fn register_name(register: Register) -> &'static str {
     NAMES.get(usize::from(register)).copied().unwrap_or("?")
 }
 
-/// What an extension adds to the assembly language.
+/// The assembly-language names that an extension adds.
 #[derive(Debug)]
 pub struct Names {
     /// Instructions of type R in custom opcode spaces: their [`Names::r_type`] bits, and their text
     /// with `{rd}`, `{rs1}` and `{rs2}` for the registers. A field that the text does not name is
     /// zero.
     pub instructions: &'static [(u32, &'static str)],
-    /// Hints: all their bits, and their text.
+    /// Hints: their complete encodings and their text.
     pub hints: &'static [(u32, &'static str)],
-    /// Integer registers that are more than registers.
+    /// Integer registers with a special meaning.
     pub registers: &'static [(Register, &'static str)],
     /// CSRs; they appear in lower case.
     pub csrs: &'static [(&'static str, u16)],
@@ -83,7 +83,7 @@ impl Names {
         csrs: &[],
     };
 
-    /// The bits that tell an instruction of type R from others; its `funct3` is 0.
+    /// The bits that identify an instruction of type R; its `funct3` is 0.
     pub const fn r_type(opcode: u32, funct7: u32) -> u32 {
         funct7 << 25 | opcode
     }
@@ -123,9 +123,9 @@ impl Names {
     }
 }
 
-/// The instruction as assembler would have it; `pc` is its address, from which the targets of
-/// jumps and branches follow. No pseudo-instructions, and compressed instructions appear as
-/// the ones they stand for. What is no instruction is given as data.
+/// The instruction in assembly language; `pc` is its address, from which the targets of jumps and
+/// branches follow. There are no pseudo-instructions, and compressed instructions appear as their
+/// expansions. An illegal encoding is given as data.
 pub fn disassemble(i: &Instruction, pc: u64) -> String {
     disassemble_with(i, pc, &Names::STANDARD)
 }
@@ -173,8 +173,8 @@ pub fn disassemble_with(i: &Instruction, pc: u64, names: &Names) -> String {
         (false, true) => ".rl",
         (true, true) => ".aqrl",
     };
-    // Dynamic rounding is what assembler assumes; conversions that are always exact are
-    // assumed, and required, to say `rne`.
+    // Assemblers default to dynamic rounding; conversions that are always exact are assumed, and
+    // required, to say `rne`.
     let rounding = match i.rounding {
         7 => String::new(),
         0 if !rounds(i) => String::new(),
@@ -184,7 +184,7 @@ pub fn disassemble_with(i: &Instruction, pc: u64, names: &Names) -> String {
     text.trim_end().to_string()
 }
 
-/// Whether the instruction has a rounding mode that can matter.
+/// Whether the instruction's rounding mode can affect its result.
 fn rounds(i: &Instruction) -> bool {
     use Operation::{FcvtDS, FcvtDW, FcvtDWu};
     i.operation.takes_rounding() && !matches!(i.operation, FcvtDS | FcvtDW | FcvtDWu)

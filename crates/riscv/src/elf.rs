@@ -1,44 +1,44 @@
 //! Programs: statically linked RISC-V executables in the ELF format.
 //!
-//! Reads what a simulator needs (segments, entry point, symbols) and says in a sentence what
-//! is wrong with a file it cannot use. Source: *System V ABI*, chapters "Object Files" and
-//! "Program Loading"; *RISC-V ELF psABI*.
+//! Reads the parts that a simulator needs (segments, entry point, symbols) and explains in a
+//! sentence why a file is unusable. Source: *System V ABI*, chapters "Object Files" and "Program
+//! Loading"; *RISC-V ELF psABI*.
 
 use std::ops::Range;
 
 use thiserror::Error;
 
-/// A program, ready to be put into memory.
+/// A program, ready to be loaded into memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Address of the first instruction.
     pub entry: u64,
-    /// What goes into memory, by ascending address. They do not overlap.
+    /// The contents of memory, by ascending address, without overlaps.
     pub segments: Vec<Segment>,
-    /// What names there are, by ascending address.
+    /// The symbols, by ascending address.
     pub symbols: Vec<Symbol>,
     /// Address of `tohost`, if the program has such a symbol (host-target interface).
     pub tohost: Option<u64>,
     /// Address of `fromhost`, likewise.
     pub fromhost: Option<u64>,
-    /// What an operating system would want to know.
+    /// Information for an operating system.
     pub headers: Headers,
 }
 
-/// What the headers of a program say to an operating system.
+/// Information for an operating system in the headers of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// Whether all addresses are relative to wherever the program is put (`ET_DYN`).
+    /// Whether all addresses are relative to the load address (`ET_DYN`).
     pub position_independent: bool,
-    /// Whether it has variables that each thread has for itself (`PT_TLS`).
+    /// Whether it has thread-local variables (`PT_TLS`).
     pub thread_local: bool,
-    /// `EI_OSABI`: 0 if it is not said, 3 for Linux.
+    /// `EI_OSABI`: 0 if unspecified, 3 for Linux.
     pub os_abi: u8,
     /// Virtual address of the program headers, if a segment holds them.
     pub program_headers: Option<u64>,
-    /// How many there are, of 56 bytes each.
+    /// Number of program headers, of 56 bytes each.
     pub program_header_count: u64,
-    /// What the linker says of the instructions that it saw, as in `rv64i2p1_m2p0_v1p0`.
+    /// The linker's description of the architecture, as in `rv64i2p1_m2p0_v1p0`.
     pub architecture: Option<String>,
     /// Whether it relies on total store order, the extension Ztso.
     pub total_store_order: bool,
@@ -54,7 +54,7 @@ impl Headers {
         let parts = self.architecture.iter().flat_map(|all| all.split('_'));
         parts
             .map(|part| {
-                // Behind each is its version, as in `zba1p0`.
+                // Each name is followed by its version, as in `zba1p0`.
                 let digit = |c: char| c.is_ascii_digit();
                 let without_minor = part.trim_end_matches(digit);
                 match without_minor.strip_suffix('p') {
@@ -67,17 +67,17 @@ impl Headers {
     }
 }
 
-/// A piece of a program.
+/// A segment of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Physical address of its first byte (that where it is loaded; linkers make it equal to
-    /// the virtual address unless told otherwise).
+    /// Physical address of its first byte (where it is loaded; linkers make it equal to the virtual
+    /// address unless told otherwise).
     pub address: u64,
     /// Address that the program itself uses for it.
     pub virtual_address: u64,
     /// Its contents.
     pub bytes: Vec<u8>,
-    /// How much memory it takes, in bytes: what exceeds `bytes` is zero.
+    /// Its size in memory, in bytes: the bytes beyond `bytes` are zero.
     pub memory_bytes: u64,
     /// Whether it holds instructions.
     pub executable: bool,
@@ -86,7 +86,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The addresses it takes.
+    /// Its address range.
     pub fn range(&self) -> Range<u64> {
         self.address..self.address + self.memory_bytes // the sum was checked by `load`
     }
@@ -105,8 +105,8 @@ pub struct Symbol {
     pub code: bool,
 }
 
-/// Text that a guest has made up, for a terminal: what would control it, or change the order of
-/// what is shown, is escaped as in `\u{1b}`.
+/// Text from a guest, made safe for a terminal: characters that would control it, or change the
+/// order of the text, are escaped as in `\u{1b}`.
 pub fn printable(text: &[u8]) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in String::from_utf8_lossy(text).chars() {
@@ -123,7 +123,7 @@ pub fn printable(text: &[u8]) -> String {
     shown
 }
 
-/// Why a file is no program for this machine.
+/// The reason that a file is not a program for this machine.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ElfError {
     /// The magic number is missing.
@@ -132,7 +132,7 @@ pub enum ElfError {
         /// The first bytes.
         found: String,
     },
-    /// ELFCLASS32 or nonsense.
+    /// ELFCLASS32 or an undefined class.
     #[error(
         "this is not a 64-bit program (ELF class {class}; accepted is 2, 64-bit): compile it with \
          -march=rv64gc -mabi=lp64d"
@@ -141,7 +141,7 @@ pub enum ElfError {
         /// `e_ident[EI_CLASS]`.
         class: u8,
     },
-    /// ELFDATA2MSB or nonsense.
+    /// ELFDATA2MSB or an undefined encoding.
     #[error(
         "this is not a little-endian program (ELF data encoding {encoding}; accepted is 1, \
          little-endian)"
@@ -150,7 +150,7 @@ pub enum ElfError {
         /// `e_ident[EI_DATA]`.
         encoding: u8,
     },
-    /// Another processor's.
+    /// The program is for another processor.
     #[error("this program is for {name} (ELF machine {machine}), not for RISC-V (243)")]
     WrongMachine {
         /// `e_machine`.
@@ -167,72 +167,72 @@ pub enum ElfError {
     /// For an ABI whose registers or memory model the server does not have.
     #[error("this program is compiled for {found}; compile it with -march=rv64gc -mabi=lp64d")]
     WrongAbi {
-        /// What it wants.
+        /// The required feature.
         found: &'static str,
     },
     /// Relocatable object or core dump.
     #[error("this is {found}, not an executable: link it first (with -static)")]
     NotExecutable {
-        /// What it is.
+        /// The kind of file.
         found: &'static str,
     },
-    /// Needs a dynamic linker.
+    /// It needs a dynamic linker.
     #[error(
         "this program is dynamically linked{}: link it with -static",
         .interpreter.as_ref().map_or_else(String::new, |name| format!(" (it wants {name})"))
     )]
     Dynamic {
-        /// The linker that it asks for.
+        /// The dynamic linker that it requests.
         interpreter: Option<String>,
     },
     /// The file ends too early.
     #[error("the file is truncated: {part} needs {expected} bytes, the file has {found}")]
     Truncated {
-        /// Which part is cut off.
+        /// The part that is cut off.
         part: String,
-        /// How long the file would have to be for it, in bytes.
+        /// The required file length, in bytes.
         expected: u128,
-        /// How long it is, in bytes.
+        /// The actual file length, in bytes.
         found: u64,
     },
-    /// A table has entries of an unknown shape.
+    /// A table has entries of an unknown size.
     #[error("{part} has entries of {found} bytes; ELF defines them to have {expected}")]
     BadEntrySize {
-        /// Which table.
+        /// The table.
         part: &'static str,
-        /// Bytes an entry should have.
+        /// Bytes of an entry according to ELF.
         expected: u16,
-        /// Bytes it says it has.
+        /// Bytes of an entry according to the file.
         found: u16,
     },
-    /// A segment contradicts itself.
+    /// A segment is inconsistent.
     #[error("segment {index} at {address:#x} is malformed: {problem}")]
     BadSegment {
-        /// Which program header.
+        /// The number of the program header.
         index: usize,
-        /// Where it would be loaded.
+        /// The address at which it would be loaded.
         address: u64,
-        /// What is wrong.
+        /// The inconsistency.
         problem: &'static str,
     },
     /// There is nothing to run.
     #[error("the program has no loadable segment: there is nothing to run")]
     NothingToLoad,
-    /// Two segments want the same memory.
+    /// Two segments occupy the same memory.
     #[error("segments overlap: {0:#x} to {1:#x} and {2:#x} to {3:#x} (exclusive)")]
     Overlap(u64, u64, u64, u64),
-    /// It does not say where to begin.
+    /// It has no valid entry point.
     #[error("the entry point {entry:#x} {problem}: give the linker one (-e SYMBOL)")]
     BadEntry {
         /// `e_entry`.
         entry: u64,
-        /// What is wrong with it.
+        /// The error.
         problem: &'static str,
     },
-    /// The symbol table makes no sense.
+    /// The symbol table is inconsistent.
     #[error("the symbol table is malformed: {problem}")]
     BadSymbols {
-        /// What is wrong.
+        /// The inconsistency.
         problem: &'static str,
     },
 }
@@ -273,7 +273,7 @@ impl Image {
     ///
     /// # Errors
     ///
-    /// If it would go beyond the end of the address space, or its segments would overlap.
+    /// If it would extend beyond the end of the address space, or its segments would overlap.
     pub fn at_virtual_addresses(mut self, base: u64) -> Result<Image, ElfError> {
         for (index, segment) in self.segments.iter_mut().enumerate() {
             let address = segment.virtual_address.checked_add(base);
@@ -303,7 +303,7 @@ impl Image {
             .iter()
             .rev()
             .filter(|symbol| symbol.code);
-        // A label of unknown size reaches to the next one, within its segment.
+        // A label of unknown size extends to the next one, within its segment.
         let nearest = candidates.clone().next()?;
         let inside = |symbol: &&Symbol| pc - symbol.address < symbol.size;
         let found = match nearest.size {
@@ -339,7 +339,7 @@ const STT_NOTYPE: u8 = 0;
 const STT_OBJECT: u8 = 1;
 const STT_FUNC: u8 = 2;
 
-/// The file, with reads at offsets that have been checked (elsewhere they give zero).
+/// The file. Reads at unchecked offsets give zero.
 #[derive(Clone, Copy)]
 struct File<'a>(&'a [u8]);
 
@@ -368,7 +368,7 @@ impl<'a> File<'a> {
         u64::from_le_bytes(self.array(offset))
     }
 
-    /// A part of the file, which must be all there.
+    /// A part of the file, which must be complete.
     fn part(self, what: &str, offset: u64, size: u64) -> Result<&'a [u8], ElfError> {
         let end = u128::from(offset) + u128::from(size);
         let found = self.0.len() as u64;
@@ -443,7 +443,7 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// Checks a table of `count` entries, and gives the offset of each.
+    /// Checks a table of `count` entries, and returns the offset of each.
     fn table(
         self,
         part: &'static str,
@@ -549,7 +549,7 @@ impl<'a> File<'a> {
         Ok(entry)
     }
 
-    /// The string `arch` in the section `.riscv.attributes`, if it is there and well-formed.
+    /// The string `arch` in the section `.riscv.attributes`, if it exists and is well-formed.
     /// *RISC-V ELF psABI*, section "Attributes".
     fn architecture(self) -> Option<String> {
         const SHT_RISCV_ATTRIBUTES: u32 = 0x7000_0003;
@@ -560,8 +560,8 @@ impl<'a> File<'a> {
             .find(|&at| self.u32(at.wrapping_add(4)) == SHT_RISCV_ATTRIBUTES)?;
         let [offset, size] = [24, 32].map(|field| self.u64(section + field));
         let bytes = self.part("the attributes", offset, size).ok()?;
-        // Version, length, vendor, tag of the file's attributes and their length; then tags with
-        // a number each, or for odd tags a string.
+        // Version, length, vendor, tag of the file's attributes and their length; then tags, each
+        // with a number or, for odd tags, a string.
         let vendor_end = 5 + bytes.get(5..)?.iter().position(|&byte| byte == 0)?;
         let mut rest = bytes.get(vendor_end + 6..)?;
         while let Some((&tag, value)) = rest.split_first() {
@@ -612,7 +612,8 @@ impl<'a> File<'a> {
             })?;
             let kind = self.u8(at + 4) & 15;
             let home = usize::from(self.u16(at + 6));
-            // Undefined symbols, those without a name, and marks of the assembler tell nothing.
+            // Undefined symbols, symbols without a name, and markers of the assembler are of no
+            // use.
             let mark = name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L");
             if home == 0 || mark || !matches!(kind, STT_NOTYPE | STT_OBJECT | STT_FUNC) {
                 continue;
@@ -633,7 +634,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Puts segments in the order of their addresses.
+/// Sorts segments by address.
 fn sort_segments(segments: &mut [Segment]) -> Result<(), ElfError> {
     segments.sort_by_key(|segment| segment.address);
     for pair in segments.windows(2) {

@@ -1,17 +1,16 @@
-//! What instructions compute.
+//! The results of instructions.
 
 use crate::float::{self, Double, Single};
 use crate::instruction::{Class, Instruction, Operation, TABLE};
 
-/// The value an instruction gives its destination register, for all instructions that need
-/// neither memory nor CSRs: integer and floating-point arithmetic, moves, `lui`, `auipc`, and
-/// the link of `jal` and `jalr`. Others give 0.
+/// The value an instruction gives its destination register, for all instructions that access
+/// neither memory nor CSRs: integer and floating-point arithmetic, moves, `lui`, `auipc`, and the
+/// link of `jal` and `jalr`. Others give 0.
 ///
 /// `a`, `b` and `c` are the values of `rs1`, `rs2` and `rs3`; `pc` is the instruction's own
-/// address; `frm` is the rounding mode for instructions that ask for the dynamic one
-/// ([`illegal_rounding`] tells whether it is a valid one). Floating-point exceptions are added
-/// to `flags`, which has the layout of `fflags`: invalid 16, divide by zero 8, overflow 4,
-/// underflow 2, inexact 1.
+/// address; `frm` is the dynamic rounding mode, for instructions that use it ([`illegal_rounding`]
+/// tells whether it is valid). Floating-point exceptions are added to `flags`, which has the layout
+/// of `fflags`: invalid 16, divide by zero 8, overflow 4, underflow 2, inexact 1.
 #[inline]
 pub fn evaluate(i: &Instruction, pc: u64, a: u64, b: u64, c: u64, frm: u8, flags: &mut u8) -> u64 {
     if i.is_float() {
@@ -21,7 +20,7 @@ pub fn evaluate(i: &Instruction, pc: u64, a: u64, b: u64, c: u64, frm: u8, flags
     }
 }
 
-/// [`evaluate`] for instructions that are not of the F and D extensions.
+/// [`evaluate`] for instructions outside the F and D extensions.
 #[inline(always)]
 pub fn evaluate_integer(i: &Instruction, pc: u64, a: u64, b: u64) -> u64 {
     use Operation::*;
@@ -86,12 +85,11 @@ pub fn evaluate_integer(i: &Instruction, pc: u64, a: u64, b: u64) -> u64 {
     }
 }
 
-/// Computes for one operation what [`evaluate_integer`] does for all.
+/// [`evaluate_integer`] for one operation.
 pub type Evaluator = fn(&Instruction, u64, u64, u64) -> u64;
 
-/// What does the work of [`evaluate_integer`] for `operation`, or that of [`branch_taken`]: then
-/// its value is 1 or 0. Who keeps it beside a decoded instruction need not look for the operation
-/// each time.
+/// The function that computes [`evaluate_integer`] for `operation`, or [`branch_taken`] as 1 or 0.
+/// Callers that keep it with a decoded instruction need not dispatch on the operation each time.
 pub fn evaluator(operation: Operation) -> Evaluator {
     operation.evaluator()
 }
@@ -109,19 +107,19 @@ pub(crate) fn evaluate_nothing(_: &Instruction, _: u64, _: u64, _: u64) -> u64 {
 }
 
 /// The part of [`evaluate_integer`] for "B" Extension for Bit Manipulation (Zba, Zbb, Zbs), out of
-/// line as floating point is.
+/// line like floating point.
 #[inline(never)]
 fn evaluate_bits(i: &Instruction, a: u64, b: u64) -> u64 {
     manipulate_bits(i, a, b)
 }
 
-/// [`evaluate_bits`] for callers that know the instruction when they are compiled.
+/// [`evaluate_bits`] for callers with an instruction known at compile time.
 #[inline(always)]
 pub(crate) fn manipulate_bits(i: &Instruction, a: u64, b: u64) -> u64 {
     use Operation::*;
     let (a_w, b_w) = (a as u32, b as u32);
     let zero_extended = u64::from(a_w);
-    let amount = i.immediate as u32; // of shifts and rotations, and the number of a bit
+    let amount = i.immediate as u32; // of a shift or rotation, or the number of a bit
     match i.operation {
         AddUw => zero_extended.wrapping_add(b),
         Sh1add => (a << 1).wrapping_add(b),
@@ -135,7 +133,7 @@ pub(crate) fn manipulate_bits(i: &Instruction, a: u64, b: u64) -> u64 {
         Andn => a & !b,
         Orn => a | !b,
         Xnor => !(a ^ b),
-        // The width where there is no one to find.
+        // The operand's width if it has no bit set.
         Clz => a.leading_zeros().into(),
         Ctz => a.trailing_zeros().into(),
         Cpop => a.count_ones().into(),
@@ -171,7 +169,8 @@ pub(crate) fn manipulate_bits(i: &Instruction, a: u64, b: u64) -> u64 {
     }
 }
 
-/// The floating-point half of [`evaluate`], out of line: its size would slow integers down.
+/// The floating-point half of [`evaluate`], out of line because its size would slow down integer
+/// instructions.
 #[inline(never)]
 fn evaluate_float(i: &Instruction, a: u64, b: u64, c: u64, frm: u8, flags: &mut u8) -> u64 {
     use Operation::*;
@@ -189,7 +188,8 @@ fn evaluate_float(i: &Instruction, a: u64, b: u64, c: u64, frm: u8, flags: &mut 
         FdivD => float::div::<Double>(a, b, mode, flags),
         FsqrtD => float::sqrt::<Double>(a, mode, flags),
 
-        // The products of `fnmsub` and `fnmadd` are negated, the addends of `fmsub` and `fnmadd`.
+        // The products of `fnmsub` and `fnmadd` are negated, and the addends of `fmsub` and
+        // `fnmadd`.
         FmaddS => boxed(float::fused::<Single>(x, y, z, mode, flags)),
         FmsubS => boxed(float::fused::<Single>(x, y, z ^ SIGN_S, mode, flags)),
         FnmsubS => boxed(float::fused::<Single>(x ^ SIGN_S, y, z, mode, flags)),
@@ -224,7 +224,7 @@ fn evaluate_float(i: &Instruction, a: u64, b: u64, c: u64, frm: u8, flags: &mut 
         FclassS => float::class::<Single>(x),
         FclassD => float::class::<Double>(a),
 
-        // Moves take the bits as they are, boxed or not.
+        // Moves take the bits unchanged, boxed or not.
         FmvXW => word(a as u32),
         FmvWX => boxed(a & 0xffff_ffff),
         FmvXD | FmvDX => a,
@@ -253,7 +253,7 @@ fn evaluate_float(i: &Instruction, a: u64, b: u64, c: u64, frm: u8, flags: &mut 
 }
 
 /// Whether a conditional branch is taken; `a` and `b` are the values of `rs1` and `rs2`.
-/// False for what is no branch.
+/// False for other instructions.
 #[inline]
 pub fn branch_taken(operation: Operation, a: u64, b: u64) -> bool {
     match operation {
@@ -267,9 +267,9 @@ pub fn branch_taken(operation: Operation, a: u64, b: u64) -> bool {
     }
 }
 
-/// Whether the instruction rounds in a mode that does not exist, and so is illegal: 5 or 6 in
-/// the instruction, or the dynamic mode when `frm` is 5 or more.
-/// "F" Extension, section "Floating-Point Control and Status Register".
+/// Whether the instruction uses a reserved rounding mode, and so is illegal: 5 or 6 in the
+/// instruction, or the dynamic mode when `frm` is 5 or more. "F" Extension, section "Floating-Point
+/// Control and Status Register".
 #[inline]
 pub fn illegal_rounding(i: &Instruction, frm: u8) -> bool {
     matches!(i.rounding, 5 | 6) || i.rounding == 7 && frm >= 5
@@ -299,9 +299,9 @@ impl Instruction {
         a.wrapping_add(self.immediate as u64) // atomics have immediate 0
     }
 
-    /// What a load, `lr` or AMO puts into its register, when memory holds `raw` (of
-    /// [`Self::access_bytes`], little-endian, zero-extended): extends the sign, or boxes a
-    /// single in ones.
+    /// The register value of a load, `lr` or AMO when memory holds `raw` (of
+    /// [`Self::access_bytes`], little-endian, zero-extended): sign-extended, or for a single
+    /// NaN-boxed.
     #[inline]
     pub fn load_value(&self, raw: u64) -> u64 {
         use Operation::*;
@@ -318,8 +318,8 @@ impl Instruction {
         }
     }
 
-    /// What a store or `sc` puts into memory: the low [`Self::access_bytes`] of the value of
-    /// `rs2`, zero-extended.
+    /// The value that a store or `sc` writes to memory: the low [`Self::access_bytes`] of `rs2`,
+    /// zero-extended.
     #[inline]
     pub fn store_value(&self, b: u64) -> u64 {
         match self.access_bytes() {
@@ -330,8 +330,8 @@ impl Instruction {
         }
     }
 
-    /// What an AMO puts into memory that holds `old`, when its operand (`rs2`) is `operand`;
-    /// both in and out zero-extended from [`Self::access_bytes`] (higher bits of the operand
+    /// The value that an AMO writes to memory holding `old`, when its operand (`rs2`) is `operand`;
+    /// inputs and output are zero-extended from [`Self::access_bytes`] (higher bits of the operand
     /// are ignored).
     #[inline]
     pub fn atomic_result(&self, old: u64, operand: u64) -> u64 {
@@ -360,7 +360,7 @@ impl Instruction {
         }
     }
 
-    /// Where a jump, or a branch that is taken, goes; `a` is the value of `rs1`.
+    /// The target of a jump or a taken branch; `a` is the value of `rs1`.
     #[inline]
     pub fn jump_target(&self, pc: u64, a: u64) -> u64 {
         match self.class {
@@ -369,7 +369,7 @@ impl Instruction {
         }
     }
 
-    /// Address of the instruction that follows in memory.
+    /// Address of the next instruction in memory.
     #[inline]
     pub fn next(&self, pc: u64) -> u64 {
         pc.wrapping_add(u64::from(self.length))

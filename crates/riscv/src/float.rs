@@ -1,17 +1,16 @@
-//! IEEE 754 arithmetic as RISC-V has it: every rounding mode, every exception flag, one NaN.
+//! IEEE 754 arithmetic as specified by RISC-V: every rounding mode, every exception flag, one NaN.
 //!
-//! Values travel as bits in a `u64`. Each operation has a plain path that is right for all
-//! inputs: take the operands apart into integers, compute exactly (or with a sticky last bit),
-//! and round once, in `round`. Add, multiply, divide and square root try the host's
-//! arithmetic first, where it is certain to give both the same result and the flags. The
-//! plain paths are kept out of line, so that they cost their callers nothing.
-//! RISC-V Unprivileged ISA, chapters "F" and "D" Extension.
+//! Values are bits in a `u64`. Each operation has a plain path that is correct for all inputs:
+//! unpack the operands into integers, compute exactly (or with a sticky last bit), and round once,
+//! in `round`. Add, multiply, divide and square root try the host's arithmetic first, where it is
+//! certain to give the same result and flags. The plain paths are kept out of line, so that they
+//! cost their callers nothing. RISC-V Unprivileged ISA, chapters "F" and "D" Extension.
 
 mod format;
 
 pub use format::{Double, Format, Single};
 
-/// `fflags`: the operation has no answer.
+/// `fflags`: the operation has no defined result.
 pub const INVALID: u8 = 16;
 /// `fflags`: a finite number was divided by zero.
 pub const DIVIDE_BY_ZERO: u8 = 8;
@@ -89,7 +88,7 @@ fn sign<F: Format>(negative: bool) -> u64 {
     if negative { F::SIGN } else { 0 }
 }
 
-/// The result of an operation of which some operand is a NaN.
+/// The result of an operation with at least one NaN operand.
 fn nan<F: Format>(operands: &[u64], flags: &mut u8) -> u64 {
     if operands.iter().any(|&x| is_signaling::<F>(x)) {
         *flags |= INVALID;
@@ -102,7 +101,8 @@ fn invalid<F: Format>(flags: &mut u8) -> u64 {
     F::NAN
 }
 
-/// What rounding does to the kept bits, given what was cut off compared with half a unit.
+/// Whether rounding increments the kept bits; `rest` is the discarded part, and `half` is half a
+/// unit.
 #[inline]
 fn rounds_away(rounding: u8, negative: bool, odd: bool, rest: u128, half: u128) -> bool {
     match rounding {
@@ -114,7 +114,7 @@ fn rounds_away(rounding: u8, negative: bool, odd: bool, rest: u128, half: u128) 
     }
 }
 
-/// Cuts the low `drop` bits off and rounds; the second is whether anything was lost.
+/// Discards the low `drop` bits and rounds; the second result is whether any discarded bit was set.
 #[inline]
 fn round_off(number: Number<u128>, drop: u32, rounding: u8) -> (u64, bool) {
     let Number {
@@ -125,8 +125,8 @@ fn round_off(number: Number<u128>, drop: u32, rounding: u8) -> (u64, bool) {
     if drop == 0 {
         return (significand as u64, false);
     }
-    // Beyond 126 bits everything is cut off, and is less than half: significands stay below
-    // 2^126, so cutting 127 says the same.
+    // Beyond 126 bits all bits are discarded, and are less than half: significands stay below
+    // 2^126, so discarding 127 gives the same result.
     let drop = drop.min(127);
     let kept = significand >> drop;
     let rest = significand & ((1 << drop) - 1);
@@ -135,15 +135,15 @@ fn round_off(number: Number<u128>, drop: u32, rounding: u8) -> (u64, bool) {
     (kept as u64 + u64::from(away), rest != 0)
 }
 
-/// The number in the format, rounded. The lowest bit of the significand may be sticky (stand
-/// for any bits below it), if the significand is at least three bits longer than the
-/// precision. The significand must not be zero, and must be below 2^126.
+/// Rounds the number to the format. The lowest bit of the significand may be sticky (stand for all
+/// bits below it), if the significand is at least three bits longer than the precision. The
+/// significand must be nonzero and below 2^126.
 #[inline]
 fn round<F: Format>(number: Number<u128>, rounding: u8, flags: &mut u8) -> u64 {
     let digits = F::PRECISION as i32 - 1;
     let length = 127 - number.significand.leading_zeros() as i32;
     let exponent = number.exponent + length; // of the leading bit
-    let target = exponent.max(F::MIN_EXPONENT); // same, but subnormals share the least one
+    let target = exponent.max(F::MIN_EXPONENT); // the same, but subnormals share the smallest one
     let drop = target - digits - number.exponent;
     let (kept, inexact) = if drop <= 0 {
         ((number.significand as u64) << -drop, false)
@@ -152,7 +152,7 @@ fn round<F: Format>(number: Number<u128>, rounding: u8, flags: &mut u8) -> u64 {
     };
     if inexact {
         *flags |= INEXACT;
-        // Tiny: below the least normal number, even when rounded as if exponents had no end.
+        // Tiny: below the smallest normal number, even when rounded with an unbounded exponent.
         if exponent < F::MIN_EXPONENT {
             let carries = exponent == F::MIN_EXPONENT - 1
                 && round_off(number, drop as u32 - 1, rounding).0 > 2 * F::FRACTION + 1;
@@ -162,7 +162,7 @@ fn round<F: Format>(number: Number<u128>, rounding: u8, flags: &mut u8) -> u64 {
         }
     }
     let negative = sign::<F>(number.negative);
-    // The hidden bit, if there is one, adds 1 to the exponent; a carry out of rounding too.
+    // The hidden bit, if any, adds 1 to the exponent; so does a carry out of rounding.
     let field = (target - F::MIN_EXPONENT) as u64;
     if field >= F::INFINITY >> digits {
         return overflow::<F>(number.negative, rounding, flags);
@@ -186,7 +186,7 @@ fn overflow<F: Format>(negative: bool, rounding: u8, flags: &mut u8) -> u64 {
     sign::<F>(negative) | (F::INFINITY - u64::from(to_largest))
 }
 
-/// Moves the leading bit to position 124, so that two such numbers can be added.
+/// Shifts the leading bit to position 124, so that two such numbers can be added.
 #[inline]
 fn normalize(number: Number<u128>) -> Number<u128> {
     let shift = number.significand.leading_zeros() - 3;
@@ -197,7 +197,7 @@ fn normalize(number: Number<u128>) -> Number<u128> {
     }
 }
 
-/// Shifts right; the last bit says whether any bit was lost.
+/// Shifts right with a sticky bit: the last bit is set if any discarded bit was.
 #[inline]
 fn shift_sticky(significand: u128, distance: u32) -> u128 {
     if distance >= 128 {
@@ -207,10 +207,10 @@ fn shift_sticky(significand: u128, distance: u32) -> u128 {
     shifted | u128::from(shifted << distance != significand)
 }
 
-/// Adds two numbers of at most 106 bits that are not zero, and rounds once.
+/// Adds two nonzero numbers of at most 106 bits, and rounds once.
 ///
-/// Bits are lost to the sticky one only when the exponents differ by 20 or more; then at most
-/// one leading bit can cancel, and far more remain than rounding needs.
+/// Bits are lost to the sticky bit only if the exponents differ by 20 or more; then at most one
+/// leading bit can cancel, and far more bits remain than rounding needs.
 #[inline]
 fn add_numbers<F: Format>(x: Number<u128>, y: Number<u128>, rounding: u8, flags: &mut u8) -> u64 {
     let (x, y) = (normalize(x), normalize(y));
@@ -436,7 +436,7 @@ pub(crate) fn soft_sqrt<F: Format>(a: u64, rounding: u8, flags: &mut u8) -> u64 
         () if is_infinite::<F>(a) => return a,
         () => {}
     }
-    // An even exponent halves; a radicand of at least 124 bits has a root of 62.
+    // An even exponent can be halved; a radicand of at least 124 bits has a root of 62.
     let x = normalize(widen(take_apart::<F>(a)));
     let odd = x.exponent & 1;
     let radicand = x.significand >> odd; // its low bits are zeros
@@ -478,7 +478,7 @@ fn choose<F: Format>(a: u64, b: u64, flags: &mut u8, first: bool) -> u64 {
     }
 }
 
-/// An integer in the order of the numbers (with -0 just below +0).
+/// An integer that compares as the number does (with -0 just below +0).
 fn key<F: Format>(bits: u64) -> i64 {
     let magnitude = (bits & !F::SIGN) as i64;
     if bits & F::SIGN != 0 {
@@ -515,8 +515,8 @@ pub fn less_or_equal<F: Format>(a: u64, b: u64, flags: &mut u8) -> bool {
     key::<F>(a) <= key::<F>(b) || is_zero::<F>(a) && is_zero::<F>(b)
 }
 
-/// The kind of number `a` is, as `fclass` tells it: one bit of ten, from negative infinity (0)
-/// over zeros (3 and 4) to positive infinity (7), then signaling (8) and quiet NaN (9).
+/// The class of `a`, as `fclass` encodes it: one bit of ten, from negative infinity (0) over zeros
+/// (3 and 4) to positive infinity (7), then signaling (8) and quiet NaN (9).
 pub fn class<F: Format>(a: u64) -> u64 {
     let negative = a & F::SIGN != 0;
     let bit = match () {
@@ -539,7 +539,7 @@ pub fn class<F: Format>(a: u64) -> u64 {
     1 << bit
 }
 
-/// The number in another format.
+/// Converts the number to another format.
 #[inline(never)]
 pub fn convert<From: Format, To: Format>(a: u64, rounding: u8, flags: &mut u8) -> u64 {
     let negative = a & From::SIGN != 0;
@@ -554,12 +554,12 @@ pub fn convert<From: Format, To: Format>(a: u64, rounding: u8, flags: &mut u8) -
     }
 }
 
-/// The unsigned integer as a number.
+/// Converts an unsigned integer to a number.
 pub fn from_u64<F: Format>(a: u64, rounding: u8, flags: &mut u8) -> u64 {
     from_parts::<F>(false, a, rounding, flags)
 }
 
-/// The signed integer as a number.
+/// Converts a signed integer to a number.
 pub fn from_i64<F: Format>(a: i64, rounding: u8, flags: &mut u8) -> u64 {
     from_parts::<F>(a < 0, a.unsigned_abs(), rounding, flags)
 }
@@ -581,8 +581,8 @@ fn from_parts<F: Format>(negative: bool, magnitude: u64, rounding: u8, flags: &m
     )
 }
 
-/// The number as an integer from `least` to `greatest`: what lies outside is invalid and gives
-/// the nearer of the two, and a NaN the greatest.
+/// Converts the number to an integer from `least` to `greatest`. Values outside are invalid and
+/// give the nearer bound; a NaN gives `greatest`.
 #[inline(never)]
 fn to_integer<F: Format>(
     a: u64,
@@ -596,7 +596,7 @@ fn to_integer<F: Format>(
         *flags |= INVALID;
         return greatest;
     }
-    // 64 bits or more to the left of 53: out of range, infinities included.
+    // At least 64 bits to the left of 53: out of range; this includes infinities.
     if number.exponent >= 64 {
         *flags |= INVALID;
         return bound;
@@ -620,22 +620,22 @@ fn to_integer<F: Format>(
     value
 }
 
-/// The number as an `i32`.
+/// Converts the number to an `i32`.
 pub fn to_i32<F: Format>(a: u64, rounding: u8, flags: &mut u8) -> i32 {
     to_integer::<F>(a, (i32::MIN.into(), i32::MAX.into()), rounding, flags) as i32
 }
 
-/// The number as a `u32`.
+/// Converts the number to a `u32`.
 pub fn to_u32<F: Format>(a: u64, rounding: u8, flags: &mut u8) -> u32 {
     to_integer::<F>(a, (0, u32::MAX.into()), rounding, flags) as u32
 }
 
-/// The number as an `i64`.
+/// Converts the number to an `i64`.
 pub fn to_i64<F: Format>(a: u64, rounding: u8, flags: &mut u8) -> i64 {
     to_integer::<F>(a, (i64::MIN.into(), i64::MAX.into()), rounding, flags) as i64
 }
 
-/// The number as a `u64`.
+/// Converts the number to a `u64`.
 pub fn to_u64<F: Format>(a: u64, rounding: u8, flags: &mut u8) -> u64 {
     to_integer::<F>(a, (0, u64::MAX.into()), rounding, flags) as u64
 }

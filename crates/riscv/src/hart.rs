@@ -1,4 +1,4 @@
-//! Privileged state of a hart, and what changes it: traps, returns from them, interrupts.
+//! Privileged state of a hart, and the events that change it: traps, trap returns, interrupts.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::instruction::{Instruction, Operation};
 use crate::paging::{Accessor, Space};
 use crate::trap::{Cause, Trap};
 
-/// How much a program may do.
+/// A privilege mode.
 #[derive(
     Clone,
     Copy,
@@ -24,14 +24,14 @@ use crate::trap::{Cause, Trap};
 pub enum Privilege {
     /// Applications.
     User,
-    /// An operating system: it decides where the memory of applications is.
+    /// Operating systems, which manage the memory of applications.
     Supervisor,
-    /// Everything is allowed; the mode after reset.
+    /// The mode after reset, in which everything is permitted.
     Machine,
 }
 
 impl Privilege {
-    /// As `mstatus.MPP` has it: 0, 1 or 3.
+    /// The encoding in `mstatus.MPP`.
     pub const fn encoding(self) -> u64 {
         match self {
             Privilege::User => 0,
@@ -49,33 +49,36 @@ impl Privilege {
     }
 }
 
-/// What `mret`, `sret`, `wfi`, `sfence.vma`, `wrs.nto` or `wrs.sto` does.
+/// The effect of `mret`, `sret`, `wfi`, `sfence.vma`, `wrs.nto` or `wrs.sto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemOutcome {
-    /// Go on at this address.
+    /// Continue at this address.
     Jump(u64),
-    /// Halt until an interrupt is pending ([`Hart::wakes_from_wait`]), then go on after.
+    /// Halt until an interrupt is pending ([`Hart::wakes_from_wait`]), then continue with the next
+    /// instruction.
     WaitForInterrupt,
-    /// Forget translations, as [`Flush`](crate::paging::Flush) says, and go on after.
+    /// Discard translations according to [`Flush`](crate::paging::Flush), then continue with the
+    /// next instruction.
     FlushTranslations,
-    /// The hart may halt until its reservation is gone or an interrupt is pending, and then goes
-    /// on after; it may go on at any time.
-    /// "Zawrs" Extension for Wait-on-Reservation-Set instructions.
+    /// Optionally halt until the reservation is lost or an interrupt is pending, then continue with
+    /// the next instruction; the halt may end at any time. "Zawrs" Extension for
+    /// Wait-on-Reservation-Set instructions.
     WaitOnReservation(TimeOut),
 }
 
-/// What ends a wait on a reservation after a time of the implementation's choice.
+/// The effect of the time-out of a wait on a reservation, after a time of the implementation's
+/// choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum TimeOut {
-    /// Nothing: the wait may last for ever.
+    /// There is no time-out: the wait may last for ever.
     Never,
-    /// The instruction is done.
+    /// The instruction completes.
     Done,
     /// The instruction is illegal.
     Illegal,
 }
 
-/// A hart's privileged state. Its program counter and registers live with whoever runs it.
+/// A hart's privileged state. The hart's user keeps its program counter and registers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, state::State)]
 pub struct Hart {
     /// The mode it runs in.
@@ -100,7 +103,7 @@ impl Hart {
             scause: 0,
             stval: 0,
             satp: 0,
-            // Where there is nothing but machine and user mode, `mcounteren` alone decides.
+            // A system with only machine and user mode has `mcounteren` alone.
             scounteren: COUNTERS,
             senvcfg: 0,
             mtvec: 0,
@@ -125,7 +128,7 @@ impl Hart {
         }
     }
 
-    /// Whether this mode may set `satp` and flush translations. Otherwise it traps.
+    /// Whether this mode may set `satp` and flush translations; otherwise these instructions trap.
     pub(crate) fn manages_translation(&self) -> bool {
         match self.privilege {
             Privilege::Machine => true,
@@ -134,13 +137,13 @@ impl Hart {
         }
     }
 
-    /// How the addresses of instructions are translated now; none if they are not.
+    /// The current translation of instruction addresses, if any.
     #[inline]
     pub fn fetch_space(&self) -> Option<Space> {
         self.space(self.privilege)
     }
 
-    /// How the addresses of loads, stores and atomics are translated now; none if they are not.
+    /// The current translation of the addresses of loads, stores and atomics, if any.
     #[inline]
     pub fn data_space(&self) -> Option<Space> {
         let status = self.csrs.mstatus;
@@ -169,8 +172,8 @@ impl Hart {
         Space::of(self.csrs.satp, accessor)
     }
 
-    /// Enters the trap handler: its address. `pc` is that of the instruction that trapped or,
-    /// for an interrupt, of the one that would have come next.
+    /// Enters the trap handler and returns its address. `pc` is the address of the instruction that
+    /// trapped or, for an interrupt, of the next instruction.
     pub fn take_trap(&mut self, trap: Trap, pc: u64) -> u64 {
         let csrs = &mut self.csrs;
         let delegated = match trap.cause {
@@ -207,8 +210,8 @@ impl Hart {
         }
     }
 
-    /// Executes what is of [`crate::Class::System`]; `pc` is the instruction's own address.
-    /// Calls and breakpoints always trap, and so does what this privilege forbids.
+    /// Executes an instruction of [`crate::Class::System`]; `pc` is the instruction's own address.
+    /// Calls and breakpoints always trap, and so do instructions that this privilege forbids.
     pub fn system(&mut self, i: &Instruction, pc: u64) -> Result<SystemOutcome, Trap> {
         let machine = self.privilege == Privilege::Machine;
         let supervisor = self.privilege == Privilege::Supervisor;
@@ -289,9 +292,9 @@ impl Hart {
         }
     }
 
-    /// The interrupt to take before the next instruction, if there is one: those of machine mode
-    /// before those that are delegated; of these, external before software before timer before the
-    /// platform's, of which the lowest number goes first.
+    /// The interrupt to take before the next instruction, if any. Machine-mode interrupts precede
+    /// delegated ones; within each mode, the order is external, software, timer, and then the
+    /// platform's by ascending number.
     #[inline]
     pub fn pending_interrupt(&self) -> Option<Trap> {
         let pending = self.csrs.mip & self.csrs.mie;
@@ -322,20 +325,20 @@ impl Hart {
         })
     }
 
-    /// Whether `wfi` ends: an interrupt is pending and enabled in `mie`, even if `mstatus`
-    /// keeps it from being taken.
+    /// Whether `wfi` ends: an interrupt is pending and enabled in `mie`, even if `mstatus` disables
+    /// it.
     #[inline]
     pub fn wakes_from_wait(&self) -> bool {
         self.csrs.mip & self.csrs.mie != 0
     }
 
-    /// The exception flags that have accumulated (`fflags`).
+    /// The accrued exception flags (`fflags`).
     #[inline]
     pub fn float_flags(&self) -> u8 {
         (self.csrs.fcsr & 0x1f) as u8
     }
 
-    /// Adds exception flags; makes the floating-point state dirty if there are any.
+    /// Adds exception flags; marks the floating-point state dirty if there are any.
     #[inline]
     pub fn add_flags(&mut self, flags: u8) {
         if flags != 0 {
@@ -350,14 +353,14 @@ impl Hart {
         (self.csrs.fcsr >> 5 & 7) as u8
     }
 
-    /// Whether floating-point instructions may be executed: `mstatus.FS` is not Off. If it is,
-    /// they are illegal.
+    /// Whether floating-point instructions are enabled: `mstatus.FS` is not Off. Otherwise they are
+    /// illegal.
     #[inline]
     pub fn float_enabled(&self) -> bool {
         self.csrs.mstatus & status::FS != 0
     }
 
-    /// Sets `mstatus.FS` to Dirty; to be called when a floating-point register is written.
+    /// Sets `mstatus.FS` to Dirty; must be called when a floating-point register is written.
     #[inline]
     pub fn set_float_dirty(&mut self) {
         self.csrs.mstatus |= status::FS;

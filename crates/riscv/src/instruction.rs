@@ -1,4 +1,4 @@
-//! What a decoded instruction is, and the table of all of them.
+//! Decoded instructions, and the table of all instructions.
 
 use crate::decode::{
     FUNCT3, Pattern, amo, csr, float, float_unary, float3, float3_unary, flush, fused, i, lr,
@@ -7,20 +7,19 @@ use crate::decode::{
 use crate::execute::{Evaluator, evaluate_nothing, evaluate_one};
 
 /// Number of a register in a file of 65: 0 to 31 are `x0` to `x31`, 32 to 63 are `f0` to
-/// `f31`, and [`SINK`] takes what is thrown away.
+/// `f31`, and [`SINK`] takes discarded results.
 pub type Register = u8;
 
-/// Destination of instructions that write no register, writes to `x0` included. A register
-/// file of 65 entries, whose entry 0 is therefore never written, needs no test for `x0`.
+/// Destination of instructions that write no register or write `x0`. A register file of 65 entries,
+/// whose entry 0 is therefore never written, needs no test for `x0`.
 pub const SINK: Register = 64;
 
-/// One decoded instruction. Compressed instructions appear as the base instruction they stand
-/// for, with `length` 2.
+/// One decoded instruction. Compressed instructions appear as their expansions, with `length` 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
     /// Which instruction it is.
     pub operation: Operation,
-    /// What kind of work it is, for models of time.
+    /// The kind of work, for models of time.
     pub class: Class,
     /// Destination, or [`SINK`].
     pub rd: Register,
@@ -39,11 +38,11 @@ pub struct Instruction {
     /// kin in bits 16:12. `fence`: the fields `fm`, `pred` and `succ`. Custom instructions:
     /// bits 31:20, sign-extended.
     pub immediate: i32,
-    /// The encoding as it stood in memory; upper half zero if compressed.
+    /// The encoding in memory; the upper half is zero if compressed.
     pub bits: u32,
 }
 
-/// The encoding tells all.
+/// The state is the encoding alone.
 impl state::State for Instruction {
     fn walk(&mut self, walker: &mut dyn state::Walker) {
         let mut bits = self.bits;
@@ -60,7 +59,7 @@ impl state::Plain for Instruction {
     }
 }
 
-/// What kind of work an instruction is.
+/// The kind of work that an instruction does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
@@ -114,7 +113,7 @@ pub enum Class {
     System,
     /// One of the four opcodes set aside for extensions.
     Custom,
-    /// No instruction of this machine.
+    /// Not an instruction of this machine.
     Illegal,
 }
 
@@ -132,15 +131,15 @@ impl Class {
         )
     }
 
-    /// Whether the instruction after it may be elsewhere: branches and jumps. (Traps and
-    /// `mret` also go elsewhere; see [`Class::ends_block`].)
+    /// Whether the next instruction may be elsewhere: branches and jumps. (Traps and `mret` also
+    /// change the program counter; see [`Class::ends_block`].)
     #[inline]
     pub const fn is_control(self) -> bool {
         matches!(self, Class::Branch | Class::Jump | Class::JumpRegister)
     }
 
-    /// Whether a basic block must end after it: control transfers, everything that can change
-    /// how the following instructions are fetched or executed, and what always traps.
+    /// Whether a basic block must end after it: control transfers, instructions that can change how
+    /// the following ones are fetched or executed, and instructions that always trap.
     #[inline]
     pub const fn ends_block(self) -> bool {
         self.is_control()
@@ -168,7 +167,7 @@ impl Class {
     }
 }
 
-/// How the fields of an encoding name operands, and how assembler writes them.
+/// The operand fields of an encoding, and their assembly syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// No operands.
@@ -249,17 +248,17 @@ macro_rules! instructions {
             $(#[doc = concat!("`", $mnemonic, "`")] $operation,)*
             /// One of the four opcodes set aside for extensions (custom-0 to custom-3).
             Custom,
-            /// No instruction of this machine.
+            /// Not an instruction of this machine.
             Illegal,
         }
 
         impl Operation {
-            /// All of them, in the order of the type.
+            /// All operations, in the order of the type.
             pub fn all() -> impl Iterator<Item = Operation> {
                 [$(Operation::$operation,)* Operation::Custom, Operation::Illegal].into_iter()
             }
 
-            /// What computes it: see [`evaluator`](crate::evaluator).
+            /// The function that computes it: see [`evaluator`](crate::evaluator).
             pub(crate) fn evaluator(self) -> Evaluator {
                 match self {
                     $(Operation::$operation => evaluate_one::<{ Operation::$operation as u8 }>,)*
@@ -281,7 +280,7 @@ macro_rules! instructions {
     };
 }
 
-// Instructions of one major opcode stand together: `decode` relies on it.
+// Instructions of one major opcode are adjacent: `decode` relies on it.
 instructions! {
     Lui       "lui"       Alu     Upper     major(0x37);
     Auipc     "auipc"     Alu     Upper     major(0x17);
@@ -316,7 +315,7 @@ instructions! {
     Slti      "slti"      Alu     Immediate i(0x13, 2);
     Sltiu     "sltiu"     Alu     Immediate i(0x13, 3);
     Xori      "xori"      Alu     Immediate i(0x13, 4);
-    // "ori" to `x0`, and so before it.
+    // "ori" to `x0`, which must precede "ori".
     PrefetchI "prefetch.i" Prefetch Prefetch prefetch(0);
     PrefetchR "prefetch.r" Prefetch Prefetch prefetch(1);
     PrefetchW "prefetch.w" Prefetch Prefetch prefetch(3);
@@ -504,7 +503,8 @@ instructions! {
 }
 
 impl Operation {
-    /// The assembler's name, such as `amoadd.w`. (`.insn` and `.word` for what has none.)
+    /// The assembler's name, such as `amoadd.w`. (`.insn` and `.word` for instructions without a
+    /// name.)
     pub fn mnemonic(self) -> &'static str {
         match self {
             Operation::Custom => ".insn",
@@ -513,7 +513,7 @@ impl Operation {
         }
     }
 
-    /// Whether it has a rounding mode, where others have `funct3`.
+    /// Whether it has a rounding mode in the place of `funct3`.
     pub(crate) fn takes_rounding(self) -> bool {
         TABLE.get(self as usize).is_some_and(Entry::takes_rounding)
     }
@@ -527,7 +527,7 @@ impl Operation {
 }
 
 impl Instruction {
-    /// The instruction that is none: traps when executed.
+    /// An illegal instruction, which traps when executed.
     pub const fn illegal(bits: u32, length: u8) -> Instruction {
         Instruction {
             operation: Operation::Illegal,
@@ -568,31 +568,31 @@ impl Instruction {
         (self.immediate >> 12) as u64 & 0x1f
     }
 
-    /// The field `funct3`, by which custom instructions are told apart.
+    /// The field `funct3`, which distinguishes custom instructions.
     #[inline]
     pub fn funct3(&self) -> u8 {
         (self.bits >> 12 & 7) as u8
     }
 
-    /// The field `funct7`, by which custom instructions are told apart.
+    /// The field `funct7`, which distinguishes custom instructions.
     #[inline]
     pub fn funct7(&self) -> u8 {
         (self.bits >> 25) as u8
     }
 
-    /// Whether an atomic orders what comes after it (`.aq`).
+    /// Whether an atomic orders later accesses after itself (`.aq`).
     #[inline]
     pub fn acquire(&self) -> bool {
         self.is_atomic() && self.bits >> 26 & 1 != 0
     }
 
-    /// Whether an atomic orders what came before it (`.rl`).
+    /// Whether an atomic orders earlier accesses before itself (`.rl`).
     #[inline]
     pub fn release(&self) -> bool {
         self.is_atomic() && self.bits >> 25 & 1 != 0
     }
 
-    /// Whether it belongs to the "A" extension: AMO, `lr`, `sc`. These must be aligned.
+    /// Whether it belongs to the "A" extension: AMO, `lr`, `sc`. Their addresses must be aligned.
     #[inline]
     pub fn is_atomic(&self) -> bool {
         matches!(

@@ -1,7 +1,7 @@
-//! One hart and its memory, an instruction at a time and as plainly as can be.
+//! One hart and its memory, one instruction at a time and as simply as possible.
 //!
 //! This is the executable specification: the order in which an instruction is fetched, checked,
-//! executed and retired, in terms of the functions that faster machines use as well.
+//! executed and retired, in terms of the functions that faster machines also use.
 //!
 //! ```
 //! use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
@@ -22,36 +22,36 @@ use crate::trap::{Cause, Trap};
 use crate::virtual_pages::VirtualPages;
 use crate::{Attempts, branch_taken, decode, evaluate, illegal_rounding, is_compressed};
 
-/// Memory by physical addresses. Any address, aligned or not; little-endian.
+/// Memory by physical address, aligned or not; little-endian.
 pub trait Memory {
-    /// The value of 1, 2, 4 or 8 bytes at an address, zero-extended; nothing if some of them
-    /// do not exist.
+    /// The value of 1, 2, 4 or 8 bytes at an address, zero-extended; `None` if some of them do not
+    /// exist.
     fn read(&mut self, address: u64, bytes: u8) -> Option<u64>;
 
-    /// Writes the low 1, 2, 4 or 8 bytes of a value; false, and nothing written, if some of
+    /// Writes the low 1, 2, 4 or 8 bytes of a value; returns false, and writes nothing, if some of
     /// the bytes do not exist.
     fn write(&mut self, address: u64, bytes: u8, value: u64) -> bool;
 
-    /// The two bytes of an instruction at an address; nothing if they cannot be executed. To be
-    /// given by memory with devices in it: those are not executed.
+    /// The two bytes of an instruction at an address; `None` if they cannot be executed. Memory
+    /// with devices must override this: devices are not executable.
     fn fetch(&mut self, address: u64) -> Option<u16> {
         self.read(address, 2).map(|half| half as u16)
     }
 
-    /// Whether there is memory at an address. To be given by memory with devices in it, which
-    /// must not be asked by this.
+    /// Whether there is memory at an address. Memory with devices must override this so that
+    /// devices are not accessed.
     fn exists(&mut self, address: u64) -> bool {
         self.read(address, 1).is_some()
     }
 
-    /// Whether user mode may neither write memory at an address nor reach a device there; what is
-    /// in memory it may still read and execute.
+    /// Whether user mode may neither write memory at an address nor access a device there; it may
+    /// still read and execute the memory.
     fn is_protected(&self, _address: u64) -> bool {
         false
     }
 
-    /// What the counters show of a hart that has retired so many instructions. To be given where
-    /// time is something else.
+    /// The counters of a hart that has retired `retired` instructions. Memory with another notion
+    /// of time overrides this.
     fn counters(&self, retired: u64) -> Counters {
         Counters {
             cycle: retired,
@@ -61,11 +61,11 @@ pub trait Memory {
     }
 }
 
-/// `x0` to `x31`, `f0` to `f31`, and the [`SINK`]. The rest makes every byte the number of one, so
-/// that no access needs a test.
+/// `x0` to `x31`, `f0` to `f31`, and the [`SINK`]. The other entries make every byte a valid index,
+/// so that no access needs a test.
 pub type Registers = [u64; 256];
 
-/// One stretch of bytes.
+/// One contiguous memory.
 #[derive(Clone, Debug)]
 pub struct FlatMemory {
     base: u64,
@@ -73,7 +73,7 @@ pub struct FlatMemory {
 }
 
 impl FlatMemory {
-    /// So many zero bytes from an address on.
+    /// Memory of `bytes` zeros from `base` on.
     pub fn new(base: u64, bytes: usize) -> FlatMemory {
         FlatMemory {
             base,
@@ -87,7 +87,7 @@ impl FlatMemory {
         self.bytes.get_mut(start..start.checked_add(bytes)?)
     }
 
-    /// Puts a program into memory; false if some of it does not fit.
+    /// Loads a program into memory; false if some of it does not fit.
     pub fn load(&mut self, image: &Image) -> bool {
         image.segments.iter().all(|segment| {
             let size = usize::try_from(segment.memory_bytes).unwrap_or(usize::MAX);
@@ -122,7 +122,7 @@ impl Memory for FlatMemory {
     }
 }
 
-/// What one step did.
+/// The outcome of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The instruction was executed.
@@ -140,22 +140,21 @@ pub struct Machine<M> {
     pub hart: Hart,
     /// Address of the next instruction.
     pub pc: u64,
-    /// What it computes with.
+    /// Its integer and floating-point registers.
     pub registers: Registers,
     /// Its memory.
     pub memory: M,
-    /// Instructions retired so far; also its clock, unless the memory tells another.
+    /// Instructions retired so far; also its clock, unless the memory supplies another.
     pub retired: u64,
     /// The physical address that `lr` has reserved.
     pub reservation: Option<u64>,
-    /// What its `sc`s have come to.
+    /// The outcomes of its `sc`s.
     pub attempts: Attempts,
     /// Whether `wfi` has halted it.
     pub waiting: bool,
-    /// Whether loads and stores trap, too, whose address is not a multiple of their bytes; atomics
-    /// always do.
+    /// Whether misaligned loads and stores trap as well; misaligned atomics always do.
     pub traps_misaligned: bool,
-    /// Pages that it has translated, for [`crate::threaded`].
+    /// Cached translations, for [`crate::threaded`].
     pub(crate) virtual_pages: VirtualPages,
 }
 
@@ -176,7 +175,7 @@ impl<M: Memory> Machine<M> {
         }
     }
 
-    /// Takes an interrupt if one is due, else executes one instruction.
+    /// Takes an interrupt if one is due, otherwise executes one instruction.
     pub fn step(&mut self) -> Step {
         if self.waiting && !self.hart.wakes_from_wait() {
             return Step::Waiting;
@@ -202,7 +201,8 @@ impl<M: Memory> Machine<M> {
         }
     }
 
-    /// Steps until something other than an instruction happens, or `limit` have retired.
+    /// Steps until something other than an instruction happens, or `limit` instructions have
+    /// retired.
     pub fn run(&mut self, limit: u64) -> Option<Step> {
         (0..limit)
             .map(|_| self.step())
@@ -214,8 +214,8 @@ impl<M: Memory> Machine<M> {
         self.instruction_at(self.pc)
     }
 
-    /// The instruction at an address. It may cross into memory that does not exist, or into a page
-    /// that may not be executed: then the trap names the half that is missing.
+    /// The instruction at an address. It may extend into memory that does not exist, or into a page
+    /// that is not executable: then the trap names the missing half.
     ///
     /// # Errors
     ///
@@ -244,7 +244,7 @@ impl<M: Memory> Machine<M> {
             return Ok(address);
         };
         let memory = &mut self.memory;
-        // A device is no memory for page tables.
+        // Page tables cannot be on a device.
         let read = |at| memory.exists(at).then(|| memory.read(at, 8)).flatten();
         let page = space.translate(address, access, read)?;
         let physical = page.physical(address);
@@ -253,7 +253,7 @@ impl<M: Memory> Machine<M> {
         Ok(physical)
     }
 
-    /// Executes an instruction: the address of the next one.
+    /// Executes an instruction; returns the address of the next one.
     fn execute(&mut self, i: &Instruction) -> Result<u64, Trap> {
         let [a, b, c] = [i.rs1, i.rs2, i.rs3].map(|r| self.registers[usize::from(r)]);
         let illegal = Trap {
@@ -291,8 +291,8 @@ impl<M: Memory> Machine<M> {
                 self.store(i, a, b)?;
                 0
             }
-            // A reservation lasts until the next `sc`, whether that succeeds or not. One that fails
-            // may all the same not go where it may not write.
+            // A reservation lasts until the next `sc`, whether that succeeds or not. A failing `sc`
+            // still needs permission to write.
             Class::StoreConditional => {
                 self.check_alignment(i, a)?;
                 let physical = self.translate(a, Access::Store)?;
@@ -318,9 +318,9 @@ impl<M: Memory> Machine<M> {
                 match self.hart.system(i, self.pc)? {
                     SystemOutcome::Jump(target) => next = target,
                     SystemOutcome::WaitForInterrupt => self.waiting = true,
-                    // Tables are walked anew for each access.
+                    // Page tables are walked for each access.
                     SystemOutcome::FlushTranslations => self.virtual_pages.clear(),
-                    // Nobody else could end the wait by a store; it may end at any time.
+                    // No other hart could end the wait by a store; the wait may end at any time.
                     SystemOutcome::WaitOnReservation(_) => {}
                 }
                 0
@@ -360,8 +360,8 @@ impl<M: Memory> Machine<M> {
         Ok(())
     }
 
-    /// The physical address of a data access of so many bytes, and that of the part of it that is
-    /// in another page, if one is.
+    /// The physical address of a data access of `bytes`, and of its part in the next page, if it
+    /// crosses one.
     fn places(
         &mut self,
         (address, bytes): (u64, u8),
@@ -376,7 +376,8 @@ impl<M: Memory> Machine<M> {
         Ok((physical, Some(second)))
     }
 
-    /// The physical addresses of all bytes of an access in two pages. All of them are memory.
+    /// The physical addresses of all bytes of an access that crosses a page. All of them are
+    /// memory.
     fn bytes_in_two_pages(
         &mut self,
         (address, bytes): (u64, u8),
@@ -399,7 +400,7 @@ impl<M: Memory> Machine<M> {
         Ok(places)
     }
 
-    /// Reads what a load or an atomic reads.
+    /// Reads the memory of a load or an atomic.
     fn load(&mut self, i: &Instruction, a: u64, access: Access) -> Result<u64, Trap> {
         let (address, bytes) = (i.address(a), i.access_bytes());
         let (physical, second) = self.places((address, bytes), access)?;
@@ -412,7 +413,7 @@ impl<M: Memory> Machine<M> {
             }
             return Ok(u64::from_le_bytes(value));
         }
-        // Devices take no atomics.
+        // Devices do not support atomics.
         let refused =
             (i.is_atomic() || self.is_kept_off(physical)) && !self.memory.exists(physical);
         let read = match refused {
@@ -422,12 +423,12 @@ impl<M: Memory> Machine<M> {
         read.ok_or_else(|| self.access_fault((address, physical), bytes, access))
     }
 
-    /// Whether an address is protected from what the hart does now.
+    /// Whether an address is protected from the hart's current accesses.
     fn is_kept_off(&self, physical: u64) -> bool {
         self.hart.privilege == Privilege::User && self.memory.is_protected(physical)
     }
 
-    /// The trap of an access in one page. It tells the first of the bytes that do not exist.
+    /// The trap of an access in one page. It reports the first nonexistent byte.
     fn access_fault(&mut self, (address, physical): (u64, u64), bytes: u8, access: Access) -> Trap {
         let mut offsets = 0..u64::from(bytes);
         let missing = offsets.find(|&offset| !self.memory.exists(physical.wrapping_add(offset)));

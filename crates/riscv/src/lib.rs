@@ -2,11 +2,11 @@
 //! Zawrs and Zicbop, in machine, supervisor and user mode, with the virtual memory of Sv39 and
 //! Sv48.
 //!
-//! What an instruction *means* lives here: [`decode()`], [`evaluate`], the CSRs and traps of a
-//! [`Hart`], and the [`elf`] files programs come in. How long it takes, and what memory is,
-//! live elsewhere. [`interpreter`] puts the pieces together in the plainest way there is; it
-//! is the executable specification that faster users of these functions are tested against.
-//! [`threaded`] is one of those: it executes programs without their times, twenty times as fast.
+//! The *meaning* of instructions is defined here: [`decode()`], [`evaluate`], the CSRs and traps of
+//! a [`Hart`], and the [`elf`] files of programs. Timing and memory are modelled elsewhere.
+//! [`interpreter`] combines the parts in the simplest way; it is the executable specification
+//! against which faster users of these functions are tested. [`threaded`] is one of them: it
+//! executes programs without timing, twenty times as fast.
 //!
 //! Sources: *The RISC-V Instruction Set Manual*, Volume I (Unprivileged ISA) and Volume II
 //! (Privileged Architecture), version 20240411.
@@ -14,9 +14,8 @@
 //! A page whose A bit is clear, or whose D bit at a store, is a page fault (Svade): hardware never
 //! writes into page tables.
 //!
-//! What is left out: physical memory protection, whose registers keep what is written but protect
-//! nothing; that `wfi` in user mode traps although `mstatus.TW` is clear; debug mode, and triggers,
-//! of which there are none.
+//! Not implemented: physical memory protection, whose registers keep their values but protect
+//! nothing; traps of `wfi` in user mode while `mstatus.TW` is clear; debug mode and triggers.
 //!
 //! ```
 //! let add = riscv::decode(0x00b5_0533); // add a0, a0, a1

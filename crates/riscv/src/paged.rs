@@ -1,4 +1,4 @@
-//! Memory in pages that are found by one look into a table.
+//! Memory in pages that are found by one table look-up.
 
 use crate::interpreter::Memory;
 use std::collections::BTreeMap;
@@ -10,28 +10,28 @@ use std::sync::Arc;
 pub const PAGE_BYTES: usize = 4096;
 /// The content of a page.
 pub type Page = [u8; PAGE_BYTES];
-/// Pages by their number, which is their address divided by [`PAGE_BYTES`]. What is there is
+/// Pages by their number, which is their address divided by [`PAGE_BYTES`]. A page in the table is
 /// memory from end to end.
 pub type PageTable = [Option<Box<Page>>];
 
-/// Addresses below this are in the table, which takes half a gibibyte for all of them: of the
-/// host's addresses, and of its memory only for what is touched.
+/// Addresses below this are in the table. It takes half a gibibyte of the host's addresses, and
+/// memory only for its touched parts.
 const TABLE_END: u64 = 1 << 38;
 
 /// Memory that the fast interpreter reaches without a call.
 pub trait Paged: Memory {
-    /// Its pages. One that is missing may exist all the same: then [`Memory`] finds it.
+    /// Its pages. A page missing here may still exist: then [`Memory`] finds it.
     fn pages(&mut self) -> &mut PageTable;
 }
 
-/// What memory has in pages that have not been touched, instead of zeros.
+/// The initial contents of untouched pages, instead of zeros.
 pub trait Behind: Debug + Send + Sync {
-    /// Writes what is in the page with this number.
+    /// Writes the contents of the page with this number.
     fn fill(&self, number: u64, page: &mut Page);
 }
 
-/// Memory in some ranges of addresses: zero until written, and only taking room on the host when
-/// touched.
+/// Memory in some ranges of addresses. It is zero until written, and only touched pages take memory
+/// of the host.
 #[derive(Clone, Debug, Default)]
 pub struct PagedMemory {
     ranges: Vec<Range<u64>>,
@@ -42,13 +42,13 @@ pub struct PagedMemory {
     /// See [`PagedMemory::before`].
     behind: Option<Arc<dyn Behind>>,
     pages: Vec<Option<Box<Page>>>,
-    /// Pages beyond the table, and pages of which only a part is memory.
+    /// Pages beyond the table, and pages that are only partly memory.
     others: BTreeMap<u64, Box<Page>>,
     touched_pages: u64,
     host_is_full: bool,
 }
 
-/// The page's number, and the byte's place in it.
+/// The page's number, and the offset in it.
 fn place(address: u64) -> (u64, usize) {
     let page_bytes = PAGE_BYTES as u64;
     (address / page_bytes, (address % page_bytes) as usize)
@@ -80,24 +80,23 @@ impl PagedMemory {
         }
     }
 
-    /// Keeps user mode from writing in these ranges, of which nothing has been touched. Their pages
-    /// are never in the table, where nobody asks.
+    /// Keeps user mode from writing in these ranges, which must be untouched. Their pages are never
+    /// in the table, whose accesses are unchecked.
     #[must_use]
     pub fn protect(mut self, ranges: Vec<Range<u64>>) -> PagedMemory {
         self.protected = ranges;
         self
     }
 
-    /// Lets every access to the pages of these ranges, of which nothing has been touched, come
-    /// through [`Memory`], so that who has this memory sees it: they are never in the table.
+    /// Makes every access to the pages of these ranges, which must be untouched, go through
+    /// [`Memory`], so that the owner of this memory can observe it: they are never in the table.
     #[must_use]
     pub fn observe(mut self, ranges: Vec<Range<u64>>) -> PagedMemory {
         self.observed = ranges;
         self
     }
 
-    /// Takes what is in a page from `behind` when the page, of which nothing has been touched, is
-    /// touched first.
+    /// Takes the initial contents of untouched pages from `behind` when they are first touched.
     #[must_use]
     pub fn before(mut self, behind: Arc<dyn Behind>) -> PagedMemory {
         self.behind = Some(behind);
@@ -116,7 +115,7 @@ impl PagedMemory {
         ranges.any(|range| range.contains(&first) && range.contains(&last))
     }
 
-    /// Whether a page is in the table once it has been touched.
+    /// Whether a page is in the table once touched.
     fn is_in_table(&self, number: u64) -> bool {
         let (first, last) = first_and_last(number);
         let mut apart = self.protected.iter().chain(&self.observed);
@@ -125,8 +124,8 @@ impl PagedMemory {
             && !apart.any(|range| range.start <= last && first < range.end)
     }
 
-    /// The page with this number, of which there must be some; nothing if the host has no memory
-    /// left for it.
+    /// The page with this number, at least partly memory; `None` if the host has no memory left for
+    /// it.
     fn page(&mut self, number: u64) -> Option<&mut Page> {
         let in_table = self.is_in_table(number);
         let exists = if in_table {
@@ -156,8 +155,8 @@ impl PagedMemory {
         }
     }
 
-    /// Whether more pages have been touched than `limit`, or the host had no memory for one: what
-    /// was written there is lost.
+    /// Whether more than `limit` pages have been touched, or the host had no memory for one and its
+    /// writes were lost.
     #[inline]
     pub fn is_beyond(&self, limit: u64) -> bool {
         self.touched_pages > limit || self.host_is_full
@@ -168,7 +167,7 @@ impl PagedMemory {
         self.host_is_full
     }
 
-    /// Forgets what was written to the pages for whose addresses `keep` is false: they are zero.
+    /// Discards the pages for whose addresses `keep` is false: they are zero again.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
         let mut kept = 0;
         for (number, page) in (0..).zip(&mut self.pages) {
@@ -180,7 +179,7 @@ impl PagedMemory {
         self.touched_pages = kept + self.others.len() as u64;
     }
 
-    /// These bytes, if they are in one page, and that is memory as a whole.
+    /// These bytes, if they are in one page that is memory as a whole.
     fn together(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
         let (number, offset) = place(address);
         let end = offset.checked_add(length)?;
@@ -204,7 +203,7 @@ impl PagedMemory {
         self.page(number).map(|page| &mut page[offset])
     }
 
-    /// All pages that were touched, by their number; without those beyond the table.
+    /// All touched pages, by their number, except those beyond the table.
     pub fn into_pages(mut self) -> Vec<Option<Box<Page>>> {
         for (number, page) in self.others {
             if let Some(place) = self.pages.get_mut(number as usize) {
@@ -214,12 +213,12 @@ impl PagedMemory {
         self.pages
     }
 
-    /// Bytes of the pages that were touched.
+    /// Total bytes of touched pages.
     pub fn touched_bytes(&self) -> u64 {
         self.touched_pages * PAGE_BYTES as u64
     }
 
-    /// Copies bytes out of memory; those that do not exist are zero.
+    /// Copies bytes out of memory; nonexistent bytes are zero.
     pub fn copy_out(&mut self, address: u64, bytes: &mut [u8]) {
         if let Some(found) = self.together(address, bytes.len()) {
             return bytes.copy_from_slice(found);
@@ -229,7 +228,7 @@ impl PagedMemory {
         }
     }
 
-    /// Copies bytes into memory, those that exist.
+    /// Copies bytes into memory where it exists.
     pub fn copy_in(&mut self, address: u64, bytes: &[u8]) {
         if let Some(place) = self.together(address, bytes.len()) {
             return place.copy_from_slice(bytes);
@@ -292,7 +291,7 @@ impl Paged for PagedMemory {
 mod tests {
     use super::*;
 
-    /// A page that is memory as a whole, one of which a part is, and one beyond the table.
+    /// A page that is memory as a whole, a page that is partly memory, and one beyond the table.
     const FAR: u64 = 0xffff_ffff_8000_0000;
 
     fn memory() -> PagedMemory {

@@ -2,11 +2,11 @@
 //!
 //! Privileged Architecture, sections "Sv39: Page-Based 39-bit Virtual-Memory System", "Sv48" and
 //! "Virtual Address Translation Process". Bits A and D are never set here: an access that would
-//! have to set one is a page fault, as the extension Svade has it. Of Svnapot and Svpbmt there is
-//! nothing, so their bits are reserved.
+//! have to set one is a page fault, as the extension Svade specifies. Svnapot and Svpbmt are not
+//! implemented, so their bits are reserved.
 //!
-//! A [`Walk`] takes one entry at a time, so that a core can spend time on each. [`translate`] does
-//! all of it at once.
+//! A [`Walk`] takes one entry at a time, so that a core can spend time on each. [`translate`]
+//! performs a whole walk at once.
 
 mod identity;
 
@@ -20,12 +20,12 @@ pub const TABLE_BYTES: u64 = 1 << TABLE_BITS;
 const TABLE_BITS: u32 = 12;
 /// Bits of an address that index the table of one level.
 const INDEX_BITS: u32 = 9;
-/// Physical page numbers have so many bits.
+/// Number of bits of a physical page number.
 const NUMBER_BITS: u32 = 44;
-/// Where the physical page number is in an entry.
+/// The position of the physical page number in an entry.
 const NUMBER_SHIFT: u32 = 10;
 
-/// Which addresses are translated, and in how many levels.
+/// The size of translated addresses, and the number of levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Addresses of 39 bits, three levels of tables.
@@ -48,17 +48,17 @@ impl Mode {
         TABLE_BITS + INDEX_BITS * self.levels()
     }
 
-    /// Whether the bits above an address's own are all equal to its highest one.
+    /// Whether the bits above an address's own all equal its highest bit.
     pub const fn is_canonical(self, address: u64) -> bool {
         let unused = 64 - self.address_bits();
         ((address << unused) as i64 >> unused) as u64 == address
     }
 }
 
-/// What is done at an address.
+/// The kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum Access {
-    /// An instruction is fetched.
+    /// An instruction fetch.
     Fetch,
     /// A load, `LR` included.
     Load,
@@ -67,7 +67,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The trap of an access to `address` that its page does not allow.
+    /// The trap of an access to `address` that the page does not allow.
     pub fn page_fault(self, address: u64) -> Trap {
         let cause = match self {
             Access::Fetch => Cause::InstructionPage,
@@ -78,8 +78,7 @@ impl Access {
         Trap { cause, value }
     }
 
-    /// The trap of an access to `address` for which an entry would have to be read where there is
-    /// no memory.
+    /// The trap of an access to `address` whose walk needs an entry outside memory.
     pub fn access_fault(self, address: u64) -> Trap {
         let cause = match self {
             Access::Fetch => Cause::InstructionAccess,
@@ -91,24 +90,24 @@ impl Access {
     }
 }
 
-/// Who accesses memory: a mode of the hart, and the bits of `sstatus` that concern it.
+/// The origin of an access: a mode of the hart, and the relevant bits of `sstatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accessor {
     /// User mode.
     User {
-        /// `MXR`: what can be executed can be read.
+        /// `MXR`: executable pages are readable.
         executable_is_readable: bool,
     },
     /// Supervisor mode.
     Supervisor {
-        /// `SUM`: pages of user mode can be read and written.
+        /// `SUM`: user pages can be read and written.
         reaches_user: bool,
-        /// `MXR`: what can be executed can be read.
+        /// `MXR`: executable pages are readable.
         executable_is_readable: bool,
     },
 }
 
-/// How a hart translates addresses: what its `satp` says, and who accesses memory.
+/// A hart's translation of addresses: the contents of `satp`, and the accessor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     /// The format of the tables.
@@ -117,12 +116,12 @@ pub struct Space {
     pub root: u64,
     /// The address space identifier.
     pub asid: u16,
-    /// Who accesses memory.
+    /// The origin of accesses.
     pub accessor: Accessor,
 }
 
 impl Space {
-    /// What a value of `satp` says; none if it leaves addresses as they are.
+    /// The space that a value of `satp` describes; `None` if it disables translation.
     pub fn of(satp: u64, accessor: Accessor) -> Option<Space> {
         let mode = match satp >> 60 {
             8 => Mode::Sv39,
@@ -137,7 +136,7 @@ impl Space {
         })
     }
 
-    /// The page of `address`; a trap if there is none, or if it may not be accessed so. `read`
+    /// The page of `address`; a trap if there is none, or if this access is not permitted. `read`
     /// reads 8 bytes at a physical address, if there is memory.
     pub fn translate(
         &self,
@@ -148,7 +147,7 @@ impl Space {
         translate(self.mode, self.root, address, access, self.accessor, read)
     }
 
-    /// A number that no other such space has, and that is not zero.
+    /// A nonzero number that is unique to this space.
     pub(crate) fn key(&self) -> u64 {
         let accessor = match self.accessor {
             Accessor::User {
@@ -167,18 +166,18 @@ impl Space {
     }
 }
 
-/// Which translations an `sfence.vma` makes a hart forget.
+/// The translations that an `sfence.vma` invalidates in a hart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
     /// Only those of this address.
     pub address: Option<u64>,
-    /// Only those of this address space, and none of pages in all address spaces.
+    /// Only those of this address space, excluding global pages.
     pub asid: Option<u16>,
 }
 
 impl Flush {
-    /// Those of an instruction whose operands have these values. "Supervisor Memory-Management
-    /// Fence Instruction".
+    /// The translations that an instruction with these operands invalidates. "Supervisor
+    /// Memory-Management Fence Instruction".
     pub fn of(i: &Instruction, address: u64, asid: u64) -> Flush {
         Flush {
             address: (i.rs1 != 0).then_some(address),
@@ -192,15 +191,15 @@ impl Flush {
 pub struct Entry(pub u64);
 
 impl Entry {
-    /// V: it is one.
+    /// V: the entry is valid.
     pub const VALID: u64 = 1;
-    /// R: the page can be read.
+    /// R: the page is readable.
     pub const READ: u64 = 1 << 1;
-    /// W: the page can be written.
+    /// W: the page is writable.
     pub const WRITE: u64 = 1 << 2;
-    /// X: the page can be executed.
+    /// X: the page is executable.
     pub const EXECUTE: u64 = 1 << 3;
-    /// U: the page is user mode's.
+    /// U: the page belongs to user mode.
     pub const USER: u64 = 1 << 4;
     /// G: the page is in all address spaces.
     pub const GLOBAL: u64 = 1 << 5;
@@ -208,15 +207,15 @@ impl Entry {
     pub const ACCESSED: u64 = 1 << 6;
     /// D: the page has been written.
     pub const DIRTY: u64 = 1 << 7;
-    /// The bits above the physical page number: Svnapot's, Svpbmt's, and such as nobody has.
+    /// The bits above the physical page number: those of Svnapot and Svpbmt, and unassigned ones.
     const RESERVED: u64 = !0 << (NUMBER_SHIFT + NUMBER_BITS);
 
-    /// The entry with these bits for what begins at the physical address `base`.
+    /// The entry with these bits for the page or table at the physical address `base`.
     pub const fn new(base: u64, bits: u64) -> Entry {
         Entry(base >> TABLE_BITS << NUMBER_SHIFT | bits)
     }
 
-    /// The physical address of what it leads to.
+    /// The physical address of the page or table.
     pub const fn base(self) -> u64 {
         (self.0 & !Self::RESERVED) >> NUMBER_SHIFT << TABLE_BITS
     }
@@ -225,13 +224,13 @@ impl Entry {
         self.0 & bits != 0
     }
 
-    /// Whether it maps a page; otherwise, if it is valid, it leads to a table.
+    /// Whether it maps a page; otherwise, if valid, it points to a table.
     const fn is_leaf(self) -> bool {
         self.has(Self::READ | Self::EXECUTE)
     }
 
-    /// Whether the page that it maps may be accessed in this way. "Virtual Address Translation
-    /// Process", step 7, and step 9 as Svade has it.
+    /// Whether the page that it maps permits this access. "Virtual Address Translation Process",
+    /// step 7, and step 9 in the variant of Svade.
     #[inline]
     pub fn allows(self, access: Access, accessor: Accessor) -> bool {
         let is_user = self.has(Self::USER);
@@ -243,7 +242,7 @@ impl Entry {
                 reaches_user,
                 executable_is_readable,
             } => {
-                // It never executes user mode's code.
+                // The supervisor never executes user pages.
                 let reaches = !is_user || reaches_user && access != Access::Fetch;
                 (reaches, executable_is_readable)
             }
@@ -261,12 +260,12 @@ impl Entry {
     }
 }
 
-/// A page, and what its entry says of it.
+/// A page and its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Its entry.
     pub entry: Entry,
-    /// Its bytes are two to the power of this: 12, 21, 30, or 39 with Sv48.
+    /// The binary logarithm of its size in bytes: 12, 21, 30, or 39 with Sv48.
     pub bits: u32,
 }
 
@@ -277,19 +276,19 @@ impl Page {
     }
 }
 
-/// What an entry has told a walk.
+/// The result of one step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The next entry is at [`Walk::entry_address`].
     Next,
-    /// The walk has come to a page.
+    /// The walk has found a page.
     Page(Page),
     /// There is no page at the address.
     Fault,
 }
 
-/// Where the entry for `address` is in a table of `level`, of which that of the smallest pages is
-/// 0; and the bits of what the entry covers.
+/// The index of `address` in a table of `level` (0 for the smallest pages), and the binary
+/// logarithm of the size that the entry covers.
 pub const fn table_index(address: u64, level: u32) -> (usize, u32) {
     let bits = TABLE_BITS + INDEX_BITS * level;
     let index = address >> bits & ((1 << INDEX_BITS) - 1);
@@ -301,13 +300,13 @@ pub const fn table_index(address: u64, level: u32) -> (usize, u32) {
 pub struct Walk {
     address: u64,
     table: u64,
-    /// Of the table that is looked into; that of the smallest pages is 0.
+    /// The level of the current table; 0 for the smallest pages.
     level: u32,
 }
 
 impl Walk {
-    /// The walk for `address` that begins with the table at the physical address `root`; none for
-    /// an address that is not canonical, which is a page fault.
+    /// The walk for `address` that begins with the table at the physical address `root`; `None` for
+    /// a non-canonical address, which is a page fault.
     pub fn new(mode: Mode, root: u64, address: u64) -> Option<Walk> {
         mode.is_canonical(address).then_some(Walk {
             address,
@@ -316,12 +315,12 @@ impl Walk {
         })
     }
 
-    /// The address that is translated.
+    /// The address being translated.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// The level of the table that is looked into next; that of the smallest pages is 0.
+    /// The level of the table that is read next; 0 for the smallest pages.
     pub fn level(&self) -> u32 {
         self.level
     }
@@ -331,8 +330,8 @@ impl Walk {
         self.table
     }
 
-    /// Skips what is above the table of `level` at the physical address `table`, which covers the
-    /// address.
+    /// Skips the levels above the table of `level` at the physical address `table`, which must
+    /// cover the address.
     pub fn go_to(&mut self, level: u32, table: u64) {
         (self.level, self.table) = (level, table);
     }
@@ -343,7 +342,7 @@ impl Walk {
         self.table + 8 * index as u64
     }
 
-    /// Goes on with the entry that is there.
+    /// Continues with the entry that was read.
     pub fn step(&mut self, entry: u64) -> Step {
         let entry = Entry(entry);
         let writes_only = entry.has(Entry::WRITE) && !entry.has(Entry::READ);
@@ -369,8 +368,8 @@ impl Walk {
 }
 
 /// The page of `address`, with the tables that begin at the physical address `root`; a trap if
-/// there is none, or if it may not be accessed so. `read` reads 8 bytes at a physical address, if
-/// there is memory.
+/// there is none, or if this access is not permitted. `read` reads 8 bytes at a physical address,
+/// if there is memory.
 pub fn translate(
     mode: Mode,
     root: u64,

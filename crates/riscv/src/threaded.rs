@@ -1,14 +1,16 @@
-//! The functional interpreter's fast twin: plain instructions, decoded once, with a function each.
+//! The fast variant of the functional interpreter: plain instructions, decoded once, with a
+//! function for each.
 //!
-//! Instructions are decoded into *traces*: what is likely to be executed one after the other, over
-//! jumps and branches that are probably taken. Each has the address of the function that executes
-//! it, specialised for its operation, and that function calls the next one's. The compiler makes
-//! jumps of these calls; if it did not, they would nest no deeper than a trace is long. What the
-//! functions compute are the functions that the [interpreter](crate::interpreter) calls, and what
-//! is not plain (CSRs, atomics, traps, devices, accesses that are not aligned) is left to it.
+//! Instructions are decoded into *traces*: sequences that are likely to be executed one after the
+//! other, across jumps and branches that are probably taken. Each instruction has the address of
+//! the function that executes it, specialised for its operation, and that function calls the
+//! function of the next one. The compiler turns these calls into jumps; if it did not, they would
+//! nest no deeper than the length of a trace. The functions compute with the functions that the
+//! [interpreter](crate::interpreter) calls, and the interpreter executes everything that is not
+//! plain (CSRs, atomics, traps, devices, misaligned accesses).
 //!
-//! Written instructions may be executed in their old form until the next `fence.i`, and pages be
-//! where they were until the next `sfence.vma`, as the manual allows.
+//! Modified instructions may be executed in their old form until the next `fence.i`, and stale
+//! translations used until the next `sfence.vma`, as the manual allows.
 //!
 //! ```
 //! use riscv::interpreter::{Machine, Memory};
@@ -33,19 +35,19 @@ use crate::{
     illegal_rounding,
 };
 
-/// Instructions in a trace, at most: enough that its beginning and its end cost little.
+/// Maximum number of instructions in a trace: enough to amortize its beginning and its end.
 const TRACE_LIMIT: usize = 64;
-/// Traces that can be found at a time, each at a place that its address tells.
+/// Number of traces that can be found at a time, each at an index derived from its address.
 const ENTRIES: usize = 4096;
-/// When there are so many instructions in traces, all are forgotten. They take 8 MiB then.
+/// When traces contain this many instructions, all are discarded. They take 8 MiB then.
 const OPERATIONS_LIMIT: usize = 1 << 18;
 
-/// Executes the first of some instructions, and then the others.
+/// Executes the first of a sequence of instructions, and then the others.
 type Handler<M> = fn(&[Threadlet<M>], &mut Machine<M>) -> Stop;
 
-/// Where in a trace execution has stopped: instructions that have not been executed, times two, and
-/// one if `pc` has been set. (One word: what is larger would not be returned in a register, and
-/// calls could not be made jumps.)
+/// The position in a trace where execution stopped: twice the number of unexecuted instructions,
+/// plus one if `pc` has been set. (It is one word: a larger value would not be returned in a
+/// register, and calls could not become jumps.)
 #[derive(Clone, Copy)]
 struct Stop(u64);
 
@@ -53,13 +55,13 @@ impl Stop {
     /// After the last instruction.
     const END: Stop = Stop(0);
 
-    /// Before the first of these, which the interpreter is to execute.
+    /// Before the first of these, which the interpreter must execute.
     #[inline(always)]
     fn before<M>(rest: &[Threadlet<M>]) -> Stop {
         Stop((rest.len() as u64) << 1)
     }
 
-    /// A jump away, before these.
+    /// At a jump out of the trace, before these.
     #[inline(always)]
     fn jumped<M>(rest: &[Threadlet<M>]) -> Stop {
         Stop((rest.len() as u64) << 1 | 1)
@@ -104,7 +106,7 @@ impl<M> Threadlet<M> {
         }
     }
 
-    /// The instruction, for functions that do not ask for its encoding.
+    /// The instruction, for functions that do not use its encoding.
     #[inline(always)]
     fn instruction(&self, operation: Operation) -> Instruction {
         Instruction {
@@ -121,7 +123,7 @@ impl<M> Threadlet<M> {
         }
     }
 
-    /// The instruction with an operation that the compiler knows.
+    /// The instruction with an operation that is known at compile time.
     #[inline(always)]
     fn known<const O: u8>(&self) -> Instruction {
         self.instruction(const { TABLE[O as usize].operation })
@@ -162,7 +164,7 @@ fn bits<const O: u8, M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop 
     go_on(rest, machine)
 }
 
-/// A branch whose trace goes on where it does if it is not taken.
+/// A branch whose trace continues with the fall-through path.
 fn forward<const O: u8, M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
     let [op, rest @ ..] = ops else {
         return Stop::END;
@@ -176,7 +178,7 @@ fn forward<const O: u8, M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> St
     go_on(rest, machine)
 }
 
-/// A branch whose trace goes on at its target.
+/// A branch whose trace continues at its target.
 fn backward<const O: u8, M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
     let [op, rest @ ..] = ops else {
         return Stop::END;
@@ -201,8 +203,8 @@ fn jump_register<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
     Stop::jumped(rest)
 }
 
-/// The bytes at an address, if they are aligned and in a page that is there. `VIRTUAL`: the address
-/// is translated, and the page must be one that is remembered.
+/// The bytes at an address, if they are aligned and in a present page. `VIRTUAL`: the address is
+/// translated, and the translation must be cached.
 #[inline(always)]
 fn place<const BYTES: usize, const VIRTUAL: bool, M: Paged>(
     machine: &mut Machine<M>,
@@ -313,8 +315,8 @@ fn float<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
     }
 }
 
-/// Whether the instruction is legal; then it has been executed. (Out of line: who has variables on
-/// the stack cannot end in a jump.)
+/// Whether the instruction is legal; then it has been executed. (Out of line: a function with
+/// variables on the stack cannot end in a jump.)
 #[inline(never)]
 fn evaluate_float<M>(op: &Threadlet<M>, machine: &mut Machine<M>) -> bool {
     let i = op.instruction(op.operation);
@@ -333,7 +335,7 @@ fn evaluate_float<M>(op: &Threadlet<M>, machine: &mut Machine<M>) -> bool {
     true
 }
 
-/// One hart at a time runs, and there are no caches.
+/// Only one hart runs at a time, and there are no caches.
 fn nothing<M>(ops: &[Threadlet<M>], machine: &mut Machine<M>) -> Stop {
     match ops {
         [_, rest @ ..] => go_on(rest, machine),
@@ -345,7 +347,7 @@ fn not_plain<M>(ops: &[Threadlet<M>], _: &mut Machine<M>) -> Stop {
     Stop::before(ops)
 }
 
-/// The function that executes an operation, by the lists that each function has.
+/// The function that executes an operation, chosen from the lists of operations for each function.
 macro_rules! choose {
     ($operation:expr; $($function:ident: $($listed:ident)*;)*) => {
         match $operation {
@@ -383,25 +385,25 @@ fn handler<M: Paged>(i: &Instruction, is_virtual: bool) -> Handler<M> {
     }
 }
 
-/// Whether a branch is probably taken: if it leads back, as that of a loop does.
+/// Whether a branch is probably taken: if it goes backward, as that of a loop does.
 fn is_likely(i: &Instruction) -> bool {
     i.class == Class::Branch && i.immediate < 0
 }
 
-/// A trace, and where it begins.
+/// A trace and its start.
 #[derive(Clone, Copy)]
 struct Trace {
     start: u64,
-    /// The space in which its addresses are translated, by its number; 0 if they are not.
+    /// The number of the space in which its addresses are translated; 0 for physical addresses.
     space: u64,
     first: usize,
     length: usize,
-    /// Where execution goes on after its last instruction.
+    /// The address after its last instruction.
     end: u64,
 }
 
 impl Trace {
-    /// None: nothing is executed at an odd address.
+    /// No trace: instructions never have odd addresses.
     const NONE: Trace = Trace {
         start: 1,
         space: 0,
@@ -427,13 +429,13 @@ impl<M: Paged> Default for Threaded<M> {
 }
 
 impl<M: Paged> Threaded<M> {
-    /// Executes plain instructions, at most `limit`: how many. If they are fewer, the next one is
-    /// not plain, and is for [`Threaded::step`]. Takes no interrupts, and does not ask whether the
-    /// hart waits.
+    /// Executes at most `limit` plain instructions; returns their number. If it is below `limit`,
+    /// the next instruction is not plain and needs [`Threaded::step`]. Takes no interrupts, and
+    /// does not check whether the hart waits.
     pub fn run(&mut self, machine: &mut Machine<M>, limit: u64) -> u64 {
         let (fetches, data) = (machine.hart.fetch_space(), machine.hart.data_space());
         if fetches.is_none() && data.is_some() {
-            // Machine mode looks into the memory of another (MPRV), for a moment.
+            // Machine mode temporarily accesses memory as another mode (MPRV).
             return 0;
         }
         machine.virtual_pages.enter(data);
@@ -458,8 +460,8 @@ impl<M: Paged> Threaded<M> {
         executed
     }
 
-    /// [`Machine::step`], after which changed instructions are seen if that was `fence.i`, and
-    /// changed page tables if it was `sfence.vma`.
+    /// [`Machine::step`]; a `fence.i` makes changed instructions visible, and an `sfence.vma`
+    /// changed page tables.
     pub fn step(&mut self, machine: &mut Machine<M>) -> Step {
         let step = machine.step();
         if let Step::Retired(i) = step

@@ -7,32 +7,32 @@ use serde::{Deserialize, Serialize};
 /// A reason to leave the program for the trap handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, state::State, state::Plain)]
 pub struct Trap {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
     /// What `mtval` or `stval` receives: the faulting address, the illegal encoding, or 0.
     pub value: u64,
 }
 
-/// Why a trap happens. Privileged Architecture, section "Machine Cause (mcause) Register".
+/// The cause of a trap. Privileged Architecture, section "Machine Cause (mcause) Register".
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, state::State, state::Plain,
 )]
 pub enum Cause {
-    /// Jump to an odd address. Cannot happen with the "C" extension; here for completeness.
+    /// Jump to an odd address. Impossible with the "C" extension; included for completeness.
     InstructionMisaligned,
-    /// Nothing executable at the address.
+    /// The address is not executable memory.
     InstructionAccess,
-    /// No instruction, or none that this privilege or state allows.
+    /// Not an instruction, or one that this privilege or state forbids.
     IllegalInstruction,
     /// `ebreak`.
     Breakpoint,
     /// Misaligned load (only `lr` here).
     LoadMisaligned,
-    /// No readable memory at the address.
+    /// The address is not readable memory.
     LoadAccess,
     /// Misaligned store or atomic (only atomics here).
     StoreMisaligned,
-    /// No writable memory at the address.
+    /// The address is not writable memory.
     StoreAccess,
     /// `ecall` in user mode.
     EcallUser,
@@ -40,14 +40,13 @@ pub enum Cause {
     EcallSupervisor,
     /// `ecall` in machine mode.
     EcallMachine,
-    /// The page of an instruction cannot be executed.
+    /// The page of an instruction is not executable.
     InstructionPage,
-    /// The page of a load cannot be read.
+    /// The page of a load is not readable.
     LoadPage,
-    /// The page of a store or an atomic cannot be written.
+    /// The page of a store or an atomic is not writable.
     StorePage,
-    /// An exception of hardware beside the hart, with a number that the specification leaves to it:
-    /// 24 to 31.
+    /// An exception of hardware beside the hart, with a number reserved for custom use: 24 to 31.
     Custom(u8),
     /// Interrupt with this number: 3 software, 7 timer, 11 external of machine mode, 1, 5 and 9
     /// those of supervisor mode, 16 to 63 the platform's.
@@ -77,12 +76,12 @@ impl Cause {
         }
     }
 
-    /// Whether it is an interrupt: nothing the instruction did.
+    /// Whether it is an interrupt, which no instruction caused.
     pub const fn is_interrupt(self) -> bool {
         matches!(self, Cause::Interrupt(_))
     }
 
-    /// What to call it in a message.
+    /// Its name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::InstructionMisaligned => "misaligned instruction address",

@@ -1,25 +1,24 @@
-//! Pages that a hart has translated, for the fast interpreter to find again.
+//! Cached translations of a hart, for the fast interpreter.
 
 use crate::paging::{Access, Space, TABLE_BYTES};
 
-/// Pages that are remembered of each kind of access, each at a place that its address tells.
+/// Number of cached translations per kind of access, each at an index derived from its address.
 const ENTRIES: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// Of the space in which it is; 0 if there is none.
+    /// The number of its space; 0 if the entry is empty.
     space: u64,
     page: u64,
     frame: u64,
 }
 
-/// Pages that may be loaded from or stored to. Until an `sfence.vma` they may be older than the
-/// tables.
+/// Pages that may be loaded from or stored to. Translations may be stale until an `sfence.vma`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct VirtualPages {
-    /// The space in which addresses are looked for, by its number; 0 if they are not translated.
+    /// The number of the current space; 0 for physical addresses.
     space: u64,
-    /// Loads' and then stores'; empty until there is one.
+    /// Entries for loads, then those for stores; empty until first used.
     entries: Vec<Entry>,
 }
 
@@ -28,17 +27,17 @@ fn place(page: u64, access: Access) -> usize {
 }
 
 impl VirtualPages {
-    /// Addresses are looked for in this space from now on.
+    /// Selects the space in which addresses are looked up.
     pub fn enter(&mut self, space: Option<Space>) {
         self.space = space.map_or(0, |space| space.key());
     }
 
-    /// Forgets all pages.
+    /// Discards all translations.
     pub fn clear(&mut self) {
         self.entries.clear();
     }
 
-    /// The page of `address` may be accessed so; that is where its physical address is.
+    /// Caches the translation of `address` for this kind of access.
     pub fn remember(&mut self, space: &Space, access: Access, address: u64, physical: u64) {
         if access == Access::Fetch {
             return;
@@ -54,7 +53,7 @@ impl VirtualPages {
         };
     }
 
-    /// The physical address of `address`, if its page is remembered.
+    /// The physical address of `address`, if its translation is cached.
     #[inline(always)]
     pub fn find(&self, address: u64, access: Access) -> Option<u64> {
         let page = address / TABLE_BYTES;

@@ -278,7 +278,8 @@ fn no_prefix_is_a_program() {
 }
 
 proptest! {
-    /// Whatever is damaged, reading ends with an image or an error, and an image can be asked.
+    /// Whatever the damage, reading ends with an image or an error, and all queries of an image
+    /// succeed.
     #[test]
     fn damage_never_panics(
         damage in prop::collection::vec((0..END, any::<u8>()), 1..8),

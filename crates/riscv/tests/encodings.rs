@@ -1,10 +1,10 @@
-//! Encodings, as GNU as makes them, decode to what was assembled.
+//! Encodings produced by GNU as decode to the assembled instructions.
 
 use std::collections::BTreeSet;
 
 use riscv::{Class, Instruction, Operation, SINK, decode, disassemble};
 
-/// Where the instructions stand, for the targets of jumps and branches.
+/// The address of the instructions, for the targets of jumps and branches.
 const PC: u64 = 0x8010_0000;
 
 #[rustfmt::skip]
@@ -265,7 +265,7 @@ const BASE: &[(u32, &str)] = &[
     (0xf20f_8553, "fmv.d.x fa0, t6"),
 ];
 
-/// The encoding, the compressed instruction, and the one it stands for.
+/// The encoding, the compressed instruction, and its expansion.
 #[rustfmt::skip]
 const COMPRESSED: &[(u16, &str, &str)] = &[
     (0x1fe8, "c.addi4spn a0, sp, 1020", "addi a0, sp, 1020"),
@@ -344,7 +344,7 @@ fn every_operation_is_tested() {
 #[test]
 fn compressed_encodings() {
     for &(half, compressed, text) in COMPRESSED {
-        // What follows in memory must not matter.
+        // The following bytes in memory must not matter.
         let instruction = decode(0xdead_0000 | u32::from(half));
         assert_eq!(disassemble(&instruction, PC), text, "{compressed}");
         assert_eq!(
@@ -438,8 +438,9 @@ fn illegal_encodings() {
     }
 }
 
-/// As many `(funct3, funct7, rs2)` of the opcodes that bit manipulation adds to are legal as the
-/// manual lists: nothing more has become so, and no pattern hides another.
+/// The number of legal `(funct3, funct7, rs2)`, in the opcodes that bit manipulation extends, is
+/// the number that the manual lists: no other encoding has become legal, and no pattern hides
+/// another.
 #[test]
 fn no_other_encodings_have_become_legal() {
     let legal = |opcode: u32| -> usize {
@@ -501,8 +502,8 @@ fn ordering_bits_belong_to_atomics_alone() {
     assert_eq!((addi.acquire(), addi.release()), (false, false));
 }
 
-/// Decoding, naming and executing whatever bits there are never panics, and what is decoded
-/// names registers that exist.
+/// Decoding, naming and executing arbitrary bits never panics, and decoded instructions name
+/// existing registers.
 #[test]
 fn any_bits_will_do() {
     let mut bits = 0_u32;

@@ -1,4 +1,4 @@
-//! Results that the manual spells out.
+//! Results that the manual states explicitly.
 
 use riscv::{
     Instruction, Operation, branch_taken, decode, evaluate, evaluate_integer, evaluator,
@@ -39,7 +39,7 @@ fn division_corners() {
     assert_eq!(run(&rem, 7, -2_i64 as u64), 1);
 
     let [divw, divuw, remw, remuw] = [4, 5, 6, 7].map(|funct3| r(0x3b, funct3, 1));
-    // The upper halves do not count, and results extend bit 31.
+    // The upper halves are ignored, and results are sign-extended from bit 31.
     assert_eq!(run(&divw, 1 << 40 | 7, 1 << 40), minus);
     assert_eq!(run(&divuw, 7, 1 << 32), minus);
     assert_eq!(run(&remw, 1 << 40 | 0x8000_0000, 0), min_w);
@@ -147,8 +147,8 @@ fn rounding_modes_that_do_not_exist() {
     ));
 }
 
-/// "B" Extension for Bit Manipulation: where there is no bit to find, and that the upper half of
-/// a word's operand does not count.
+/// "B" Extension for Bit Manipulation: operands without a set bit, and the ignored upper half of
+/// word operands.
 #[test]
 fn bits_are_counted() {
     let unary = |opcode: u32, funct12: u32| {

@@ -1,4 +1,4 @@
-//! Whole programs, of few instructions.
+//! Whole programs of a few instructions.
 
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::{Cause, Trap};

@@ -52,7 +52,7 @@ fn read(hart: &mut Hart, number: u32) -> Result<u64, Trap> {
     hart.csr(&csr(2, number, 0), 0, COUNTERS, &EVENTS)
 }
 
-/// What reads back after a value is written.
+/// The value read back after a write.
 fn legal(hart: &mut Hart, number: u32, value: u64) -> u64 {
     write(hart, number, value).unwrap();
     read(hart, number).unwrap()
@@ -74,7 +74,7 @@ const WFI: u32 = 0x1050_0073;
 const WRS_NTO: u32 = 0x00d0_0073;
 const WRS_STO: u32 = 0x01d0_0073;
 
-/// A program that looks for a breakpoint finds that there is none, whatever it selects.
+/// A program that looks for triggers finds none, whatever it selects.
 #[test]
 fn there_are_no_triggers() {
     const TSELECT: u32 = 0x7a0;
@@ -219,12 +219,12 @@ fn illegal_values_become_legal_ones() {
     );
     assert_eq!(legal(&mut hart, 0x3bf, u64::MAX), (1 << 54) - 1);
     assert_eq!(read(&mut hart, 0x3be), Ok(0));
-    // Whatever mcause and mtval are given, they keep.
+    // mcause and mtval keep any value.
     assert_eq!(legal(&mut hart, 0x342, u64::MAX), u64::MAX);
     assert_eq!(legal(&mut hart, 0x343, u64::MAX), u64::MAX);
 }
 
-/// A counter keeps its value when it counts another event, and counts from what was written.
+/// A counter keeps its value when it is given another event, and counts on from a written value.
 #[test]
 fn counters_count_the_events_that_were_selected() {
     let mut hart = Hart::new(0);
@@ -259,7 +259,7 @@ fn counters_can_be_set() {
     write(&mut hart, 0xb02, 7).unwrap();
     assert_eq!(hart.csr(&csr(2, 0xb00, 0), 0, later, &EVENTS), Ok(15));
     assert_eq!(hart.csr(&csr(2, 0xc00, 0), 0, later, &EVENTS), Ok(15));
-    // The next instruction reads what was written: this one does not count.
+    // The next instruction reads the written value: the writing instruction does not count.
     assert_eq!(hart.csr(&csr(2, 0xb02, 0), 0, later, &EVENTS), Ok(7));
     assert_eq!(hart.csr(&csr(2, 0xc01, 0), 0, later, &EVENTS), Ok(2010));
 }
@@ -370,7 +370,7 @@ fn waiting() {
     assert!(!hart.wakes_from_wait());
 }
 
-/// User mode may wait, but with `mstatus.TW` not for ever.
+/// User mode may wait, but not for ever if `mstatus.TW` is set.
 #[test]
 fn waiting_on_a_reservation() {
     let mut hart = Hart::new(0);
@@ -419,7 +419,7 @@ fn interrupts_have_an_order() {
         assert_eq!(handler, 0x8000_0000 + 4 * u64::from(expected));
         hart.set_interrupt(expected, false);
     }
-    // User mode cannot keep machine interrupts off.
+    // User mode cannot disable machine interrupts.
     hart.csrs.mstatus = 0;
     hart.privilege = Privilege::User;
     assert_eq!(
@@ -428,7 +428,7 @@ fn interrupts_have_an_order() {
     );
 }
 
-/// `satp` keeps what it was if it is given a mode that does not exist.
+/// `satp` keeps its value when it is given a mode that does not exist.
 #[test]
 fn satp_takes_modes_that_exist() {
     let mut hart = Hart::new(0);
@@ -444,7 +444,7 @@ fn satp_takes_modes_that_exist() {
     }
 }
 
-/// How a hart translates: in machine mode not at all, unless `MPRV` says that data is another's.
+/// Machine mode does not translate addresses, unless `MPRV` selects another mode for data.
 #[test]
 fn the_mode_decides_whether_addresses_are_translated() {
     let mut hart = Hart::new(0);
@@ -482,7 +482,7 @@ fn the_mode_decides_whether_addresses_are_translated() {
     assert_eq!((hart.fetch_space(), hart.data_space()), (None, None));
 }
 
-/// `sstatus`, `sie` and `sip` show and change the supervisor's part of `mstatus`, `mie` and `mip`.
+/// `sstatus`, `sie` and `sip` are views of the supervisor's part of `mstatus`, `mie` and `mip`.
 #[test]
 fn supervisor_csrs_are_parts_of_machine_csrs() {
     let mut hart = Hart::new(0);
@@ -492,13 +492,13 @@ fn supervisor_csrs_are_parts_of_machine_csrs() {
     assert_eq!(hart.csrs.mstatus, 0xc_6122 | 1 << 7 | MPP);
     assert_eq!(legal(&mut hart, SSTATUS, 0), 2 << 32);
     assert_eq!(hart.csrs.mstatus, 1 << 7 | MPP);
-    // What is not delegated is not there.
+    // Interrupts that are not delegated are hidden.
     write(&mut hart, MIE, 1 << 7).unwrap();
     assert_eq!(legal(&mut hart, SIE, u64::MAX), 0);
     write(&mut hart, MIDELEG, 1 << 5 | 1 << 1 | 1 << 20).unwrap();
     assert_eq!(legal(&mut hart, SIE, u64::MAX), 1 << 5 | 1 << 1 | 1 << 20);
     assert_eq!(read(&mut hart, MIE), Ok(1 << 7 | 1 << 5 | 1 << 1 | 1 << 20));
-    // Only the software interrupt can be made pending by the supervisor itself.
+    // The supervisor can only make its software interrupt pending.
     assert_eq!(legal(&mut hart, SIP, u64::MAX), 1 << 1);
     write(&mut hart, MIP, 1 << 9 | 1 << 5).unwrap();
     assert_eq!(read(&mut hart, SIP), Ok(1 << 5));
@@ -515,7 +515,7 @@ fn delegated_traps_go_to_supervisor_mode() {
         cause: Cause::LoadPage,
         value: 0x77,
     };
-    // From machine mode nothing is delegated.
+    // Traps from machine mode are never delegated.
     assert_eq!(hart.take_trap(fault, 0x10), 0x1000);
     for (mode, spp) in [(Privilege::User, 0), (Privilege::Supervisor, 1 << 8)] {
         hart.privilege = mode;
@@ -539,7 +539,7 @@ fn delegated_traps_go_to_supervisor_mode() {
             "MPRV is cleared"
         );
     }
-    // A store's is not delegated.
+    // Store faults are not delegated.
     let fault = Trap {
         cause: Cause::StorePage,
         value: 0,
@@ -577,14 +577,15 @@ fn delegated_interrupts_wait_for_supervisor_mode() {
         assert_eq!(handler, 0x2000 + 4 * u64::from(expected));
         hart.csrs.mip &= !(1 << expected);
     }
-    // User mode cannot keep supervisor interrupts off.
+    // User mode cannot disable supervisor interrupts.
     hart.csrs.mip = 1 << 1;
     hart.csrs.mstatus = 0;
     hart.privilege = Privilege::User;
     assert_eq!(due(&hart), Some(Cause::Interrupt(1)));
 }
 
-/// TVM, TW and TSR keep the supervisor from what a machine-mode monitor wants to do itself.
+/// TVM, TW and TSR trap operations of the supervisor that a machine-mode monitor wants to handle
+/// itself.
 #[test]
 fn the_supervisor_can_be_trapped() {
     let mut hart = Hart::new(0);

@@ -1,9 +1,8 @@
-//! The same program, run by QEMU, by the interpreter and by its fast twin, must print the same
-//! bytes.
+//! QEMU, the interpreter and its fast variant must print the same bytes for the same program.
 //!
 //! The program executes every computing instruction on thousands of operands, in every
-//! rounding mode, and prints results and exception flags. Skipped, with a word, where there is
-//! no `qemu-riscv64` or no RISC-V compiler.
+//! rounding mode, and prints results and exception flags. Skipped, with a message, if there is no
+//! `qemu-riscv64` or no RISC-V compiler.
 
 #[path = "../../../tests/rust/random.rs"]
 mod random;
@@ -32,8 +31,8 @@ fn runs(command: &str) -> bool {
 }
 
 impl Random {
-    /// A floating-point number where trouble is likely: special values, exponents near each
-    /// other or near the ends of their range, and significands of few or regular bits.
+    /// A floating-point number that is likely to expose errors: special values, exponents near each
+    /// other or near the ends of their range, and significands with few or regular bits.
     fn float(&mut self, digits: u32, exponent_bits: u32) -> u64 {
         let greatest = (1 << exponent_bits) - 1;
         let middle = greatest / 2;
@@ -85,7 +84,7 @@ impl Random {
 
 const OPERANDS: usize = 3000;
 
-/// Of these, each pair is tried.
+/// All pairs of these are tried.
 const CORNERS: [u64; 8] = [
     0,
     1,
@@ -109,7 +108,7 @@ fn instructions() -> Vec<(String, &'static str, bool)> {
     for name in registers.split_whitespace() {
         all.push((format!("{name} a0, a1, a2"), "integers", false));
     }
-    // QEMU before 8.0 finds ones in the upper half for `ctzw`; so there are none of their own.
+    // QEMU before 8.0 counts ones in the upper half for `ctzw`, so the operands have none there.
     all.push(("sext.w a1, a1\n ctzw a0, a1".into(), "integers", false));
     let unary = "clz clzw cpop cpopw ctz orc.b rev8 sext.b sext.h zext.h";
     for name in unary.split_whitespace() {
@@ -206,8 +205,8 @@ fn instructions() -> Vec<(String, &'static str, bool)> {
     all
 }
 
-/// A program that executes each instruction on each operand, and prints 16 bytes for it:
-/// the result, and the exception flags.
+/// A program that executes each instruction on each operand, and prints 16 bytes for each: the
+/// result and the exception flags.
 fn program(instructions: &[(String, &str, bool)]) -> String {
     let mut text = String::from(
         ".globl _start\n.text\n_start:\n la s6, scratch\n la s7, results\n li s8, 0\n",
@@ -296,7 +295,7 @@ fn product(kind: u8, a: u64, b: u64) -> u64 {
     }
 }
 
-/// Runs a Linux program that only writes and exits. `quickly`: not by the interpreter alone.
+/// Runs a Linux program that only writes and exits. `quickly`: with the fast variant, too.
 fn interpret(program: &[u8], quickly: bool) -> Vec<u8> {
     let image = elf::load(program).expect("the compiler makes good files");
     let ranges = image.segments.iter().map(elf::Segment::range);

@@ -251,9 +251,9 @@ fn too_slow(core: &CoreSpec) -> u64 {
 }
 
 const IN_VAIN: &str = "the last 100000 store-conditionals (SC) have all failed, though each \
-    load-reserved (LR) before them read the same value, 0x0 at 0x80100000: nobody gets on. What is \
-    between LR and SC takes too long, or the hart loses the line there: make it 16 instructions or \
-    fewer without other loads and stores, or use an AMO";
+    load-reserved (LR) before them read the same value, 0x0 at 0x80100000: no hart makes progress. \
+    The instructions between LR and SC take too long, or the hart loses the line meanwhile: make \
+    it 16 instructions or fewer without other loads and stores, or use an AMO";
 
 /// Where hart 0's `SC` is.
 fn in_vain_at(image: &Image) -> String {

@@ -1,4 +1,4 @@
-//! What each hart is told: answers, interrupts, threads to switch to, translations to forget.
+//! Orders to each hart: answers, interrupts, thread switches, and discarding of translations.
 
 use super::{Activity, FEMTOSECONDS_PER_NANOSECOND, Job, Linux, SLICE, WAKE_INTERRUPT};
 use crate::schedule::SLICE_NS;
@@ -6,20 +6,20 @@ use crate::stub::{self, Answer};
 use fabric::{AgentContext, ReplyTo, Time};
 use std::rc::Rc;
 
-/// A hart, as the agent sees it.
+/// A hart, from the agent's point of view.
 #[derive(Default)]
 pub(super) struct Hart {
-    /// The load that waits for an answer, and whether it is one of [`stub::READY`].
+    /// The load that waits for an answer, and whether it is a load of [`stub::READY`].
     pub(super) asked: Option<(ReplyTo, bool)>,
-    /// What it was told to do before it reads that again.
+    /// The order that the hart carries out before it loads [`stub::READY`] again.
     pub(super) told: Option<u64>,
     /// Whether its interrupt line is raised.
     pub(super) raised: bool,
 }
 
 impl Linux {
-    /// Harts that run other threads in the address space of one, and may know translations that
-    /// are wrong.
+    /// Harts that run other threads in the address space of `thread`, and may hold stale
+    /// translations.
     pub(super) fn outdated(&self, thread: usize) -> Vec<usize> {
         let Some(space) = self.tasks[thread].call.user.space() else {
             return Vec::new();
@@ -60,7 +60,7 @@ impl Linux {
         }
     }
 
-    /// A thread goes on with this answer, on its hart or on the next that is free.
+    /// Resumes a thread with this answer, on its hart or on the next free one.
     pub(super) fn answer(&mut self, context: &mut AgentContext<'_>, thread: usize, answer: u64) {
         if answer != Answer::WAIT {
             self.tasks[thread].answer = Some(answer);
@@ -71,7 +71,7 @@ impl Linux {
         }
     }
 
-    /// A thread that has no hart can run.
+    /// Makes a thread that has no hart runnable.
     pub(super) fn run(&mut self, context: &mut AgentContext<'_>, thread: usize) {
         let tasks = &self.tasks;
         let waits = |one: usize| tasks[one].activity == Activity::Blocked;
@@ -86,7 +86,7 @@ impl Linux {
         self.await_slice(context);
     }
 
-    /// A hart may have been given another thread.
+    /// Prepares the thread that a hart may have been given.
     pub(super) fn has_hart(&mut self, hart: usize) {
         if let Some(thread) = self.schedule.thread_of(hart)
             && let Some(one) = &mut self.kernel.threads[thread]
@@ -106,14 +106,14 @@ impl Linux {
         }
     }
 
-    /// Number and last loss of the space of the thread that a hart runs.
+    /// Number and last loss of the address space of the thread that a hart runs.
     pub(super) fn space_of(&self, hart: usize) -> Option<(u16, u64)> {
         let thread = self.schedule.thread_of(hart)?;
         let space = self.kernel.threads[thread].as_ref()?.space.borrow();
         Some((space.number(), space.loss()))
     }
 
-    /// What a hart has to do before its thread can go on.
+    /// What a hart must do before its thread can continue.
     pub(super) fn order(&self, hart: usize) -> Option<u64> {
         let thread = self.schedule.thread_of(hart)?;
         let task = &self.tasks[thread];
@@ -127,7 +127,7 @@ impl Linux {
         (task.answer.is_some() && self.schedule.is_outdated(hart, state)).then_some(Answer::FENCE)
     }
 
-    /// Tells a hart what to do next, or wakes it so that it asks.
+    /// Gives a hart its next order, or wakes it so that it asks for one.
     pub(super) fn tell(&mut self, context: &mut AgentContext<'_>, hart: usize) {
         let Some((asked, is_ready)) = self.harts[hart].asked else {
             if !self.is_running(hart) {
@@ -138,7 +138,7 @@ impl Linux {
         let order = self.order(hart);
         let thread = self.schedule.thread_of(hart);
         let answer = match (order, thread) {
-            // A call is not answered so; the hart asks again at once.
+            // This order cannot answer a call; the hart asks again at once.
             (Some(_), _) if !is_ready => {
                 self.harts[hart].asked = None;
                 context.reply(asked, Answer::WAIT, Time::ZERO);
@@ -157,7 +157,7 @@ impl Linux {
                 Some(answer) => answer,
                 None => match self.tasks[thread].activity {
                     Activity::Away | Activity::Blocked | Activity::Fencing(_) => Answer::WAIT,
-                    // It is being worked on.
+                    // The request is still being handled.
                     _ => return,
                 },
             },
@@ -165,13 +165,14 @@ impl Linux {
         };
         self.harts[hart].asked = None;
         context.reply(asked, answer, Time::ZERO);
-        // It may have been sent a signal while it was answered, or while it had no hart.
+        // The thread may have received a signal while the call was handled, or while it had no
+        // hart.
         if self.is_running(hart) && thread.is_some_and(|one| self.kernel.wants_signal(one)) {
             self.raise(context, hart);
         }
     }
 
-    /// A hart has come back from what it was told.
+    /// Handles the return of a hart that has carried out its order.
     pub(super) fn has_done(&mut self, context: &mut AgentContext<'_>, hart: usize, told: u64) {
         let Some(thread) = self.schedule.thread_of(hart) else {
             return;
@@ -191,7 +192,7 @@ impl Linux {
         }
     }
 
-    /// A hart asks something: whoever waits for it to forget translations need not do so any more.
+    /// Handles a request of a hart: threads no longer wait for this hart to discard translations.
     pub(super) fn has_come(&mut self, context: &mut AgentContext<'_>, hart: usize) {
         for thread in 0..self.tasks.len() {
             let fences = &mut self.tasks[thread].fences;
@@ -203,7 +204,7 @@ impl Linux {
         }
     }
 
-    /// A trap of the program.
+    /// Handles a trap of the program.
     pub(super) fn trapped(&mut self, context: &mut AgentContext<'_>, hart: usize, from: u64) {
         let Some(thread) = self.schedule.thread_of(hart) else {
             return self.tell(context, hart);

@@ -1,4 +1,4 @@
-//! What the agent has under way for a thread.
+//! The agent's work in progress for a thread.
 
 use super::COPY;
 use crate::kernel::{Call, Effect};
@@ -7,70 +7,70 @@ use crate::user::Write;
 use fabric::{LINE_BYTES, LineData, MemoryAccess};
 use std::collections::VecDeque;
 
-/// What a thread is about.
+/// The current activity of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Activity {
-    /// It runs the program, or is to be told an answer.
+    /// It runs the program, or its answer is about to be delivered.
     #[default]
     Away,
     /// Its arguments are being read.
     Arguments,
-    /// A handler waits until the call of another thread has changed their address space.
+    /// Its handler waits until another thread's call has changed their shared address space.
     Waiting(Job),
-    /// A handler waits for bytes.
+    /// Its handler waits for bytes.
     Reading(Job),
-    /// A handler waits for the floating-point registers.
+    /// Its handler waits for the floating-point registers.
     Saving(Job),
-    /// What a handler wrote is being written; then this is the answer.
+    /// The handler's writes are being performed; then this is the answer.
     Writing(u64),
-    /// Other harts are to forget translations; then this is the answer.
+    /// Other harts must discard translations; then this is the answer.
     Fencing(u64),
-    /// The call waits for something.
+    /// The call is blocked.
     Blocked,
 }
 
-/// What a handler is run for.
+/// The reason for running a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Job {
     /// A call of the program.
     Call,
-    /// A trap that is no call.
+    /// A trap that is not a call.
     Fault,
-    /// A signal is to be delivered; without it the answer would have been this.
+    /// A signal to deliver; without it the answer would have been this.
     Signal(u64),
 }
 
-/// A thread, as the agent sees it.
+/// A thread, from the agent's point of view.
 #[derive(Default)]
 pub(super) struct Task {
     pub(super) activity: Activity,
     pub(super) call: Call,
-    /// Which wait this is, if the call has to; so that the alarm of an older one is known.
+    /// The number of the current wait, if the call is blocked; alarms of earlier waits are ignored.
     pub(super) wait: Option<u64>,
-    /// What its hart is to be told.
+    /// The answer to deliver to its hart.
     pub(super) answer: Option<u64>,
-    /// It ends as soon as nothing is under way for it.
+    /// The thread ends as soon as nothing is in progress for it.
     pub(super) is_doomed: bool,
-    /// What to write, and then lines to read.
+    /// Pending writes, which precede the reads of lines.
     pub(super) writes: VecDeque<Write>,
     pub(super) reads: VecDeque<u64>,
-    /// Lines that have been read and are to be written: to which address, and what.
+    /// Lines that have been read and are to be written: destination address and data.
     pub(super) copied: VecDeque<(u64, LineData)>,
-    /// Lines that are read to be copied, and where to.
+    /// Lines to read for copies: source and destination.
     pub(super) copies: Vec<(u64, u64)>,
     pub(super) under_way: usize,
-    /// The address space that the first of what it writes changes.
+    /// The address space that the first of the pending writes changes.
     pub(super) changes: Option<SharedSpace>,
-    /// The last loss of its address space that all harts know of when its call is answered.
+    /// The last loss of its address space that all harts must know of when its call is answered.
     pub(super) known_loss: u64,
-    /// Harts that have not yet come to forget translations.
+    /// Harts that have not yet discarded translations.
     pub(super) fences: Vec<usize>,
-    /// What is done when everything has been written.
+    /// Effects to carry out when all writes are done.
     pub(super) effects: Vec<Effect>,
 }
 
 impl Task {
-    /// Whether it has accesses under way, or to be begun.
+    /// Whether it has accesses in flight or still to begin.
     pub(super) fn has_accesses(&self) -> bool {
         self.under_way > 0
             || !self.writes.is_empty()
@@ -78,7 +78,7 @@ impl Task {
             || !self.copied.is_empty()
     }
 
-    /// The next access that the call needs, and the mark of its token.
+    /// The next access that the call needs, and the mark in its token.
     pub(super) fn next_access(&mut self) -> Option<(MemoryAccess, u64)> {
         if let Some((address, data)) = self.copied.pop_front() {
             let bytes = LINE_BYTES as u8;

@@ -1,4 +1,4 @@
-//! Calls about descriptors, and the files that only they name.
+//! Calls on descriptors, and on files that have only a descriptor.
 
 use super::{HostFile, Kind, MAXIMUM_FILES, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_RDWR, O_WRONLY};
 use crate::errno::Errno;
@@ -66,11 +66,11 @@ impl Kernel {
             4 => {
                 const CHANGEABLE: u64 = O_APPEND | O_NONBLOCK;
                 let mut file = file.borrow_mut();
-                // The host's file may be the caller's terminal, whose mode is not ours.
+                // The host's file may be the caller's terminal, whose mode must not change.
                 file.flags = file.flags & !CHANGEABLE | argument & CHANGEABLE;
                 Ok(0)
             }
-            // Locks: there is no other process that could hold any.
+            // Locks: no other process can hold any.
             5..=7 | 36..=38 => Ok(0),
             1031 | 1032 => Ok(crate::streams::PIPE_BYTES as u64),
             _ => Err(Errno::INVAL.into()),
@@ -140,7 +140,7 @@ impl Kernel {
                 call.user.write_u32(address, self.process.group)?;
                 Ok(0)
             }
-            // Whoever asks is in the foreground.
+            // The caller is always in the foreground.
             TIOCSPGRP => Ok(0),
             _ => Err(Errno::INVAL.into()),
         }

@@ -1,4 +1,4 @@
-//! What is in directories, and the call that tells it.
+//! The contents of directories, and the call that returns them.
 
 use super::paths::Directory;
 use super::{Files, Kind, O_PATH, status, view};
@@ -57,7 +57,7 @@ impl Kernel {
 }
 
 impl Files {
-    /// What is in a directory, by name: the host's order may be any.
+    /// The contents of a directory, ordered by name because the host's order is arbitrary.
     pub(super) fn entries(&self, directory: &Directory) -> Result<Vec<Entry>, Errno> {
         let mut found = BTreeMap::new();
         if let Some(host) = &directory.host {
@@ -74,7 +74,7 @@ impl Files {
         }
         for (name, kind) in self.view.names(&directory.path) {
             let inode = status::made_inode(&directory.join(&name));
-            // What the host has there is hidden, unless it only leads to something.
+            // An own entry hides the host's, unless it is only a directory on the way to an entry.
             if self.view.entry(&directory.join(&name)).is_some() {
                 found.insert(name, (inode, kind));
             } else {

@@ -22,7 +22,7 @@ const AT_EACCESS: u64 = 0x200;
 const AT_REMOVEDIR: u64 = 0x200;
 const AT_SYMLINK_FOLLOW: u64 = 0x400;
 
-/// The owner in a call; all ones: it stays.
+/// The owner in a call; all ones means unchanged.
 pub(super) fn owner(user: u64, group: u64) -> (Option<fs::Uid>, Option<fs::Gid>) {
     let given = |id: u64| (id as u32 != u32::MAX).then_some(id as u32);
     (
@@ -31,7 +31,7 @@ pub(super) fn owner(user: u64, group: u64) -> (Option<fs::Uid>, Option<fs::Gid>)
     )
 }
 
-/// How a call treats a link at the end, by its flag AT_SYMLINK_NOFOLLOW.
+/// The treatment of a final symbolic link, according to the flag AT_SYMLINK_NOFOLLOW.
 fn last(flags: u64) -> Last {
     if flags & AT_SYMLINK_NOFOLLOW != 0 {
         Last::Keep
@@ -40,14 +40,14 @@ fn last(flags: u64) -> Last {
     }
 }
 
-/// A program that is to be executed.
+/// A program to execute.
 pub(crate) struct ProgramFile {
     pub bytes: Vec<u8>,
     pub place: ProgramPlace,
 }
 
 impl Kernel {
-    /// The directory that a relative path begins at.
+    /// The directory that a relative path starts from.
     fn start(&self, fd: u64) -> Result<Directory, Errno> {
         if fd as i32 == AT_FDCWD {
             return Ok(self.process.files.current.clone());
@@ -57,7 +57,7 @@ impl Kernel {
         file.directory().cloned().ok_or(Errno::NOTDIR)
     }
 
-    /// Follows the path of a call.
+    /// Resolves the path of a call.
     pub(super) fn find(
         &self,
         call: &mut Call,
@@ -187,7 +187,7 @@ impl Kernel {
         }
     }
 
-    /// Reads a program that is to be executed.
+    /// Reads a program to execute.
     pub fn open_program(
         &mut self,
         directory: u64,
@@ -216,7 +216,7 @@ impl Kernel {
         let mut bytes = Vec::new();
         let mut file = std::fs::File::from(fd).take(SCRIPT_LINE_BYTES as u64);
         file.read_to_end(&mut bytes)?;
-        // Of what is no program, no more is read.
+        // If the file is not a program, no more is read.
         if bytes.starts_with(ELF) {
             file.set_limit(length.saturating_sub(bytes.len() as u64));
             file.read_to_end(&mut bytes)?;
@@ -225,8 +225,8 @@ impl Kernel {
         Ok(ProgramFile { bytes, place })
     }
 
-    /// Whether something of the host may be opened. Devices and FIFOs reach beyond the files that
-    /// the program is given, and opening one may do something or wait for ever.
+    /// Whether an entry of the host may be opened. Devices and FIFOs reach beyond the files that
+    /// the program is given; opening one may have effects or block for ever.
     fn may_open(&self, entry: &HostEntry) -> Result<(), Errno> {
         match entry.file_type() {
             FileType::RegularFile => Ok(()),
@@ -269,7 +269,7 @@ impl Kernel {
             Err(Errno::INTR) => return Err(self.interrupted_by_host()),
             other => other?,
         };
-        // It may have been replaced since its path was followed.
+        // The file may have been replaced since its path was resolved.
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
             && !self.process.files.view.all_rights
         {
@@ -293,7 +293,7 @@ impl Kernel {
         Ok(self.process.files.add(file, flags)?)
     }
 
-    /// `O_TMPFILE`: a file without a name, which never gets one here.
+    /// `O_TMPFILE`: a file without a name, which can never be given one here.
     fn open_temporary(&mut self, directory: &Directory, flags: u64, mode: u64) -> Outcome {
         if flags & O_ACCESS == 0 || flags & O_DIRECTORY == 0 || flags & O_CREAT != 0 {
             return Err(Errno::INVAL.into());
@@ -324,7 +324,8 @@ impl Kernel {
         Ok(self.process.files.add(Kind::Directory(open), flags)?)
     }
 
-    /// Opens `/proc/self/fd/N`: another descriptor for the same open file, if that permits as much.
+    /// Opens `/proc/self/fd/N`: another descriptor for the same open file, if its access mode
+    /// permits.
     fn open_again(&mut self, file: FileReference, flags: u64) -> Outcome {
         let enough = {
             let file = file.borrow();
@@ -396,7 +397,7 @@ impl Kernel {
     }
 
     fn enter(&mut self, mut directory: Directory) -> Outcome {
-        // Opening what is in it finds out whether it may be searched.
+        // Opening an entry checks whether the directory may be searched.
         if let Some(host) = &directory.host {
             directory.host = Some(Rc::new(host.directory(b".")?));
         }
@@ -455,7 +456,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// The mode of something new.
+    /// The mode of a new file.
     fn creation_mode(&self, kind: FileType, mode: u64) -> Result<Mode, Errno> {
         self.process
             .files
@@ -469,7 +470,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// `mknodat`, for pipes with a name and plain files.
+    /// `mknodat`, for named pipes and regular files.
     pub fn mknodat(&mut self, call: &mut Call, directory: u64, path: u64, mode: u64) -> Outcome {
         let found = self.find_free(call, directory, path)?;
         if found.slash {
@@ -477,7 +478,7 @@ impl Kernel {
         }
         let kind = match mode & 0o170_000 {
             0 | 0o100_000 => FileType::RegularFile,
-            // Only where one may be opened.
+            // Only if named pipes may be opened.
             0o010_000 if self.process.files.view.all_rights => FileType::Fifo,
             _ => return Err(Errno::PERM.into()),
         };
@@ -540,7 +541,8 @@ impl Kernel {
         } else {
             Last::Keep
         };
-        // AT_EMPTY_PATH, for which Linux wants a capability, is not there: nothing is at "".
+        // AT_EMPTY_PATH, for which Linux requires a capability, is not supported: nothing exists at
+        // "".
         let from = self.find(call, from_directory, from, last)?;
         let entry = match from.existing()? {
             Node::Host(entry) => entry,
@@ -629,7 +631,8 @@ impl Kernel {
         let files = &self.process.files;
         found.existing()?.change(|fd, kind| {
             let mode = files.new_mode(kind, mode)?;
-            // No call takes a descriptor with O_PATH, and a name may be another's by now.
+            // No such call takes a descriptor with O_PATH, and the name may meanwhile denote
+            // another file.
             Ok(fs::chmod(
                 format!("/proc/self/fd/{}", fd.as_raw_fd()),
                 mode,

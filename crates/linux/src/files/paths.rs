@@ -1,13 +1,13 @@
-//! From a path to what it names: the only place where a path of the program is followed.
+//! Path resolution: the only place where a path of the program is followed.
 //!
 //! The program has a tree of its own ([`View`](super::view::View)): directories and files of the
-//! host are mounted in it beside things that only this server has. A path is followed component by
-//! component in this tree. A component in a directory of the host is opened by `openat2` with one
-//! name beneath that directory, and without following a link; a symbolic link is read, and its text
-//! is followed in the program's tree. `..` removes a component of the directory's path in this
-//! tree. So nothing leads out of what is mounted: neither `..`, nor a symbolic or magic link, nor
-//! another process of the host that changes names meanwhile. What has been opened is checked for
-//! its kind of file system ([`admit`]) before anything is done with it.
+//! host are mounted in it beside entries that only this server has. A path is followed component by
+//! component in this tree. A component in a directory of the host is opened by `openat2`, with a
+//! single name beneath that directory and without following links; a symbolic link is read, and its
+//! text is followed in the program's tree. `..` removes a component of the directory's path in this
+//! tree. So nothing leads out of the mounted trees: neither `..`, nor a symbolic or magic link, nor
+//! another process of the host that renames files meanwhile. [`admit`] checks the kind of file
+//! system of each opened file before it is used.
 
 use super::view::{DESCRIPTORS, Entry};
 use super::{FileReference, Files};
@@ -17,13 +17,13 @@ use rustix::fs::{self, FileType, Mode, OFlags, ResolveFlags, Stat};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// Symbolic links that are followed in one path, as in Linux.
+/// Maximum number of symbolic links followed in one path, as in Linux.
 const MAXIMUM_LINKS: u32 = 40;
 
-/// A tree of the host in the program's tree.
+/// A directory tree of the host that is mounted in the program's tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
-    /// Tells it from the others: files are linked and renamed within one only.
+    /// Distinguishes mounts: files are linked and renamed within one mount only.
     pub number: usize,
     pub writable: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) struct HostDirectory {
 }
 
 impl HostDirectory {
-    /// Opens `name` in this directory, or beneath it, but never through a link.
+    /// Opens `name` in this directory, or beneath it, without following any link.
     pub fn open(&self, name: &[u8], flags: OFlags, mode: Mode) -> Result<(OwnedFd, Stat), Errno> {
         const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
             .union(ResolveFlags::NO_SYMLINKS)
@@ -47,7 +47,7 @@ impl HostDirectory {
         Ok((fd, stat))
     }
 
-    /// The directory `name` in this directory or beneath it, to look up names in.
+    /// The directory `name` in this directory or beneath it, for looking up names.
     pub fn directory(&self, name: &[u8]) -> Result<HostDirectory, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         Ok(HostDirectory {
@@ -57,8 +57,8 @@ impl HostDirectory {
     }
 }
 
-/// File systems through which the host's kernel is controlled or shows other processes, by their
-/// numbers in `linux/magic.h`.
+/// File systems that control the host's kernel or expose other processes, by their numbers in
+/// `linux/magic.h`.
 const KERNEL_FILE_SYSTEMS: &[(u32, &str)] = &[
     (0x9fa0, "proc"),
     (0x6265_6572, "sysfs"),
@@ -86,7 +86,7 @@ const KERNEL_FILE_SYSTEMS: &[(u32, &str)] = &[
     (0x6c6f_6f70, "binder"),
 ];
 
-/// The name of the kernel's file system that something is on, if it is on one.
+/// The kind of kernel file system that the file is on, if any.
 pub(crate) fn kernel_file_system(fd: impl AsFd) -> rustix::io::Result<Option<&'static str>> {
     let found = fs::fstatfs(fd)?.f_type as u32;
     let known = KERNEL_FILE_SYSTEMS
@@ -95,7 +95,7 @@ pub(crate) fn kernel_file_system(fd: impl AsFd) -> rustix::io::Result<Option<&'s
     Ok(known.map(|(_, name)| *name))
 }
 
-/// Refuses what is on one of the kernel's file systems, which may be mounted anywhere.
+/// Rejects files on kernel file systems, which may be mounted anywhere.
 fn admit(fd: &OwnedFd) -> Result<Stat, Errno> {
     match kernel_file_system(fd)? {
         Some(_) => Err(Errno::ACCES),
@@ -106,33 +106,33 @@ fn admit(fd: &OwnedFd) -> Result<Stat, Errno> {
 /// A directory of the program's tree.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory {
-    /// Its path from the root, without links and without a slash at the end: the root's is empty.
+    /// Its path from the root, without links or a final slash; the root's is empty.
     pub path: Vec<u8>,
-    /// The host's directory; `None` if only this server has it.
+    /// The host's directory; `None` if the directory exists only on this server.
     pub host: Option<Rc<HostDirectory>>,
 }
 
 impl Directory {
-    /// Whether names may be made and removed in it.
+    /// Whether names may be created and removed in it.
     pub fn is_writable(&self) -> bool {
         self.host.as_ref().is_some_and(|host| host.mount.writable)
     }
 
-    /// The path of something in it.
+    /// The path of an entry in it.
     pub fn join(&self, name: &[u8]) -> Vec<u8> {
         [&self.path, b"/".as_slice(), name].concat()
     }
 }
 
-/// Something of the host that is not a directory.
+/// An entry of the host that is not a directory.
 #[derive(Debug)]
 pub(crate) struct HostEntry {
     /// Its path in the program's tree.
     pub path: Vec<u8>,
-    /// Where it is, and its name there.
+    /// Its directory, and its name there.
     pub directory: Rc<HostDirectory>,
     pub name: Vec<u8>,
-    /// Refers to it (`O_PATH`), and does not open it.
+    /// A descriptor that refers to it (`O_PATH`) without opening it.
     pub fd: OwnedFd,
     pub stat: Stat,
 }
@@ -153,7 +153,7 @@ pub(crate) enum Device {
     Random,
 }
 
-/// What a path names.
+/// The object that a path names.
 #[derive(Debug)]
 pub(crate) enum Node {
     Directory(Directory),
@@ -161,18 +161,18 @@ pub(crate) enum Node {
     /// A file that only this server has, and its content.
     Text(Rc<[u8]>),
     Device(Device),
-    /// A symbolic link that only this server has. One that leads to something without a path has
-    /// it.
+    /// A symbolic link that only this server has. A link to an object without a path contains that
+    /// object.
     Link(Vec<u8>, Option<Box<Node>>),
-    /// An open file of the program.
+    /// An open file, reached through its descriptor's path.
     Open(FileReference),
 }
 
-/// Where a symbolic link leads.
+/// The target of a symbolic link.
 enum Followed {
-    /// To a path.
+    /// A path.
     Path(Vec<u8>),
-    /// To something; what is no link leads to itself.
+    /// A node; a node that is not a link is its own target.
     Node(Node),
 }
 
@@ -196,8 +196,8 @@ impl Node {
         matches!(self, Node::Directory(_))
     }
 
-    /// Calls `act` with a descriptor of the host of something whose mode, owner and times may be
-    /// changed. It may be one with `O_PATH`.
+    /// Calls `act` with a host descriptor of a file whose mode, owner and times may be changed. The
+    /// descriptor may be an `O_PATH` one.
     pub fn change<T>(
         &self,
         act: impl FnOnce(BorrowedFd<'_>, FileType) -> Result<T, Errno>,
@@ -220,39 +220,39 @@ impl Node {
     }
 }
 
-/// What happens to a symbolic link at the end of a path.
+/// The treatment of a symbolic link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Last {
-    /// It is followed.
+    /// The link is followed.
     Follow,
-    /// It is what is looked for, unless a slash comes after it.
+    /// The link itself is the result, unless a slash follows it.
     Keep,
-    /// It is what is looked for: a name is made or removed.
+    /// The link itself is the result, because a name is created or removed.
     Name,
 }
 
-/// Where a path leads.
+/// The result of resolving a path.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The directory of the last component.
+    /// The directory that contains the last component.
     pub directory: Directory,
     /// The last component; empty if the path ends in `/`, `.` or `..` only.
     pub name: Vec<u8>,
-    /// What is there.
+    /// The existing node, if any.
     pub node: Option<Node>,
-    /// The path ends in a slash.
+    /// Whether the path ends in a slash.
     pub slash: bool,
 }
 
 impl Found {
-    /// What is there, which is not nothing.
+    /// The existing node; an error if there is none.
     pub fn existing(self) -> Result<Node, Errno> {
         self.node.ok_or(Errno::NOENT)
     }
 }
 
 impl Files {
-    /// Follows a path from `start`, or from the root if it begins with a slash.
+    /// Resolves a path from `start`, or from the root if it begins with a slash.
     pub fn find(&self, start: &Directory, path: &[u8], last: Last) -> Result<Found, Errno> {
         if path.is_empty() {
             return Err(Errno::NOENT);
@@ -262,7 +262,7 @@ impl Files {
         } else {
             start.clone()
         };
-        // The components that are left, from the last to the first.
+        // The remaining components, last first.
         let mut rest = Vec::new();
         let mut slash = push_components(&mut rest, path);
         let mut links = 0;
@@ -324,7 +324,7 @@ impl Files {
         })
     }
 
-    /// What is in a directory under a name, which is neither `.` nor `..`.
+    /// The node under a name in a directory; the name is neither `.` nor `..`.
     fn look_up(&self, directory: &Directory, name: &[u8]) -> Result<Option<Node>, Errno> {
         let path = directory.join(name);
         if let Some(entry) = self.view.entry(&path) {
@@ -369,14 +369,14 @@ impl Files {
         }))
     }
 
-    /// The directory above, by the path in the program's tree.
+    /// The parent directory, by the path in the program's tree.
     fn parent(&self, directory: &Directory) -> Result<Directory, Errno> {
         let path = &directory.path;
         let Some(end) = path.iter().rposition(|&byte| byte == b'/') else {
-            return Ok(directory.clone()); // the root's is itself
+            return Ok(directory.clone()); // the root is its own parent
         };
         let path = path[..end].to_vec();
-        // The innermost mount that it is in.
+        // The innermost mount that contains it.
         let mut top = path.len();
         let mount = loop {
             match self.view.entry(&path[..top]) {
@@ -405,7 +405,7 @@ impl Files {
         }
     }
 
-    /// An open file of the program by its number in `/proc/self/fd`.
+    /// An open file of the program, by its number in `/proc/self/fd`.
     fn descriptor(&self, name: &[u8]) -> Option<Node> {
         let number: u32 = std::str::from_utf8(name).ok()?.parse().ok()?;
         let number = u64::from(number);
@@ -421,7 +421,7 @@ impl Files {
         Some(Node::Link(text, Some(Box::new(to))))
     }
 
-    /// What was at one path of a mount is now at another: open files know their paths.
+    /// Updates the paths of open files after a rename within a mount.
     pub fn renamed(&mut self, from: &[u8], to: &[u8], exchanged: bool) {
         let instead = |path: &[u8], one: &[u8], other: &[u8]| {
             let rest = path.strip_prefix(one)?;
@@ -448,7 +448,7 @@ impl Files {
     }
 }
 
-/// Opens a name in a directory of the host, to learn what is there.
+/// Opens a name in a directory of the host to determine its kind.
 fn look_up_host(path: Vec<u8>, directory: &Rc<HostDirectory>, name: &[u8]) -> Result<Node, Errno> {
     let (fd, stat) = directory.open(name, OFlags::PATH, Mode::empty())?;
     if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
@@ -465,7 +465,8 @@ fn look_up_host(path: Vec<u8>, directory: &Rc<HostDirectory>, name: &[u8]) -> Re
     }))
 }
 
-/// Adds the components of a path before others, and tells whether the path ends in a slash.
+/// Pushes the components of a path before the remaining ones, and returns whether the path ends in
+/// a slash.
 fn push_components(rest: &mut Vec<Vec<u8>>, path: &[u8]) -> bool {
     let end = path.iter().rposition(|&byte| byte != b'/');
     let components = &path[..end.map_or(0, |end| end + 1)];
@@ -492,7 +493,7 @@ mod tests {
     struct Place(PrivateDirectory);
 
     impl Place {
-        /// Makes a tree; what cannot be made, because there is something already, is left out.
+        /// Creates a tree; entries whose path already exists are skipped.
         fn new(tree: &[(String, Thing)]) -> Place {
             let place = Place(PrivateDirectory::new(&std::env::temp_dir()).unwrap());
             std::fs::create_dir(place.path("work")).unwrap();
@@ -501,7 +502,7 @@ mod tests {
             let work = place.path("work");
             for (path, thing) in tree {
                 let path = work.join(path);
-                // Links of the tree lead anywhere on the host: nothing is made through one.
+                // Links of the tree may lead anywhere on the host: no entry is created through one.
                 let directory = path.parent().unwrap();
                 if !std::fs::canonicalize(directory).is_ok_and(|real| real == directory) {
                     continue;
@@ -548,7 +549,8 @@ mod tests {
         Link(String),
     }
 
-    /// Components that lead around in a small tree, and out of it. BASE is what `Place` is in.
+    /// Components that wander in a small tree, and out of it. BASE is the directory that contains
+    /// `Place`.
     fn a_path(components: &'static [&'static str]) -> impl Strategy<Value = String> {
         let tops = prop::sample::select(vec!["", "", "", "/", "BASE/"]);
         let parts = prop::collection::vec(prop::sample::select(components), 1..7);
@@ -581,7 +583,7 @@ mod tests {
         Some((stat.st_dev, stat.st_ino))
     }
 
-    /// The kernel cannot tell where `..` leads while somebody renames something, and says so.
+    /// The kernel cannot resolve `..` reliably during a concurrent rename, and reports this.
     fn asked_again<T>(ask: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
         loop {
             match ask() {
@@ -591,7 +593,7 @@ mod tests {
         }
     }
 
-    /// Everything in a directory, and itself.
+    /// The identities of a directory and everything beneath it.
     fn identities(directory: &Path, found: &mut BTreeSet<(u64, u64)>) {
         let metadata = std::fs::symlink_metadata(directory).unwrap();
         found.insert((metadata.dev(), metadata.ino()));
@@ -605,7 +607,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// What the host's kernel finds with `RESOLVE_IN_ROOT` is found, with the same error.
+        /// Path resolution finds the same file, or the same error, as the host's kernel with
+        /// `RESOLVE_IN_ROOT`.
         #[test]
         fn a_path_leads_where_the_kernel_says(
             tree in a_tree(),
@@ -637,8 +640,8 @@ mod tests {
             }
         }
 
-        /// Nothing of the host is found but what is in the working directory or was named, and it
-        /// is found again by the path that it says it has.
+        /// Path resolution finds no file of the host except in the working directory or named on
+        /// the command line, and finds it again by the path it reports.
         #[test]
         fn no_path_leads_out_of_the_sandbox(
             tree in a_tree(),
@@ -702,7 +705,7 @@ mod tests {
             let beside = format!("{}b", given.strip_suffix('a').unwrap());
             assert_eq!(find(&beside).err(), Some(Errno::NOENT), "{beside}");
         }
-        // A directory, a device and the kernel's files are not given by naming them.
+        // Naming a directory, a device or a kernel file does not give access to it.
         for given in ["../outside", "/dev/tty", "/proc/self/environ"] {
             let files = place.files(Reach::Sandbox, &[given]).unwrap();
             let found = files.find(&files.current, given.as_bytes(), Last::Follow);

@@ -1,4 +1,4 @@
-//! A directory of the host that only one run has, and that ends with it.
+//! A directory of the host that belongs to one run and is removed with it.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{self, AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
@@ -8,11 +8,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 const PREFIX: &str = "nanoplane-guest-";
-/// What the program is given is in it, so that the program cannot open the outer directory to
-/// others.
+/// The program's files are in this inner directory, so that the program cannot open the outer
+/// directory to others.
 const INNER: &str = "tmp";
 
-/// A directory that is locked while it is used, and removed with everything in it afterwards.
+/// A directory that is locked while in use, and then removed with its contents.
 #[derive(Debug)]
 pub(crate) struct PrivateDirectory {
     path: PathBuf,
@@ -20,7 +20,7 @@ pub(crate) struct PrivateDirectory {
 }
 
 impl PrivateDirectory {
-    /// Makes one in `place`, and removes those there that killed runs of this user have left.
+    /// Creates a directory in `place`, and removes those left there by killed runs of this user.
     pub fn new(place: &Path) -> io::Result<PrivateDirectory> {
         sweep(place);
         for number in 0u64.. {
@@ -29,7 +29,7 @@ impl PrivateDirectory {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 other => other?,
             }
-            // Another run may take it for a leftover until it is locked, and remove it.
+            // Until it is locked, another run may take it for a leftover and remove it.
             if let Some(fd) = lock(&path)
                 && DirBuilder::new()
                     .mode(0o700)
@@ -54,7 +54,7 @@ impl Drop for PrivateDirectory {
     }
 }
 
-/// Opens a directory and locks it, if nobody else has.
+/// Opens a directory and locks it, unless another process has locked it.
 fn lock(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = fs::open(path, flags, Mode::empty()).ok()?;
@@ -75,12 +75,12 @@ fn sweep(place: &Path) {
     }
 }
 
-/// Removes a directory that is locked. A directory in another is moved to the top first, so that
-/// neither the length of a path nor the number of open files limits what can be removed. What
-/// cannot be removed is left for the next time.
+/// Removes a locked directory. Each nested directory is moved to the top first, so that neither the
+/// length of a path nor the number of open files limits the removal. Entries that cannot be removed
+/// are left for the next attempt.
 fn remove(path: &Path, top: &OwnedFd) {
     let mut moved = 0u64;
-    // An earlier attempt that was interrupted may have moved some.
+    // An earlier, interrupted attempt may have moved some.
     let mut left: Vec<Vec<u8>> = names(top)
         .into_iter()
         .filter_map(|(name, is_directory)| is_directory.then_some(name))
@@ -120,7 +120,7 @@ fn remove(path: &Path, top: &OwnedFd) {
     let _ = std::fs::remove_dir(path);
 }
 
-/// The names in a directory, and whether they are directories.
+/// The names in a directory, each with whether it is a directory.
 fn names(directory: &OwnedFd) -> Vec<(Vec<u8>, bool)> {
     let is_directory = |name: &[u8]| {
         fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -159,7 +159,7 @@ mod tests {
         symlink(&place, inner.inner().join("link")).unwrap();
         std::fs::write(inner.inner().join("file"), "").unwrap();
         std::fs::create_dir(inner.inner().join("1")).unwrap();
-        // Deeper than a path is long and than a process has descriptors.
+        // Deeper than the maximum path length and the maximum number of descriptors.
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut at = fs::open(inner.inner(), flags, Mode::empty()).unwrap();
         for _ in 0..3000 {

@@ -1,4 +1,4 @@
-//! What `stat` and its kin tell.
+//! `stat` and its kin.
 
 use super::names::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW};
 use super::paths::{Directory, Last, Node};
@@ -11,7 +11,7 @@ use rustix::fs::{self, Stat};
 const REGULAR: u32 = 0o100_444;
 const CHARACTER: u32 = 0o020_666;
 
-/// The inode number of something that only this server has: its own, and the same in each run.
+/// The inode number of an object that only this server has: unique, and the same in each run.
 pub(super) fn made_inode(path: &[u8]) -> u64 {
     // FNV-1a.
     path.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
@@ -19,7 +19,7 @@ pub(super) fn made_inode(path: &[u8]) -> u64 {
     })
 }
 
-/// What `stat` tells.
+/// The results of `stat`.
 #[derive(Default)]
 struct Status {
     device: u64,
@@ -92,7 +92,7 @@ impl Status {
         })
     }
 
-    /// Of what is at a path of the program's tree.
+    /// The status of a node at a path of the program's tree.
     fn of_node(path: &[u8], node: &Node) -> Result<Status, Errno> {
         Ok(match node {
             Node::Directory(directory) => Status::of_directory(directory)?,
@@ -167,7 +167,7 @@ impl Kernel {
         address: u64,
         flags: u64,
     ) -> Outcome<Status> {
-        // Some C libraries give no path at all with AT_EMPTY_PATH.
+        // Some C libraries pass a null path with AT_EMPTY_PATH.
         let empty =
             flags & AT_EMPTY_PATH != 0 && (address == 0 || call.user.string(address)?.is_empty());
         if empty {
@@ -239,7 +239,7 @@ impl Kernel {
         Ok(0)
     }
 
-    /// What only this server has: as in memory.
+    /// File-system information for files that only this server has, as for a file system in memory.
     fn write_made_statfs(call: &mut Call, address: u64) -> Outcome {
         const TMPFS: u64 = 0x0102_1994;
         let mut words = vec![TMPFS, 4096, 0, 0, 0, 0, 0, 0, 255, 4096];

@@ -9,11 +9,11 @@ use crate::streams::WriteEnd;
 use crate::user::{Outcome, Pause};
 use rustix::fs::{self, SeekFrom};
 
-/// One call reads or writes no more: the rest is for the next.
+/// The maximum transfer of one call; the program's next call continues.
 const MAXIMUM_TRANSFER_BYTES: u64 = 64 << 20;
 
 impl Kernel {
-    /// A call that cannot go on now: it waits, unless its file is not for waiting.
+    /// The outcome of a call that cannot proceed now: it blocks, unless its file is nonblocking.
     pub fn would_wait(call: &Call, nonblocking: bool) -> Pause {
         if nonblocking {
             Errno::AGAIN.into()
@@ -24,7 +24,7 @@ impl Kernel {
         }
     }
 
-    /// A call of the host was interrupted: it is made again, after somebody has looked why.
+    /// A call of the host was interrupted: it is repeated after the cause has been handled.
     pub(super) fn interrupted_by_host(&mut self) -> Pause {
         const A_LITTLE_NS: u64 = 1000;
         self.host_interrupted = true;
@@ -33,7 +33,7 @@ impl Kernel {
         }
     }
 
-    /// Reads into buffers, from `position` or where the file is.
+    /// Reads into buffers, from `position` or from the file's own position.
     pub fn read(
         &mut self,
         call: &mut Call,
@@ -115,7 +115,7 @@ impl Kernel {
         Ok(bytes.len() as u64)
     }
 
-    /// Writes what is in buffers, at `position` or where the file is.
+    /// Writes buffers, at `position` or at the file's own position.
     pub fn write(
         &mut self,
         slot: usize,
@@ -154,7 +154,7 @@ impl Kernel {
                     Some(at) => rustix::io::pwrite(&host.fd, bytes, at),
                     None => {
                         if append {
-                            // It may have been asked for after the file was opened.
+                            // O_APPEND may have been set after the file was opened.
                             let _ = fs::seek(&host.fd, SeekFrom::End(0));
                         }
                         rustix::io::write(&host.fd, bytes)
@@ -166,7 +166,7 @@ impl Kernel {
                     other => {
                         let written = other?;
                         self.output.spend(written as u64);
-                        // What is beyond the limit ends the run: the program is not told.
+                        // A write beyond the limit ends the run; the program does not see an error.
                         Ok(if bytes.len() < wanted {
                             wanted
                         } else {
@@ -202,7 +202,7 @@ impl Kernel {
         }
     }
 
-    /// Writes into a stream; waits until all has been taken, if it may wait.
+    /// Writes into a stream; blocks until all bytes are accepted, if it may block.
     pub fn pour(
         &mut self,
         slot: usize,
@@ -225,13 +225,13 @@ impl Kernel {
         Err(Self::would_wait(call, nonblocking))
     }
 
-    /// Nobody will read what is written.
+    /// Handles a write to a stream without readers.
     pub fn broken_pipe(&mut self, slot: usize) -> Pause {
         self.send_signal(slot, SIGPIPE);
         Errno::PIPE.into()
     }
 
-    /// `sendfile`: from a file, whose position may be in memory, to any other.
+    /// `sendfile`: from a file, whose position may be in memory, to any other file.
     pub fn sendfile(
         &mut self,
         slot: usize,
@@ -319,7 +319,7 @@ impl Kernel {
         }
     }
 
-    /// What `mmap` puts into memory.
+    /// The file content that `mmap` puts into memory.
     pub fn file_content(&mut self, fd: u64, offset: u64, length: u64) -> Outcome<Vec<u8>> {
         let file = self.process.files.get(fd)?;
         let file = file.borrow();

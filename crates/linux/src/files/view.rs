@@ -1,4 +1,4 @@
-//! What a program can reach: the tree that its paths are followed in.
+//! The files that a program can reach: the tree in which its paths are resolved.
 
 use super::paths::{Device, Directory, HostDirectory, Mount, kernel_file_system};
 use super::private::PrivateDirectory;
@@ -12,53 +12,53 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use thiserror::Error;
 
-/// Where the program's own descriptors are: `/proc/self/fd`.
+/// The path of the program's own descriptors, which `/proc/self/fd` leads to.
 pub(crate) const DESCRIPTORS: &[u8] = b"/proc/100/fd";
 
-/// Which files of the host a Linux program reaches. In each case `/proc`, `/sys` and some of `/dev`
-/// are the server's own.
+/// The files of the host that a Linux program can reach. In each case `/proc`, `/sys` and parts of
+/// `/dev` are the server's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Which.
+    /// The reachable part.
     pub reach: Reach,
-    /// Nothing of the host is changed.
+    /// Whether writing to the host's files is forbidden.
     pub read_only: bool,
 }
 
 /// A part of the host's files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
-    /// The working directory, and to read only the program and the files that are its arguments;
-    /// also an `/etc` and a `/tmp` that end with the run.
+    /// The working directory; read-only, the program and the files that are its arguments; and an
+    /// `/etc` and a `/tmp` that are removed at the end of the run.
     #[default]
     Sandbox,
-    /// What is beneath a directory, which is the program's `/`.
+    /// The tree beneath a directory, which is the program's `/`.
     Root(PathBuf),
-    /// Everything that the user reaches, except file systems of the host's kernel.
+    /// Everything that the user can reach, except file systems of the host's kernel.
     Host,
 }
 
-/// Why a program cannot be given its files.
+/// The reason that a program cannot be given its files.
 #[derive(Debug, Error)]
 pub enum FilesError {
     /// There is no current directory.
     #[error("the working directory cannot be opened: {0}")]
     Directory(std::io::Error),
-    /// The directory that is to be the root.
+    /// The directory chosen as root cannot be opened.
     #[error("--root is \"{}\", which cannot be opened: {cause}; it must be a directory", path.display())]
     Root {
         /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: std::io::Error,
     },
-    /// Everything would be reached.
+    /// The working directory is `/`, so that all files would be reachable.
     #[error(
         "the working directory is /, so that the program would reach all files of this host: \
          change to another directory, or give --root DIR or --host-files"
     )]
     Everything,
-    /// The kernel would be reached.
+    /// A directory is on a file system of the kernel.
     #[error(
         "{} is on a file system of the host's kernel ({kind}), which no program reaches: choose \
          another directory",
@@ -70,28 +70,28 @@ pub enum FilesError {
         /// The file system.
         kind: &'static str,
     },
-    /// Nothing holds the program in.
+    /// The host has no `openat2`, which confines the program.
     #[error(
         "the files of a Linux program are opened by openat2, which this host refuses ({0}); Linux \
          has it from 5.6 on, and the system-call filter of a container must permit it"
     )]
     NoOpenat2(rustix::io::Errno),
-    /// There is no room for a private directory.
+    /// The private directory cannot be made.
     #[error("a directory for the program's /tmp cannot be made in {}: {cause}", path.display())]
     Temporary {
-        /// Where.
+        /// The directory to make it in.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: std::io::Error,
     },
 }
 
-/// Something at a path, whatever the host may have there.
+/// An entry at a path, which takes precedence over the host's.
 #[derive(Debug)]
 pub(crate) enum Entry {
     /// A directory that only this server has.
     Directory,
-    /// A directory of the host, with what is in it.
+    /// A directory of the host, with its contents.
     Mount(Rc<HostDirectory>),
     /// A file of the host: its directory and its name there.
     File(Rc<HostDirectory>, Vec<u8>),
@@ -100,29 +100,29 @@ pub(crate) enum Entry {
     Device(Device),
     /// A symbolic link.
     Link(Vec<u8>),
-    /// A link that leads to the program wherever it is: its path, its directory and its name there.
+    /// A link to the program's file at any location: its path, its directory and its name there.
     Program(Vec<u8>, Rc<HostDirectory>, Vec<u8>),
 }
 
 /// A program's tree.
 #[derive(Debug)]
 pub(crate) struct View {
-    /// By path, without a slash at the end. Directories on the way to an entry are there, too.
+    /// By path, without a final slash. Includes the directories on the way to an entry.
     entries: BTreeMap<Vec<u8>, Entry>,
-    /// Devices and FIFOs of the host may be opened, and files may get set-user-ID bits.
+    /// Whether devices and FIFOs of the host may be opened, and files may get set-user-ID bits.
     pub all_rights: bool,
     mounts: usize,
-    /// Removed with the view.
+    /// The private directory, removed with the view.
     temporary: Option<PrivateDirectory>,
 }
 
-/// What the view is made from.
+/// The inputs from which the view is made.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub access: &'a Access,
-    /// The caller's working directory, as the host tells it.
+    /// The caller's working directory, as reported by the host.
     pub working: &'a Path,
-    /// The program's path and its arguments, as they were given.
+    /// The program's path and its arguments, as given.
     pub program: &'a [u8],
     pub arguments: &'a [Vec<u8>],
     pub harts: usize,
@@ -130,7 +130,7 @@ pub(crate) struct Seen<'a> {
 }
 
 impl View {
-    /// The tree of a program, and its first working directory.
+    /// The tree of a program, and its initial working directory.
     pub fn new(seen: &Seen<'_>) -> Result<(View, Directory), FilesError> {
         let mut view = View {
             entries: BTreeMap::new(),
@@ -196,7 +196,7 @@ impl View {
         Ok((view, current))
     }
 
-    /// The first working directory; that of the host is opened like any other from here on.
+    /// The initial working directory; from here on the host's directory is opened like any other.
     fn beginning(&self, working: &Path, start: Vec<u8>) -> Result<Directory, FilesError> {
         let Some(Entry::Mount(mount)) = self.entry(&start).or_else(|| self.entry(b"")) else {
             return Ok(Directory {
@@ -225,17 +225,17 @@ impl View {
         })
     }
 
-    /// What this server has under a path by itself.
+    /// The server's own entry at a path.
     pub fn entry(&self, path: &[u8]) -> Option<&Entry> {
         self.entries.get(path)
     }
 
-    /// Whether there is something beneath a path.
+    /// Whether there is an entry beneath a path.
     pub fn leads_to_entry(&self, path: &[u8]) -> bool {
         self.beneath(path).next().is_some()
     }
 
-    /// Each entry beneath a path, by the rest of its path.
+    /// Each entry beneath a path, with the remainder of its path.
     fn beneath<'a>(&'a self, path: &[u8]) -> impl Iterator<Item = (&'a [u8], &'a Entry)> {
         let top = [path, b"/"].concat();
         let length = top.len();
@@ -245,7 +245,7 @@ impl View {
             .map(move |(path, entry)| (&path[length..], entry))
     }
 
-    /// The names in a directory that this server has by itself, and what they are.
+    /// The names of the server's own entries in a directory, with their types.
     pub fn names(&self, path: &[u8]) -> BTreeMap<Vec<u8>, FileType> {
         let mut names = BTreeMap::new();
         for (rest, entry) in self.beneath(path) {
@@ -263,13 +263,13 @@ impl View {
         names
     }
 
-    /// What `/tmp` is on the host, if it is this run's own.
+    /// The host's directory behind `/tmp`, if it belongs to this run.
     #[cfg(test)]
     pub fn temporary(&self) -> Option<PathBuf> {
         self.temporary.as_ref().map(PrivateDirectory::inner)
     }
 
-    /// Where absolute paths begin.
+    /// The directory in which absolute paths start.
     pub fn root(&self) -> Directory {
         Directory {
             path: Vec::new(),
@@ -292,7 +292,7 @@ impl View {
         self.add(path, Entry::Text(text.into_bytes().into()));
     }
 
-    /// What tells of this server and not of the host.
+    /// Adds the files that describe this server instead of the host.
     fn add_own(&mut self, seen: &Seen<'_>) {
         for path in [b"/proc".as_slice(), b"/sys", DESCRIPTORS] {
             self.add_directory(path);
@@ -341,7 +341,7 @@ impl View {
         );
     }
 
-    /// The files that a C library looks for.
+    /// Adds the files that a C library looks for.
     fn add_etc(&mut self) {
         let user = rustix::process::getuid().as_raw();
         let group = rustix::process::getgid().as_raw();
@@ -383,8 +383,8 @@ impl View {
         Ok(())
     }
 
-    /// A file that the command line names, if it is one: under the path that was given, and under
-    /// the one that links on the way to it lead to. What is in the working directory is there.
+    /// Adds a file named on the command line, if it is one: under the given path, and under the
+    /// path to which links on the way lead. Files in the working directory are present already.
     fn add_named(&mut self, working: &Path, given: &[u8]) {
         let Some(real) = canonical(working, given) else {
             return;
@@ -399,7 +399,7 @@ impl View {
         }
     }
 
-    /// A regular file of the host, to be read: its directory and its name there.
+    /// A regular file of the host, for reading: its directory and its name there.
     fn file(&mut self, real: &Path) -> Option<(Rc<HostDirectory>, Vec<u8>)> {
         let name = real.file_name()?.as_bytes().to_vec();
         let directory = self
@@ -410,7 +410,7 @@ impl View {
             .then_some((directory, name))
     }
 
-    /// Opens a directory of the host by the user's path, for the program.
+    /// Opens a directory of the host for the program, by the user's path.
     fn mount(
         &mut self,
         path: &Path,
@@ -437,12 +437,12 @@ fn bytes(path: &Path) -> Vec<u8> {
     path.as_os_str().as_bytes().to_vec()
 }
 
-/// The path of a file without links, if there is one.
+/// The path of an existing file without links.
 fn canonical(working: &Path, path: &[u8]) -> Option<PathBuf> {
     std::fs::canonicalize(working.join(OsStr::from_bytes(path))).ok()
 }
 
-/// An absolute path without `.` and `..`, by its text alone.
+/// The lexical absolute path without `.` and `..`.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {

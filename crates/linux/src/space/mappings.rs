@@ -1,11 +1,11 @@
-//! What processes ask of their mappings: `mmap` and its kin, `brk`, and the parts of a program.
+//! Changes of mappings: `mmap` and its kin, `brk`, and the segments of a program.
 
 use super::{Memory, PROT_ALL, PROT_READ, PROT_WRITE, Place, Space, Use, has_signal_page};
 use crate::errno::Errno;
 use crate::layout::{self, PAGE_BYTES, page_up};
 
 impl Space {
-    /// Where `length` bytes could be mapped: start and end.
+    /// The range where `length` bytes can be mapped.
     pub fn place(&self, place: Place, length: u64, accessible: bool) -> Result<(u64, u64), Errno> {
         if length == 0 {
             return Err(Errno::INVAL);
@@ -47,7 +47,7 @@ impl Space {
         Ok((start, end))
     }
 
-    /// Maps `length` bytes: where.
+    /// Maps `length` bytes; returns the range's start.
     pub fn map(
         &mut self,
         place: Place,
@@ -66,8 +66,8 @@ impl Space {
         Ok(start)
     }
 
-    /// Maps a part of a program, the rest of its first and last page included, and puts the heap
-    /// behind it. Two parts may have a page in common, which then allows what either does.
+    /// Maps a segment of a program, including the rest of its first and last page, and puts the
+    /// heap after it. Two segments may share a page, which then has the permissions of both.
     pub fn map_program(&mut self, start: u64, end: u64, protection: u64) -> Result<(), Errno> {
         let (start, end) = (start & !(PAGE_BYTES - 1), page_up(end));
         let mut page = start;
@@ -100,7 +100,7 @@ impl Space {
         Ok(())
     }
 
-    /// Unmaps whatever is in `length` bytes at `start`.
+    /// Unmaps `length` bytes at `start`.
     pub fn unmap(&mut self, start: u64, length: u64) -> Result<(), Errno> {
         let end = start.checked_add(page_up(length)).ok_or(Errno::INVAL)?;
         if length == 0 || !start.is_multiple_of(PAGE_BYTES) || has_signal_page(start, end) {
@@ -110,7 +110,7 @@ impl Space {
         Ok(())
     }
 
-    /// Changes what may be done with mappings.
+    /// Changes the permissions of mappings.
     pub fn protect(&mut self, start: u64, length: u64, protection: u64) -> Result<(), Errno> {
         let end = start.checked_add(page_up(length)).ok_or(Errno::NOMEM)?;
         if !start.is_multiple_of(PAGE_BYTES) {
@@ -147,7 +147,7 @@ impl Space {
         Ok(())
     }
 
-    /// `madvise(MADV_DONTNEED)`: `length` bytes at `start` are zero again.
+    /// `madvise(MADV_DONTNEED)`: zeroes `length` bytes at `start`.
     pub fn discard(&mut self, start: u64, length: u64) -> Result<(), Errno> {
         let end = start.checked_add(page_up(length)).ok_or(Errno::INVAL)?;
         if !start.is_multiple_of(PAGE_BYTES) {
@@ -163,7 +163,7 @@ impl Space {
         Ok(())
     }
 
-    /// Sets the end of the heap if that is possible: its end.
+    /// Sets the end of the heap if possible; returns the resulting end.
     pub fn set_heap_end(&mut self, wanted: u64) -> u64 {
         let (old, new) = (page_up(self.heap_end), page_up(wanted));
         if wanted < self.heap_start || new > layout::MAPPINGS_START {
@@ -181,13 +181,13 @@ impl Space {
         } else {
             self.leave(new, old);
         }
-        // Linux clears whole pages only, as they come.
+        // Linux clears only whole pages, when they are touched.
         self.heap_end = wanted;
         wanted
     }
 
-    /// Changes the size of a mapping, which moves if it has to and may: where it is. Its frames
-    /// stay.
+    /// Changes the size of a mapping, which moves if it must and may; returns its address. It keeps
+    /// its frames.
     pub fn remap(
         &mut self,
         start: u64,

@@ -1,4 +1,4 @@
-//! The page tables of an address space: which of their entries change, and how they are written.
+//! The page tables of an address space: changed entries and the writes that update them.
 
 use super::{Memory, Space, Use};
 use crate::intervals::Intervals;
@@ -7,7 +7,7 @@ use crate::user::Write;
 use riscv::paging::{Access, Entry, table_index};
 
 impl Memory {
-    /// The page-table entry of the page at `address`. Nobody looks at what harts have accessed.
+    /// The page-table entry of the page at `address`. Accessed bits are not used.
     pub(super) fn entry(&self, address: u64) -> u64 {
         let mut bits = 0;
         if self.allows(Access::Load) {
@@ -28,8 +28,8 @@ impl Memory {
 }
 
 impl Space {
-    /// What has to be done in memory so that this space is what it says: first pages are cleared
-    /// and copied, and then the entries of page tables written.
+    /// The writes that bring memory up to date with this space: pages are cleared and copied first,
+    /// and then page-table entries written.
     pub fn jobs(&mut self) -> Vec<Write> {
         let changed = std::mem::replace(&mut self.changed, Intervals::new());
         let mut entries = Vec::new();
@@ -53,7 +53,7 @@ impl Space {
         jobs
     }
 
-    /// Writes the entries of `start..end`, which one table covers.
+    /// Writes the entries of `start..end`, which lie in one table.
     pub(super) fn entries(&mut self, start: u64, end: u64, writes: &mut Vec<Write>) {
         let table = self.tables.get(&(0, start >> 21)).copied();
         let has_pages = self
@@ -76,7 +76,7 @@ impl Space {
         writes.push(Write::bytes(table + 8 * index as u64, bytes));
     }
 
-    /// The table of a level for `address`, which is made if there is none.
+    /// The table of a level for `address`; creates it if necessary.
     pub(super) fn table(
         &mut self,
         level: u32,

@@ -24,7 +24,7 @@ fn space_in(frames: &SharedFrames) -> Space {
     space
 }
 
-/// What jobs have made of a memory that is zero.
+/// The contents of an initially zeroed memory after jobs.
 #[derive(Default)]
 struct Memory(HashMap<u64, u64>);
 
@@ -51,7 +51,7 @@ impl Memory {
         self.0.get(&at).copied().unwrap_or(0)
     }
 
-    /// What a hart finds at a virtual address.
+    /// The physical address that a hart finds for a virtual address.
     fn reach(&self, space: &Space, address: u64, access: Access) -> Option<u64> {
         let user = Accessor::User {
             executable_is_readable: false,
@@ -121,14 +121,14 @@ fn a_child_has_the_same_memory_until_one_writes() {
         assert_eq!(memory.reach(space, 0x10_000, Access::Store), None);
         assert_eq!(memory.reach(space, shared, Access::Store), Some(shared));
     }
-    // The child writes: it has a copy.
+    // The child writes: it gets a copy.
     let copy = child.access(0x10_000, Access::Store).unwrap();
     assert!(layout::FRAMES.contains(copy));
     memory.perform(child.jobs());
     assert_eq!(memory.reach(&child, 0x10_000, Access::Store), Some(copy));
     assert_eq!(memory.word(copy), 7);
     assert_eq!(memory.reach(&parent, 0x10_000, Access::Store), None);
-    // Then the parent does, which is alone with the page by now.
+    // Then the parent writes, which is the only user of the page by now.
     child.release_left(u64::MAX);
     assert_eq!(parent.access(0x10_000, Access::Store), Ok(0x10_000));
     memory.perform(parent.jobs());
@@ -166,7 +166,7 @@ fn memory_that_is_used_again_is_cleared() {
     assert_eq!(first, layout::MAPPINGS_START);
     assert_eq!(space.contents, [], "it never held anything");
     space.unmap(first, 2 * PAGE).unwrap();
-    // While harts may know of the frames, nobody else gets them.
+    // While harts may hold translations to the frames, no other mapping gets them.
     let other = space.map(Place::Near(0), PAGE, BOTH, false).unwrap();
     assert_eq!(other, first);
     assert!(layout::FRAMES.contains(space.access(other, Access::Store).unwrap()));
@@ -185,7 +185,7 @@ fn frames_are_free_when_all_harts_know_that_they_have_been_left() {
     let at = space.map(Place::Near(0), 2 * PAGE, BOTH, false).unwrap();
     let is_used = |space: &Space, page| space.frames.borrow().pages().maps(page);
     space.unmap(at, PAGE).unwrap();
-    // Harts that have forgotten everything by now may have looked at the old tables again.
+    // Harts that have just discarded everything may have walked the old tables again.
     space.release_left(space.loss());
     assert!(is_used(&space, at));
     space.has_changed();
@@ -223,7 +223,7 @@ fn a_reservation_takes_no_memory_until_it_is_made_accessible() {
     assert_eq!(space.protect(start + PAGE, 2 * PAGE, BOTH), Ok(()));
     assert_eq!(space.used_bytes(), before + 2 * PAGE);
     assert_eq!(space.protect(start, 1 << 34, BOTH), Err(Errno::NOMEM));
-    // What becomes inaccessible keeps what it holds.
+    // Pages that become inaccessible keep their contents.
     assert_eq!(space.protect(start + PAGE, PAGE, 0), Ok(()));
     assert_eq!(space.used_bytes(), before + 2 * PAGE);
     assert!(!space.allows(start + PAGE, Access::Load));

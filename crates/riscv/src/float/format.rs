@@ -1,10 +1,11 @@
-//! The two formats, and where the host's arithmetic is certain to give their results and flags.
+//! The two formats, and the cases in which the host's arithmetic is certain to give their results
+//! and flags.
 
 use super::{INEXACT, take_apart};
 
 /// An IEEE 754 binary format.
 pub trait Format {
-    /// Bits of significand, the hidden one included.
+    /// Bits of the significand, including the hidden bit.
     const PRECISION: u32;
     /// Exponent of the smallest normal number.
     const MIN_EXPONENT: i32;
@@ -15,12 +16,12 @@ pub trait Format {
     const SIGN: u64;
     /// The stored bits of the significand.
     const FRACTION: u64 = (1 << (Self::PRECISION - 1)) - 1;
-    /// The bit that tells quiet NaNs from signaling ones.
+    /// The bit that distinguishes quiet NaNs from signaling ones.
     const QUIET: u64 = 1 << (Self::PRECISION - 2);
-    /// The NaN that every operation gives.
+    /// The canonical NaN.
     const NAN: u64 = Self::INFINITY | Self::QUIET;
 
-    /// `a + b` to nearest even with its flags, if the host is certain to know them.
+    /// `a + b` to nearest even with its flags, if the host is certain to give them.
     fn host_add(a: u64, b: u64) -> Option<(u64, u8)>;
     /// `a * b`, likewise.
     fn host_mul(a: u64, b: u64) -> Option<(u64, u8)>;
@@ -43,7 +44,7 @@ impl Format for Single {
     const INFINITY: u64 = 0x7f80_0000;
     const SIGN: u64 = 1 << 31;
 
-    // A double holds the exact product of two singles, and tells whether narrowing rounds.
+    // A double holds the exact product of two singles, so narrowing shows whether rounding occurs.
     #[inline]
     fn host_add(a: u64, b: u64) -> Option<(u64, u8)> {
         let (a, b) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
@@ -71,7 +72,7 @@ impl Format for Single {
         let c_part = sum - product;
         let error = (product - (sum - c_part)) + (c - c_part);
         let (result, flags) = narrow(sum)?;
-        // Rounding twice is harmless unless the first lands half-way between two singles.
+        // Double rounding is harmless unless the first result is half-way between two singles.
         const HALF_WAY: u64 = 1 << 28;
         if error == 0.0 {
             Some((result, flags))
@@ -137,7 +138,7 @@ impl Format for Double {
     }
 
     // Products, quotients and roots: the result is exact if and only if multiplying back
-    // gives the same significant bits, since they are known to be close.
+    // gives the same significant bits, since the two values are known to be close.
     #[inline]
     fn host_mul(a: u64, b: u64) -> Option<(u64, u8)> {
         let product = f64::from_bits(a) * f64::from_bits(b);
@@ -180,13 +181,13 @@ fn is_ordinary_double(value: f64) -> bool {
     value.abs() > 1e-300 && value.abs() <= f64::MAX
 }
 
-/// The significand without trailing zeros, of a number that is not zero.
+/// The significand of a nonzero number, without trailing zeros.
 fn significant(bits: u64) -> u64 {
     let significand = take_apart::<Double>(bits).significand;
     significand >> (significand.trailing_zeros() & 63)
 }
 
-/// The same of a product.
+/// The significand of a product, without trailing zeros.
 fn significant_bits(a: u64, b: u64) -> u128 {
     u128::from(significant(a)) * u128::from(significant(b))
 }

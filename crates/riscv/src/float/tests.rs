@@ -3,8 +3,8 @@ use std::hint::black_box;
 
 use super::*;
 
-/// Bits of a format with `digits` stored digits of `width` bits, biased to the exponents
-/// and significands where rounding, overflow and underflow happen.
+/// Bit patterns of a format with `digits` stored digits of `width` bits, biased towards exponents
+/// and significands where rounding, overflow and underflow occur.
 fn bits(digits: u32, width: u32) -> impl Strategy<Value = u64> {
     let greatest = (1_u64 << (width - 1 - digits)) - 1;
     let exponent = prop_oneof![
@@ -29,8 +29,8 @@ fn double() -> impl Strategy<Value = u64> {
     bits(52, 64)
 }
 
-/// What the host computes, but with the one NaN. `value` is hidden from the compiler, which may
-/// take the root of a negative number for a number (LLVM 22, if a whole crate is one unit).
+/// The host's result, but with the canonical NaN. `value` is hidden from the compiler, which may
+/// fold the root of a negative number to a number (LLVM 22, if a whole crate is one unit).
 fn of_host_s(value: f32) -> u64 {
     let value = black_box(value);
     if value.is_nan() {
@@ -63,8 +63,8 @@ fn with_flags<T>(operation: impl FnOnce(&mut u8) -> T) -> (T, u8) {
     (result, flags)
 }
 
-/// The plain path gives what the host gives; and the quick path, where there is one, gives
-/// what the plain path gives, flags included.
+/// The plain path agrees with the host; the fast path, where there is one, agrees with the plain
+/// path, including flags.
 macro_rules! agree {
     ($format:ty, $host:expr, $quick:expr, $soft:ident($($operand:expr),*)) => {
         let soft = with_flags(|flags| $soft::<$format>($($operand,)* NEAREST_EVEN, flags));
@@ -140,7 +140,7 @@ proptest! {
     }
 
     /// Rounding down and up bracket the exact result: they differ by one unit if it is
-    /// inexact, and towards zero is one of them.
+    /// inexact, and rounding towards zero gives one of them.
     #[test]
     fn directed_rounding_brackets(a in double(), b in double()) {
         for soft in [soft_add::<Double>, soft_mul::<Double>, soft_div::<Double>] {
@@ -163,11 +163,11 @@ const MIN_NORMAL_D: u64 = 0x0010_0000_0000_0000;
 fn underflow_is_found_after_rounding() {
     let below_one = ONE_D - 1;
     let mul = |mode| with_flags(|flags| mul::<Double>(MIN_NORMAL_D, below_one, mode, flags));
-    // 2^-1022 * (1 - 2^-53) has 53 digits below 2^-1022: it is tiny whatever the mode.
+    // 2^-1022 * (1 - 2^-53) has 53 digits below 2^-1022: it is tiny in every mode.
     assert_eq!(mul(NEAREST_EVEN), (MIN_NORMAL_D, UNDERFLOW | INEXACT));
     assert_eq!(mul(TOWARDS_ZERO), (MIN_NORMAL_D - 1, UNDERFLOW | INEXACT));
-    // 2^-1022 * (1 + 2^-52)(1 - 2^-52) needs 104 digits. Where 53 of them round to 2^-1022,
-    // the result is not tiny, although the exact product is.
+    // 2^-1022 * (1 + 2^-52)(1 - 2^-52) needs 104 digits. If 53 of them round to 2^-1022, the result
+    // is not tiny, although the exact product is.
     let (x, y) = (ONE_D + 1, MIN_NORMAL_D - 1);
     assert_eq!(
         with_flags(|flags| soft_mul::<Double>(x, y, UP, flags)),

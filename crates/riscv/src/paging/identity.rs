@@ -1,10 +1,11 @@
-//! Page tables that map every address to itself, for who translates and is to change only times.
+//! Page tables that map every address to itself, for runs with translation that must differ only in
+//! timing.
 
 use super::{Entry, Mode, TABLE_BYTES, table_index};
 
 /// Entries of a table.
 const ENTRIES: usize = TABLE_BYTES as usize / 8;
-/// Everything is allowed, and nothing has to be recorded any more.
+/// Every access is permitted, and bits A and D are already set.
 const PAGE: u64 = Entry::VALID
     | Entry::READ
     | Entry::WRITE
@@ -13,8 +14,7 @@ const PAGE: u64 = Entry::VALID
     | Entry::ACCESSED
     | Entry::DIRTY;
 
-/// Tables one behind the other in physical memory, the root first. They map whole pages to
-/// themselves.
+/// Contiguous tables in physical memory, the root first. They map whole pages to themselves.
 #[derive(Clone, Debug)]
 pub struct IdentityTables {
     start: u64,
@@ -24,8 +24,8 @@ pub struct IdentityTables {
 }
 
 impl IdentityTables {
-    /// Tables that begin at the physical address `start` and map nothing yet; pages have two to the
-    /// power of `page_bits` bytes.
+    /// Tables that begin at the physical address `start` and initially map nothing; the page size
+    /// is two to the power of `page_bits`.
     pub fn new(start: u64, mode: Mode, page_bits: u32) -> IdentityTables {
         IdentityTables {
             start,
@@ -35,7 +35,7 @@ impl IdentityTables {
         }
     }
 
-    /// Maps all pages that have an address of these.
+    /// Maps all pages that overlap these addresses.
     pub fn map(&mut self, addresses: std::ops::RangeInclusive<u64>) {
         let bits = self.page_bits;
         for page in addresses.start() >> bits..=addresses.end() >> bits {
@@ -69,7 +69,7 @@ impl IdentityTables {
         self.tables[table][index] = Entry::new(base, PAGE).0;
     }
 
-    /// Each table as it is in memory, and where.
+    /// The address and the contents of each table.
     pub fn content(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
         self.tables.iter().enumerate().map(|(number, table)| {
             let bytes = table.iter().flat_map(|entry| entry.to_le_bytes());

@@ -18,8 +18,8 @@ const SUPERVISOR: Accessor = Accessor::Supervisor {
     executable_is_readable: false,
 };
 
-/// Tables in which `address` is mapped by `leaf` in the table of `level`; those above it are at
-/// consecutive places behind the root.
+/// Tables in which `leaf`, in the table of `level`, maps `address`; the tables above it follow the
+/// root consecutively.
 fn tables(mode: Mode, address: u64, level: u32, leaf: u64) -> BTreeMap<u64, u64> {
     let mut memory = BTreeMap::new();
     let mut table = ROOT;
@@ -32,7 +32,7 @@ fn tables(mode: Mode, address: u64, level: u32, leaf: u64) -> BTreeMap<u64, u64>
     memory
 }
 
-/// Where the entry for `address` is in a table: "a.pte at address a + va.vpn[i] x PTESIZE".
+/// The position of the entry for `address` in a table: "a.pte at address a + va.vpn[i] x PTESIZE".
 fn place(table: u64, address: u64, level: u32) -> u64 {
     table + (address >> (12 + 9 * level) & 0x1ff) * 8
 }
@@ -45,7 +45,7 @@ fn look(
     accessor: Accessor,
 ) -> Result<Page, Trap> {
     translate(mode, ROOT, address, access, accessor, |at| {
-        // Nothing but the tables is memory.
+        // Only the tables are memory.
         let is_table = (ROOT..ROOT + 8 * TABLE_BYTES).contains(&at);
         is_table.then(|| memory.get(&at).copied().unwrap_or(0))
     })
@@ -103,7 +103,7 @@ fn a_walk_reads_one_entry_in_each_level() {
     assert_eq!(read, expected);
 }
 
-/// All permissions by all accesses of all accessors: 2^6 entries, 3 accesses, 6 accessors.
+/// All permissions for all accesses of all accessors: 2^6 entries, 3 accesses, 6 accessors.
 #[test]
 fn permissions_are_those_of_the_specification() {
     let mut allowed = 0;
@@ -129,7 +129,7 @@ fn permissions_are_those_of_the_specification() {
                     },
                 };
                 let has = |bit: u64| leaf & bit != 0;
-                // Table "Encoding of PTE R/W/X fields": these are reserved, or lead to a table,
+                // Table "Encoding of PTE R/W/X fields": these are reserved, or point to a table,
                 // which in the last level is a fault.
                 let is_page = has(R) || has(X) && !has(W);
                 let may = match access {
@@ -171,10 +171,10 @@ fn what_is_reserved_is_a_page_fault() {
         found == Err(Access::Load.page_fault(0x1000))
     };
     assert!(!faults(0, Entry::new(0x1000, ALL).0));
-    // Not valid, whatever else there is.
+    // Invalid, whatever the other bits.
     assert!(faults(0, Entry::new(0x1000, ALL & !V).0));
     for level in 0..3 {
-        // Writable and not readable.
+        // Writable but not readable.
         assert!(faults(level, V | W | A | D) && faults(level, V | W | X | A | D));
         // Reserved bits, and those of Svpbmt and Svnapot.
         for bit in 54..64 {
@@ -186,7 +186,7 @@ fn what_is_reserved_is_a_page_fault() {
         }
         assert!(!faults(level, Entry::new(1 << (12 + 9 * level), ALL).0));
     }
-    // A table below the last level, and A, D or U in an entry that leads to a table.
+    // A table below the last level, and A, D or U in an entry that points to a table.
     assert!(faults(0, Entry::new(ROOT, V).0));
     for bit in [A, D, U] {
         let mut memory = tables(Mode::Sv39, 0x1000, 0, Entry::new(0x1000, ALL).0);
@@ -206,7 +206,7 @@ fn addresses_that_are_not_canonical_are_page_faults() {
         );
         for bit in bits..64 {
             let address = 1 << bit;
-            // The tables would have it.
+            // The tables would map it.
             let memory = tables(mode, address, 0, Entry::new(0, ALL).0);
             let found = look(mode, &memory, address, Access::Store, SUPERVISOR);
             assert_eq!(found, Err(Access::Store.page_fault(address)));

@@ -1,4 +1,4 @@
-//! Random programs, beside the interpreter, instruction by instruction.
+//! Random programs, compared with the interpreter instruction by instruction.
 
 #[path = "../../../../tests/rust/random.rs"]
 mod random;
@@ -15,17 +15,17 @@ const CODE: u64 = 0x8000_0000;
 const CODE_BYTES: u64 = 0x1000;
 const DATA: u64 = 0x8000_2000;
 const DATA_BYTES: u64 = 0x2000;
-/// Half a page of memory, which the table of pages does not have.
+/// Half a page of memory, which is not in the page table.
 const PART: u64 = 0x8000_6000;
 const PART_BYTES: u64 = 0x800;
-/// Registers that hold addresses of data, and that nothing is written to.
+/// Registers that hold data addresses and are never written.
 const POINTERS: std::ops::Range<u32> = 5..9;
-/// Compressed instructions have it as a pointer, and nothing is written to it either. (A pointer to
-/// the program would make it change itself, which is seen at different times.)
+/// A pointer of compressed instructions, which is never written either. (A pointer to the program
+/// would make it modify itself, which becomes visible at different times.)
 const SP: u32 = 2;
 const WORDS: usize = 120;
 
-/// A random instruction of this row of the table, with operands that lead somewhere.
+/// A random instruction of this row of the table, with operands that have an effect.
 fn encode(entry: &Entry, random: &mut Random) -> u32 {
     let Pattern { mask, value } = entry.pattern;
     let mut bits = random.next() as u32 & !mask | value;
@@ -74,8 +74,8 @@ fn encode(entry: &Entry, random: &mut Random) -> u32 {
 fn program(random: &mut Random) -> Vec<u32> {
     (0..WORDS)
         .map(|_| {
-            // Integers more often than the rest of the table has them, and two compressed
-            // instructions, or what looks like them, now and then.
+            // Integer instructions more often than their share of the table, and occasionally two
+            // compressed instructions or data that resemble them.
             if random.below(16) == 0 {
                 let [one, other] = [(); 2].map(|()| random.next() as u32 & 0xfffe & !(0x1f << 7));
                 return one | other << 16;
@@ -106,7 +106,7 @@ fn machine(program: &[u32], random: &mut Random) -> Machine<PagedMemory> {
     let pointers = [
         DATA + 64,
         DATA + 64 + random.below(128),
-        // Across pages, into nothing, and where the table has no page.
+        // Across pages, into unmapped addresses, and into pages missing from the table.
         random.one_of(&[DATA + 0xff8, DATA + DATA_BYTES - 4]),
         PART + 64,
     ];
@@ -131,7 +131,7 @@ fn assert_same(found: &Machine<PagedMemory>, expected: &Machine<PagedMemory>, se
     assert_eq!(found.reservation, expected.reservation, "seed {seed}");
 }
 
-/// Runs a program both ways; adds the operations that were executed by the fast way, and by steps.
+/// Runs a program in both ways; records the operations executed by the fast path, and by steps.
 fn compare(seed: u64, plain: &mut BTreeSet<Operation>, stepped: &mut BTreeSet<Operation>) {
     let mut random = Random(seed);
     let program = program(&mut random);
@@ -159,7 +159,7 @@ fn compare(seed: u64, plain: &mut BTreeSet<Operation>, stepped: &mut BTreeSet<Op
             Step::Retired(i) => {
                 stepped.insert(i.operation);
             }
-            // On with some other instruction, or it would be the same ones again.
+            // Continue with another instruction; the same ones would repeat otherwise.
             _ => found.pc = CODE + 4 * random.below(WORDS as u64),
         }
         (found.waiting, expected.waiting) = (false, false);
@@ -184,8 +184,8 @@ fn executes_what_the_interpreter_does() {
     for seed in 0..1000 {
         compare(seed, &mut plain, &mut stepped);
     }
-    // Every instruction was executed, and on the side where it belongs: what is plain is only
-    // stepped where it meets what is not, such as an address that is not aligned.
+    // Every instruction was executed, and in the intended way: a plain one is only stepped in
+    // special cases, such as a misaligned address.
     let is_special = |entry: &&Entry| {
         matches!(
             entry.class,
@@ -234,7 +234,7 @@ fn changed_instructions_are_seen_after_fence_i() {
     assert_eq!(machine.registers[10], 10 + 20);
 }
 
-/// More instructions than are kept: they are decoded again.
+/// More instructions than the limit: they are discarded and decoded again.
 #[test]
 fn forgets_what_is_too_much() {
     let words = 3 * OPERATIONS_LIMIT as u64 / 2;
