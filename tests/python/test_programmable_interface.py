@@ -122,7 +122,7 @@ def test_speed_changes_no_result(speed: Mapping[str, Any]) -> None:
 
 
 WRONG = {
-    "  for (;;)\n    interface_cycle();": "it seems to loop without end",
+    "  for (;;)\n    interface_cycle();": "which suggests an endless loop",
     "  *(volatile uint64_t *)(INTERFACE_SCRATCHPAD_START + 262144) = core;": "ends at 0x10040000",
     "  interface_steer(99);": "a steering tag for core 99 of the host, which has ",
     '  volatile uint64_t room[512];\n  __asm__("" ::"r"(room));\n  room[0] = core;': (
@@ -155,7 +155,7 @@ def test_firmware_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
         "#include <interface.h>\nstatic volatile char room[250000];\n"
         "void firmware(uint64_t core) { for (;;) room[core] = 1; }\n"
     )
-    with pytest.raises(DescriptionError, match="and firmware has 249856 bytes from 0x10000000 on"):
+    with pytest.raises(DescriptionError, match="but firmware has 249856 bytes from 0x10000000 on"):
         simulate(example(**{FIRMWARE.replace(".", "__"): str(large)}))
     broken = tmp_path / "broken.c"
     broken.write_text("void firmware(void) { nothing; }\n")

@@ -315,7 +315,7 @@ def test_what_a_program_does_wrong_with_its_interface_is_a_sentence(tmp_path: Pa
     with pytest.raises(Failure) as error:
         simulate(description)
     assert str(error.value) == (
-        "server 0: a frame was to be received at 0x80000004, which is no multiple of 8"
+        "server 0: a frame was to be received at 0x80000004, which is not a multiple of 8"
     )
 
 

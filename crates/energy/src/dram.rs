@@ -1,8 +1,8 @@
-//! What the commands of DRAM cost, from the currents of the data sheets.
+//! The energy of DRAM commands, from the currents of the data sheets.
 //!
 //! The method is that of Micron's technical notes TN-41-01 (DDR3) and TN-40-07 (DDR4): the energy
-//! of a command is what the current of its test draws beyond that of standby, for as long as the
-//! test's pattern takes. A rank has eight chips with eight data pins each.
+//! of a command follows from the current of its test beyond that of standby, over the duration of
+//! the test's pattern. A rank has eight chips with eight data pins each.
 
 use crate::DramEnergySpec;
 use fabric::{DramDevice, DramSpec};
@@ -25,14 +25,14 @@ struct Currents {
     idd4w: f64,
     /// Refreshes every tRFC.
     idd5b: f64,
-    /// What the supply of the word lines draws in any of these, in mW.
+    /// The power of the word lines' supply in any of these, in mW.
     vpp_mw: f64,
 }
 
 impl Currents {
-    /// Of Micron's data sheets: MT41J512M8 (4 Gb, DDR3) and MT40A1G8 (8 Gb, DDR4, die revision B).
-    /// IPP is 3 mA in standby and while banks are activated; what a refresh draws more of it is not
-    /// counted.
+    /// From Micron's data sheets: MT41J512M8 (4 Gb, DDR3) and MT40A1G8 (8 Gb, DDR4, die revision
+    /// B). IPP is 3 mA in standby and while banks are activated; its increase during a refresh is
+    /// not counted.
     fn of(device: DramDevice) -> Currents {
         let (vdd, vpp_mw) = match device {
             DramDevice::Ddr3_1600 => (1.5, 0.0),
@@ -57,7 +57,7 @@ impl Currents {
     }
 }
 
-/// What the commands to a rank cost.
+/// The energy of commands to a rank.
 pub(crate) fn rank(spec: &DramSpec) -> DramEnergySpec {
     let times = spec.command_times();
     let Currents {
@@ -85,7 +85,7 @@ pub(crate) fn rank(spec: &DramSpec) -> DramEnergySpec {
 }
 
 impl DramEnergySpec {
-    /// The numbers of another device than the default one, and of other timings.
+    /// Sets the numbers for a device or timings other than the defaults.
     pub(crate) fn follow(&mut self, spec: &DramSpec) {
         let (of, reference) = (rank(spec), rank(&DramSpec::default()));
         self.activate_pj *= of.activate_pj / reference.activate_pj;
@@ -101,9 +101,8 @@ impl DramEnergySpec {
 mod tests {
     use super::*;
 
-    /// The numbers of a description are what the method gives for its default device, DDR4-2666.
-    /// An activate: 51 mA for tRC, 46.5 ns, less 46 mA for tRAS, 32.25 ns, and 35 mA for the rest:
-    /// 389.25 mA ns at 1.2 V in eight chips.
+    /// The method gives the description's numbers for its default device, DDR4-2666. An activate:
+    /// 51 mA for tRC, 46.5 ns, less 46 mA for tRAS, 32.25 ns, and 35 mA for the rest:
     #[test]
     fn the_default_is_ddr4_2666() {
         let (default, of) = (DramEnergySpec::default(), rank(&DramSpec::default()));
@@ -132,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Eight pins draw IDD4R for a burst and nothing that a rank does costs less than nothing.
+    /// Eight pins draw IDD4R for a burst, and no command of a rank has a negative cost.
     #[test]
     fn other_devices_cost_what_their_currents_say() {
         let of = |device| {

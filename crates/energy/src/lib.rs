@@ -1,9 +1,9 @@
-//! What a server's work costs: the energy of each event, and of time.
+//! The energy of a server's work: that of each event, and leakage over time.
 //!
-//! An event-based model in the manner of McPAT. The rooms count events; [`EnergySpec`] says what an
-//! event of each kind costs and what each component leaks; [`Energy::of`] multiplies and adds, in a
-//! fixed order, when a run is over. It changes nothing of what is simulated. `docs/energy.md` has
-//! the model, where its numbers come from, and what it leaves out.
+//! An event-based model in the manner of McPAT. The components count events; [`EnergySpec`] gives
+//! the energy of an event of each kind and the leakage of each component; [`Energy::of`] multiplies
+//! and adds, in a fixed order, after a run. It does not affect the simulation. `docs/energy.md`
+//! describes the model, the sources of its numbers, and its limits.
 
 mod dram;
 mod model;

@@ -1,4 +1,4 @@
-//! From counts to energy.
+//! The calculation of energy from counts.
 
 use crate::{CoreEnergySpec, EnergySpec};
 use fabric::{DataPrefetcherKind, FabricSpec, FabricStatistics, PerfectCache, PrefetcherKind};
@@ -39,13 +39,13 @@ impl Split {
         }
     }
 
-    /// Of hardware that is not there.
+    /// Whether it belongs to absent hardware.
     fn is_nothing(&self) -> bool {
         *self == Split::default()
     }
 }
 
-/// Declares a structure of components, of a core or of a server, and how to go through them.
+/// Declares a structure of the components of a core or a server, and iteration over them.
 macro_rules! components {
     ($(#[$about:meta])* $name:ident { $($(#[$attribute:meta])* $field:ident,)* }) => {
         $(#[$about])*
@@ -167,16 +167,16 @@ pub struct Energy {
     pub systems: BTreeMap<&'static str, Split>,
 }
 
-/// What a core has done.
+/// The activity of a core.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreActivity<'a> {
-    /// What it has counted.
+    /// Its counts.
     pub statistics: &'a CoreStatistics,
-    /// Cycles in C1, its clock standing still.
+    /// Cycles in C1, with its clock stopped.
     pub c1_cycles: u64,
 }
 
-/// What a server has done.
+/// The activity of a server.
 #[derive(Clone, Debug)]
 pub struct Activity<'a> {
     /// Cycles of its clock.
@@ -185,22 +185,22 @@ pub struct Activity<'a> {
     pub seconds: f64,
     /// Its cores.
     pub cores: Vec<CoreActivity<'a>>,
-    /// What they share.
+    /// The counts of shared components.
     pub fabric: &'a FabricStatistics,
-    /// What the components of the systems that take part have cost, in nanojoules.
+    /// The energy of the participating systems' components, in nanojoules.
     pub systems: BTreeMap<&'static str, Split>,
 }
 
-/// Events of one kind, of which each costs the same.
+/// Events of one kind, with equal energy.
 struct Events {
     pj: f64,
     count: u64,
-    /// How many there can be in a cycle.
+    /// The maximum number in a cycle.
     most: u64,
 }
 
 /// The dynamic energy of a unit of a core whose clock has run for `clocked` cycles, in nanojoules.
-/// It draws `idle_share` of the whole where it does nothing.
+/// An idle unit draws `idle_share` of its full power.
 fn clocked_unit(events: &[Events], clocked: u64, idle_share: f64) -> f64 {
     let cost = |events: &Events| {
         let idle = (events.most * clocked).saturating_sub(events.count);
@@ -219,7 +219,7 @@ pub fn spent(pj: f64, count: u64) -> f64 {
     pj * count as f64 / 1e3
 }
 
-/// What a core has done, in the terms of its costs.
+/// The activity of a core, as the events of the energy model.
 struct CoreEvents {
     dispatched: u64,
     fetches: u64,
@@ -231,21 +231,21 @@ struct CoreEvents {
 
 impl CoreEvents {
     /// An operation of the integer units, a branch, a store and any other operation read two
-    /// registers, a load or a prefetch one; all but branches, stores and prefetches write one. That
-    /// is what they have room for; instructions with an immediate operand read less.
+    /// registers, a load or a prefetch one; all but branches, stores and prefetches write one.
+    /// These are maximums; instructions with an immediate operand read less.
     fn of(statistics: &CoreStatistics, width: u64) -> CoreEvents {
         let CoreStatistics {
             branches, stores, ..
         } = *statistics;
         let dispatched = statistics.instructions + statistics.squashed_instructions;
         let values = statistics.data_hits + statistics.data_misses + statistics.forwarded_loads;
-        // A prefetch looks into the data cache as a load does.
+        // A prefetch looks up the data cache as a load does.
         let loads = values + statistics.software_prefetches.executed;
         let rare = statistics.operations.total();
         let arithmetic = dispatched.saturating_sub(loads + stores + branches + rare);
         CoreEvents {
             dispatched,
-            // One in each cycle that dispatches, and on wrong paths as many as there must be.
+            // One in each cycle that dispatches, and on wrong paths the minimum number.
             fetches: statistics.stack.base + statistics.squashed_instructions.div_ceil(width),
             loads,
             integer: arithmetic + branches,
@@ -275,7 +275,7 @@ fn core_components(
     };
     let events = |pj: f64, count: u64, most: u64| Events { pj, count, most };
     let ports = |unit: &pipeline::UnitSpec| u64::from(unit.ports);
-    // A unit that is not pipelined takes an operation each time that it is done with one.
+    // A unit that is not pipelined accepts an operation whenever it has finished one.
     let memory_ports = ports(&units.load) + ports(&units.store);
     let window = if core.model == Model::InOrder {
         Split::default()
@@ -286,7 +286,7 @@ fn core_components(
     let l2 = if core.l2.is_some() {
         let look_ups = counts.l2_hits + counts.l2_misses;
         let reads = spent(spec.l2.read_pj, look_ups + counts.lines_sent);
-        // What comes from outside, asked for or prefetched, and what the first level gives up.
+        // Lines filled from outside, demanded or prefetched, and lines evicted by the first level.
         let lines = counts.l2_misses + counts.l2_prefetches.issued + counts.lines_evicted;
         let writes = spent(spec.l2.write_pj, lines);
         Split {
@@ -378,7 +378,7 @@ fn core_components(
                 let (tlb, counts) = (&spec.tlb, &counts.translation);
                 let first_misses = counts.l1_data_tlb_misses + counts.l1_instruction_tlb_misses;
                 let data = done.loads + activity.statistics.stores;
-                // Each walk looks into them.
+                // Each walk looks them up.
                 let (structure_uses, structure_mw) = match translation.structure_caches {
                     None => (0, 0.0),
                     Some(_) => (
@@ -452,7 +452,7 @@ fn shared_components(
         leakage: 0.0,
     };
     let commands = counts.dram.unwrap_or_default();
-    // Ranks, and how often they have been refreshed. An idle channel counts its refreshes with its
+    // The number of ranks, and of their refreshes. An idle channel counts its refreshes with its
     // next request, so they follow from the time.
     let (ranks, refreshes) = match &fabric.memory.dram {
         None => (0.0, 0.0),
@@ -462,7 +462,7 @@ fn shared_components(
             (ranks, ranks * activity.seconds * 1e9 / interval_ns)
         }
     };
-    // What brings lines to a perfect first level is not hardware.
+    // The mechanism that fills a perfect first level is not hardware.
     let is_used = f64::from(fabric.perfect_cache != PerfectCache::FirstLevel);
     SharedComponents {
         last_level: Split {
@@ -515,7 +515,7 @@ fn shared_components(
 }
 
 impl Energy {
-    /// What `activity` has cost on a server of such cores and such a fabric, in nanojoules.
+    /// The energy of `activity` on a server with such cores and fabric, in nanojoules.
     pub fn of(
         spec: &EnergySpec,
         core: &CoreSpec,
@@ -558,7 +558,7 @@ impl Energy {
         }
     }
 
-    /// What has been added since it was `earlier`.
+    /// The difference from an `earlier` reading.
     pub fn since(&self, earlier: &Energy) -> Energy {
         let nothing = CoreEnergy::default();
         let before = earlier.cores.iter().chain(std::iter::repeat(&nothing));

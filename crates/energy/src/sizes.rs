@@ -1,10 +1,10 @@
-//! What structures of other sizes cost than those that the numbers are of.
+//! Scaling of the numbers to structures of other sizes.
 //!
-//! The numbers of an [`EnergySpec`] are those of HyperPlane's Table I. McPAT 1.3 has computed the
-//! same structures at other sizes, one dimension at a time; what it found is here as multiples.
-//! Between two sizes a cost is taken to be a power of the size, as it is in CACTI's arrays far from
-//! where the best organisation of an array changes; beyond the last ones, too. What two dimensions
-//! change is multiplied. `docs/energy.md` has the same tables.
+//! The numbers of an [`EnergySpec`] are those of HyperPlane's Table I. McPAT 1.3 computed the same
+//! structures at other sizes, one dimension at a time; its results are here as multiples. Between
+//! two sizes, and beyond the last ones, a cost is assumed to be a power of the size, as in CACTI's
+//! arrays away from changes of the best organisation of an array. The factors of two dimensions are
+//! multiplied. `docs/energy.md` has the same tables.
 
 use crate::EnergySpec;
 use fabric::{FabricSpec, LINE_BYTES, StreamerSpec, StrideSpec};
@@ -12,10 +12,10 @@ use pipeline::{
     CoreSpec, FirstLevelTlbSpec, Model, SecondLevelTlbSpec, StructureCachesSpec, TranslationSpec,
 };
 
-/// Multiples of what the structure of the reference costs.
+/// Multiples of the reference structure's costs.
 #[derive(Clone, Copy)]
 struct Factor {
-    /// An event.
+    /// The factor for an event.
     event: f64,
     leakage: f64,
 }
@@ -31,8 +31,7 @@ impl std::ops::Mul for Factor {
     }
 }
 
-/// Sizes in rising order, and what an event and the leakage are there, as multiples of the
-/// reference's.
+/// Sizes in rising order, with an event's energy and the leakage as multiples of the reference's.
 struct Curve(&'static [(f64, f64, f64)]);
 
 impl Curve {
@@ -44,7 +43,7 @@ impl Curve {
         let above = points.partition_point(|point| point.0 < size);
         let above = above.clamp(1, points.len() - 1);
         let (low, high) = (points[above - 1], points[above]);
-        // The host's own logarithm may differ in the last bit from another host's.
+        // The host's own logarithm may differ in the last bit between hosts.
         let way = libm::log(size / low.0) / libm::log(high.0 / low.0);
         let between = |from: f64, to: f64| from * libm::pow(to / from, way);
         Factor {
@@ -71,7 +70,7 @@ const L1_INSTRUCTION_WAYS: Curve = Curve(&[
     (8.0, 1.892, 1.029),
     (16.0, 4.737, 1.59),
 ]);
-/// Of 8 bytes.
+/// For an access of 8 bytes.
 const L1_DATA_BYTES: Curve = Curve(&[
     (8.0 * KIB, 0.403, 0.602),
     (16.0 * KIB, 0.569, 0.773),
@@ -80,7 +79,7 @@ const L1_DATA_BYTES: Curve = Curve(&[
     (128.0 * KIB, 2.849, 2.504),
     (256.0 * KIB, 4.473, 4.86),
 ]);
-/// Of a whole line; its leakage is that of the other ports.
+/// For a whole line; its leakage is that of the other ports.
 const L1_DATA_LINE_BYTES: Curve = Curve(&[
     (8.0 * KIB, 0.956, 0.971),
     (32.0 * KIB, 1.0, 1.0),
@@ -93,7 +92,7 @@ const L1_DATA_WAYS: Curve = Curve(&[
     (8.0, 1.09, 1.084),
     (16.0, 1.385, 1.246),
 ]);
-/// Of a second-level cache, too.
+/// Also for a second-level cache.
 const LAST_LEVEL_BYTES: Curve = Curve(&[
     (256.0 * KIB, 0.599, 0.495),
     (512.0 * KIB, 0.783, 0.648),
@@ -180,7 +179,7 @@ const BYPASS_WIDTH: Curve = Curve(&[
     (4.0, 0.805, 0.832),
     (8.0, 1.0, 1.0),
 ]);
-/// The network passes by the registers, and is as long as they are.
+/// The network runs along the registers, and has their length.
 const BYPASS_REGISTERS: Curve = Curve(&[
     (64.0, 0.837, 0.858),
     (128.0, 0.956, 0.963),
@@ -194,15 +193,15 @@ const LOAD_STORE_QUEUE_ENTRIES: Curve = Curve(&[
     (64.0, 1.12, 1.093),
 ]);
 
-/// The mean of parts, each with its weight.
+/// The weighted mean of factors.
 fn mean<const N: usize>(parts: [(f64, f64); N]) -> f64 {
     let weights: f64 = parts.iter().map(|part| part.0).sum();
     parts.iter().map(|part| part.0 * part.1).sum::<f64>() / weights
 }
 
-/// What McPAT calls the area of the "undifferentiated core", as a multiple of the reference's:
-/// fitted to dies, by the stages of the pipeline. The model's stages behind dispatch are those of
-/// the reference, 14 in all, or of five in order.
+/// The area that McPAT calls "undifferentiated core", as a multiple of the reference's: a fit to
+/// dies, by the number of pipeline stages. The model's stages after dispatch are those of the
+/// reference, which has 14 in all, or those of a five-stage in-order pipeline.
 fn undifferentiated(core: &CoreSpec) -> f64 {
     let out_of_order = |stages: f64| 3.57 * libm::log(stages) - 1.2643;
     let area = match core.model {
@@ -222,7 +221,7 @@ fn stages(core: &CoreSpec) -> f64 {
 }
 
 impl EnergySpec {
-    /// The numbers for the structures of a server: its cores, and what they share.
+    /// The numbers for the structures of a server: its cores and their shared components.
     pub(crate) fn for_structures(&self, core: &CoreSpec, fabric: &FabricSpec) -> EnergySpec {
         let mut spec = *self;
         if self.follow_sizes {
@@ -297,7 +296,7 @@ impl EnergySpec {
         let targets = TARGETS.at(f64::from(1u32 << core.predictor.target_bits));
         let decode = DECODE_WIDTH.at(width);
         cost.decode_pj *= decode.event;
-        // The parts that McPAT finds in the reference, here and below.
+        // The shares that McPAT finds in the reference, here and below.
         cost.branch_pj *= mean([(24.6, predictor.event), (12.1, targets.event)]);
         cost.front_end_static_mw *= mean([
             (25.7, predictor.leakage),
@@ -305,7 +304,7 @@ impl EnergySpec {
             (1.8, decode.leakage),
         ]);
 
-        // As many physical registers as the reference has, 256 for 192 instructions: 64 more.
+        // As many additional physical registers as the reference has, 256 for 192 instructions: 64.
         let registers = match core.model {
             Model::OutOfOrder => f64::from(core.rob_entries) + 64.0,
             Model::InOrder => 32.0,
@@ -330,7 +329,7 @@ impl EnergySpec {
         cost.bypass_pj *= bypass.event;
         cost.registers_static_mw *= mean([(25.6, registers.leakage), (35.0, bypass.leakage)]);
 
-        // Of the reference's units: a multiplier leaks as much as three integer units.
+        // Among the reference's units, a multiplier leaks as much as three integer units.
         let units = &core.units;
         cost.integer_units_static_mw *=
             (ports(&units.integer) + 3.0 * ports(&units.multiply)) / 12.0;
@@ -378,7 +377,7 @@ impl EnergySpec {
         self.last_level.write_pj *= bank.event;
         self.last_level.static_mw_per_bank *= bank.leakage;
 
-        // An entry for each line, or as many as are described.
+        // An entry for each line, or the described number.
         let lines = cache.size_bytes_per_bank / LINE_BYTES as u64;
         let entries = cache.directory.as_ref();
         let entries = entries.map_or(lines, |directory| directory.entries_per_bank);
@@ -386,7 +385,7 @@ impl EnergySpec {
         self.directory.access_pj *= directory.event;
         self.directory.static_mw_per_bank *= directory.leakage;
 
-        // A flit has more bits, each of which costs the same: that is how it was measured.
+        // A wider flit costs proportionally more: this is how the reference was measured.
         let bits = fabric.mesh.link_bytes as f64 / 16.0;
         self.mesh.router_flit_pj *= bits;
         self.mesh.link_flit_pj *= bits;
@@ -435,7 +434,7 @@ mod tests {
         assert_eq!(spec.for_structures(&core, &FabricSpec::default()), spec);
     }
 
-    /// McPAT's own powers with an event in each cycle of 3 GHz, and its leakage of both kinds.
+    /// McPAT's own powers with an event in each cycle at 3 GHz, and its leakage of both kinds.
     #[test]
     fn other_sizes_cost_what_mcpat_computes() {
         let large = of_core(|core| core.l1_data.size_bytes = 64 * 1024);
@@ -483,8 +482,8 @@ mod tests {
         assert!((beyond - 4.473 / 2.849).abs() < 1e-9);
     }
 
-    /// Half of the undifferentiated core's area is gone in five stages in order:
-    /// (6.55 - 2.19 ln 5) / (3.57 ln 14 - 1.2643) = 3.0254 / 8.1572.
+    /// Half of the undifferentiated core's area disappears with five in-order stages: (6.55 - 2.19
+    /// ln 5) / (3.57 ln 14 - 1.2643) = 3.0254 / 8.1572.
     #[test]
     fn a_small_core_costs_less_of_everything() {
         let usual = EnergySpec::default();
@@ -513,8 +512,8 @@ mod tests {
         assert_eq!(spec.mesh.router_flit_pj, 80.0);
     }
 
-    /// What is larger costs more, but for a hundredth that a cache of one way leaks more than one
-    /// of four, and the reference is in each table.
+    /// A larger structure costs more, except that a cache of one way leaks a hundredth more than
+    /// one of four; and the reference is in each table.
     #[test]
     fn tables_rise() {
         for Curve(points) in [

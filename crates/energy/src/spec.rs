@@ -1,13 +1,13 @@
-//! What an event of each kind costs, and what each component leaks.
+//! The energy of an event of each kind, and the leakage of each component.
 //!
 //! Picojoules are named `_pj`, milliwatts `_mw`. The numbers of other sizes are in `sizes.rs`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Declares a table of costs in a description, each with its default and its help text. None is
-/// negative or beyond any machine. Systems declare theirs with it, too; whoever does needs
-/// `schemars` and `serde`.
+/// Declares a table of costs in a description, each with its default and its help text. Each has a
+/// range from 0 to a maximum beyond any machine. Systems use the macro for their own costs, too;
+/// they need `schemars` and `serde`.
 #[macro_export]
 macro_rules! costs {
     ($(#[$about:meta])* $name:ident {

@@ -1,4 +1,4 @@
-//! What must hold of energies, whatever the coefficients are.
+//! Laws of energies that hold for all coefficients.
 
 use energy::{Activity, CoreActivity, Energy, EnergySpec, Split};
 use fabric::{
@@ -55,7 +55,7 @@ fn core() -> CoreSpec {
     }
 }
 
-/// With address translation and prefetchers, too.
+/// Additionally with address translation and prefetchers.
 fn whole_core() -> CoreSpec {
     CoreSpec {
         translation: Some(TranslationSpec {
@@ -149,7 +149,7 @@ fn dram_counts() -> DramStatistics {
         precharges: 590,
         reads: 980,
         writes: 650,
-        // Behind the time, as those of idle channels are.
+        // Fewer than the time implies, as in idle channels.
         refreshes: 300,
         // 400 us of the 500 us in which each of six ranks could have had one.
         row_open_fs: 6 * 400 * 1_000_000_000,
@@ -194,7 +194,7 @@ fn energy_on(
     Energy::of(spec, core, fabric, &activity)
 }
 
-/// Everything happens in it.
+/// The energy of a run with every event.
 fn eventful(spec: &EnergySpec) -> Energy {
     let two = FabricSpec {
         sockets: 2,
@@ -209,7 +209,7 @@ fn eventful_total(spec: &EnergySpec) -> f64 {
     eventful(spec).total + with_dram.total
 }
 
-/// The parts of a result: tables that have a `dynamic` and a `static` and nothing else.
+/// The parts of a result: tables with only `dynamic` and `static`.
 fn parts(of: &Value) -> Vec<(f64, f64)> {
     match of {
         Value::Object(table) if table.len() == 2 && table.contains_key("static") => {
@@ -232,7 +232,7 @@ fn the_total_is_the_sum_of_the_parts() {
     let energy = eventful(&EnergySpec::default());
     let document = serde_json::to_value(&energy).unwrap();
     let parts = parts(&document);
-    // Twelve of each core, six that they share, and a system's.
+    // Twelve of each core, six shared ones, and a system's.
     assert_eq!(parts.len(), 2 * 12 + 6 + 1);
     let dynamic: f64 = parts.iter().map(|part| part.0).sum();
     let leakage: f64 = parts.iter().map(|part| part.1).sum();
@@ -253,11 +253,11 @@ fn the_total_is_the_sum_of_the_parts() {
     assert_near(
         energy.total,
         of_cores + of_shared,
-        "cores and what they share",
+        "cores and shared components",
     );
 }
 
-/// What cores share is there twice, and leaks twice as much for the same work; and there is a link.
+/// Shared components exist twice, and leak twice as much for the same work; and there is a link.
 #[test]
 fn two_sockets_leak_twice() {
     let two = FabricSpec {
@@ -272,7 +272,7 @@ fn two_sockets_leak_twice() {
     assert!(once.leakage > 0.0);
     // 41.6 GB/s at 53.7 mW each, for 500 us: 1.117 mJ of leakage. 40,000 bytes at 54.1 pJ: 2164 nJ.
     let link = 41.6 * 53.7 * 500.0;
-    // A system says itself what it has on each socket.
+    // A system declares its parts on each socket itself.
     let shared = once.leakage - SYSTEM.leakage;
     assert_near(twice.leakage, once.leakage + shared + link, "leakage");
     assert_eq!(once.shared.socket_link, Split::default());
@@ -285,7 +285,7 @@ fn coefficients() -> Vec<(String, String)> {
         panic!("a description is a table");
     };
     let keys = tables.iter().flat_map(|(table, numbers)| {
-        // `follow_sizes` is no table.
+        // `follow_sizes` is not a table.
         let names = numbers
             .as_object()
             .into_iter()
@@ -295,7 +295,7 @@ fn coefficients() -> Vec<(String, String)> {
     keys.collect()
 }
 
-/// The energy is linear in each coefficient, and each counts.
+/// The energy is linear in each coefficient, and depends on each.
 #[test]
 fn a_coefficient_twice_as_large_doubles_its_part() {
     let usual = EnergySpec::default();
@@ -313,12 +313,12 @@ fn a_coefficient_twice_as_large_doubles_its_part() {
         assert!(without < once, "{table}.{name} costs nothing");
         let part = once - without;
         let added = with(&table, &name, 2.0) - once;
-        // The difference of two sums that are some thousand times as large.
+        // This is the difference of two sums that are some thousand times as large.
         assert!((added - part).abs() < 1e-9 * once, "{table}.{name}");
     }
 }
 
-/// A core that is in C1 all the time, on a server in which nothing happens, only leaks.
+/// A core that is always in C1, on a server without activity, only leaks.
 #[test]
 fn a_core_in_c1_only_leaks() {
     let idle = [(CoreStatistics::default(), CYCLES)];
@@ -345,7 +345,7 @@ fn a_core_in_c1_only_leaks() {
     assert_near(dynamic(&half), dynamic(&halted) / 2.0, "half of the time");
 }
 
-/// A core that has halted without C1: a tenth of what all its units can draw.
+/// A core that has halted without C1 draws a tenth of its units' full power.
 #[test]
 fn idle_units_draw_their_share() {
     let halted = [(CoreStatistics::default(), 0)];
@@ -377,7 +377,7 @@ fn idle_units_draw_their_share() {
     assert_eq!(components.l2, Split::default());
 }
 
-/// What each event costs, with units that draw nothing while they are idle.
+/// The energy of each event, with units that draw nothing while idle.
 #[test]
 fn events_cost_what_is_said() {
     let mut spec = EnergySpec::default();
@@ -385,7 +385,7 @@ fn events_cost_what_is_said() {
     let energy = energy_of(&spec, &core(), &[(busy(), 0)]);
     let components = &energy.cores[0].components;
     // 900,000 instructions and 100,001 on wrong paths; 212,000 loads, 60,000 stores, 120,000
-    // branches, 4,070 operations of rarer units; what is left is integer arithmetic.
+    // branches, 4,070 operations of rarer units; the rest is integer arithmetic.
     let dispatched = 1_000_001.0;
     let (loads, stores, branches, rare) = (212_000.0, 60_000.0, 120_000.0, 4_070.0);
     let arithmetic = dispatched - loads - stores - branches - rare;
@@ -406,7 +406,7 @@ fn events_cost_what_is_said() {
         l1_instruction / 1e3,
         "L1I",
     );
-    // The second level sends the lines, and looks up what the first level misses.
+    // The second level sends the lines, and looks up the misses of the first level.
     let l1_data = loads * 31.8 + stores * 42.4 + 800.0 * 31.8 + (5_100.0 + 4_900.0) * 241.0;
     assert_near(components.l1_data.dynamic, l1_data / 1e3, "L1D");
     let l2 = (5_500.0 + 500.0) * 762.0 + (1_500.0 + 900.0 + 4_900.0) * 1002.0;
@@ -424,30 +424,30 @@ fn events_cost_what_is_said() {
     assert_eq!(energy.systems["a system"], SYSTEM);
 }
 
-/// TLBs of Skylake's size and the tables of its prefetchers cost what is said; hardware that is not
-/// there costs nothing, and is not in the results.
+/// TLBs of Skylake's size and the tables of its prefetchers have the described costs; absent
+/// hardware costs nothing, and is not in the results.
 #[test]
 fn translation_and_prefetching_cost_what_is_said() {
     let mut spec = EnergySpec::default();
     spec.core.idle_share = 0.0;
     let energy = energy_of(&spec, &whole_core(), &[(busy(), 0)]);
     let components = &energy.cores[0].components;
-    // 212,000 loads and 60,000 stores look up a page, and 312,501 fetches; a miss puts it in. The
-    // second level is looked up by 3,200 misses, and takes up 100 pages. The caches of upper levels
-    // are looked up by 100 walks, and take up 150 entries. 400 entries are read.
+    // 212,000 loads and 60,000 stores look up a page, and 312,501 fetches; a miss fills an entry.
+    // 3,200 misses look up the second level, with 100 fills. 100 walks look up the caches of upper
+    // levels, with 150 fills. 400 entries are read.
     let look_ups = (272_000.0 + 3_000.0) * 5.69 + (312_501.0 + 200.0) * 6.82;
     let behind = 3_300.0 * 25.4 + 250.0 * 3.78 + 400.0 * 31.8;
     let translation = components.translation;
     assert_near(translation.dynamic, (look_ups + behind) / 1e3, "TLBs");
     let leakage = (19.3 + 22.0 + 52.1 + 14.4) * 500.0;
     assert_near(translation.leakage, leakage, "TLBs");
-    // 5,500 look-ups of the second level. What was prefetched into the first level was looked up
+    // 5,500 look-ups of the second level. Lines prefetched into the first level were looked up
     // there before.
     let prefetching = 212_000.0 * 9.08 + 5_500.0 * 3.23 + 700.0 * 31.8;
     let prefetchers = components.prefetchers;
     assert_near(prefetchers.dynamic, prefetching / 1e3, "prefetchers");
     assert_near(prefetchers.leakage, (27.1 + 12.8) * 500.0, "prefetchers");
-    // And 900 lines more are written into the second level.
+    // In addition, 900 lines are written into the second level.
     let l2 = (5_500.0 + 500.0) * 762.0 + (1_500.0 + 900.0 + 4_900.0) * 1002.0;
     assert_near(components.l2.dynamic, l2 / 1e3, "L2");
 
@@ -463,8 +463,8 @@ fn translation_and_prefetching_cost_what_is_said() {
     assert!(without.get("dram").is_some());
 }
 
-/// Caches of the upper levels of page tables cost nothing where the core has none, or where they
-/// have no entries, and less if they have fewer.
+/// Caches of the upper levels of page tables cost nothing if the core has none, or if they have no
+/// entries, and less if they have fewer.
 #[test]
 fn structure_caches_cost_by_their_entries() {
     let of = |caches: Option<StructureCachesSpec>| {
@@ -506,7 +506,7 @@ fn tlbs_cost_by_their_entries() {
     assert!(small.dynamic < usual.dynamic && small.leakage < usual.leakage);
 }
 
-/// Commands by their counts; refreshes and standby by the time; two ranks behind each of three
+/// Commands by their counts; refreshes and standby by the time; two ranks at each of three
 /// controllers.
 #[test]
 fn commands_of_dram_cost_what_is_said() {
@@ -539,7 +539,7 @@ fn an_in_order_core_has_no_window() {
     assert_eq!(energy.cores[0].components.window, Split::default());
 }
 
-/// What is counted from a reading on is what has been added to each part.
+/// Counts since a reading are the differences of each part.
 #[test]
 fn energy_since_a_reading_is_a_difference() {
     let spec = EnergySpec::default();

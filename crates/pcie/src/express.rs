@@ -1,20 +1,20 @@
 //! PCI Express between a device and the chip: packets of the transaction layer, with their
-//! transmission times and latency, and a root port that carries them out.
+//! transmission times and latency, and a root port that performs them.
 //!
-//! - A *posted write* of a core is done for the core when the root port has it. It arrives at the
-//!   device later, in order.
-//! - A *read* of a core crosses twice, and the core waits.
-//! - A read of the device asks for at most as many bytes as a packet carries, within a range that
-//!   is aligned to them, and is answered by one packet when all its lines have been read.
+//! - A *posted write* of a core completes for the core at the root port. It arrives at the device
+//!   later, in order.
+//! - A *read* of a core crosses the link twice while the core waits.
+//! - A read of the device requests at most the maximum payload of a packet, within a range aligned
+//!   to it, and is answered by one packet when all its lines have been read.
 //! - A write of the device is done line by line at their homes. Writes may pass each other (relaxed
-//!   ordering), except what is written *behind* others, as the notice that a frame is there: that
-//!   is done when all those are. Behind that again it may ring a *doorbell*: a fetch-and-add (an
+//!   ordering), except a write *behind* others, such as the notice that a frame has arrived: it is
+//!   done when all those are. After it, the device may ring a *doorbell*: a fetch-and-add (an
 //!   atomic operation of PCI Express 2.1) that the root port completes, coherently.
-//! - An *interrupt* of the device is a posted write without relaxed ordering: the root port sends
-//!   it on when all writes are done that the device has begun before it, doorbells included.
+//! - An *interrupt* of the device is a posted write without relaxed ordering: the root port
+//!   forwards it when all writes that the device has begun before it are done, including doorbells.
 //!
-//! With an IOMMU, reads and writes of the device wait at the root port until their page is known.
-//! Others pass them as the rules above allow.
+//! With an IOMMU, reads and writes of the device wait at the root port until their page is
+//! translated. Others pass them as the rules above allow.
 
 use crate::frames::{Piece, is_memory, lines, pieces};
 use crate::iommu::Iommu;
@@ -25,28 +25,28 @@ use fabric::{
 use network::rack::LineRate;
 use std::collections::VecDeque;
 
-/// Bytes of a packet beside its data: framing 2, data link layer 6, and 16 of header for requests
-/// with a 64-bit address.
+/// Bytes of a packet in addition to its data: framing 2, data link layer 6, and 16 of header for
+/// requests with a 64-bit address.
 const REQUEST_BYTES: u64 = 24;
-/// The same of a completion, whose header has 12.
+/// The same for a completion, whose header has 12.
 const COMPLETION_BYTES: u64 = 20;
 /// Bytes of a register.
 const REGISTER_BYTES: u64 = 8;
 /// Data of a message-signalled interrupt (PCI Local Bus Specification, Revision 3.0, Section 6.8).
 const INTERRUPT_BYTES: u64 = 4;
 
-/// What an access or a timer was for: the upper 8 bits of its token, of which these are this
+/// The purpose of an access or a timer: the upper 8 bits of its token, of which these are this
 /// module's. The rest is an index.
 pub(crate) mod purpose {
-    /// A packet is at the root port.
+    /// A packet has arrived at the root port.
     pub const AT_ROOT: u64 = 240 << 56;
-    /// A packet is at the device.
+    /// A packet has arrived at the device.
     pub const AT_DEVICE: u64 = 241 << 56;
     /// A line of a read has been read.
     pub const LINE_READ: u64 = 242 << 56;
     /// A line of a group of writes has been written.
     pub const LINE_WRITTEN: u64 = 243 << 56;
-    /// What is behind a group has been written.
+    /// The write behind a group is done.
     pub const BEHIND_WRITTEN: u64 = 244 << 56;
     /// A doorbell has been rung.
     pub const RUNG: u64 = 245 << 56;
@@ -58,31 +58,31 @@ pub(crate) mod purpose {
 /// Bytes of the request of a read.
 pub(crate) const READ_BYTES: u64 = REQUEST_BYTES;
 
-/// Bytes of the completion of a read of so many bytes.
+/// Bytes of the completion of a read of `data` bytes.
 pub(crate) fn completion_bytes(data: usize) -> u64 {
     COMPLETION_BYTES + data as u64
 }
 
-/// Bytes of a posted write of so many bytes.
+/// Bytes of a posted write of `data` bytes.
 pub(crate) fn write_bytes(data: usize) -> u64 {
     REQUEST_BYTES + data as u64
 }
 
-/// Bytes of a note of so many words.
+/// Bytes of a note of `words` words.
 fn note_bytes(words: u64) -> u64 {
     REQUEST_BYTES + 8 * (1 + words)
 }
 
-/// What reaches the device.
+/// An arrival at the device.
 #[derive(Clone, Debug)]
 pub(crate) enum AtDevice {
     /// A core has written a register.
     RegisterWritten { offset: u64, value: u64 },
-    /// Stores of a core that were combined into one write, from this register on.
+    /// Stores of a core, combined into one write that starts at this register.
     BlockWritten { offset: u64, block: Vec<u8> },
-    /// A core reads a register: [`Express::answer`] it.
+    /// A core reads a register: [`Express::answer`] must answer it.
     RegisterRead { reply_to: ReplyTo, offset: u64 },
-    /// The device's read with this token is done. Without data: there is no memory.
+    /// The device's read with this token is done. No data means no memory.
     Read { token: u64, data: Vec<u8> },
 }
 
@@ -137,17 +137,17 @@ impl Up {
     }
 }
 
-/// A read of the device that has a tag.
+/// An outstanding read of the device, which has a tag.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Read {
     token: u64,
     address: u64,
     data: Vec<u8>,
-    /// Bytes that have not been read.
+    /// Number of bytes still to be read.
     missing: usize,
-    /// The core whose first-level cache gets its lines.
+    /// The core whose first-level cache receives its lines.
     steer: Option<u16>,
-    /// Whether nobody has looked if its address is memory.
+    /// Whether its address still has to be checked for memory.
     is_unchecked: bool,
 }
 
@@ -161,17 +161,17 @@ struct Wanted {
     is_unchecked: bool,
 }
 
-/// Writes of the device, and what is behind them.
+/// Writes of the device, and the write that follows them.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Group {
     is_used: bool,
-    /// How many have begun before it.
+    /// The number of groups begun before it.
     number: u64,
-    /// Bytes that are not written.
+    /// Number of bytes still to be written.
     missing: u64,
-    /// Where and what is to be written behind them, when it has come.
+    /// The address and data of the write behind them, once it has arrived.
     behind: Option<(u64, Vec<u8>)>,
-    /// The doorbell that is rung behind that; 0: none.
+    /// The doorbell to ring after that; 0: none.
     doorbell: u64,
     /// The device's name for it.
     token: u64,
@@ -188,14 +188,14 @@ struct Lane {
 }
 
 impl Lane {
-    /// Sends a packet; returns when it is at the other end.
+    /// Sends a packet; returns its arrival time.
     fn send(&mut self, now: Time, bytes: u64) -> Time {
         self.free_at = self.free_at.max(now) + self.rate.duration(bytes);
         self.free_at + self.latency
     }
 }
 
-/// The connection.
+/// The link.
 #[derive(state::State)]
 pub(crate) struct Express {
     #[state(fixed)]
@@ -206,36 +206,36 @@ pub(crate) struct Express {
     down: Lane,
     upward: VecDeque<Up>,
     downward: VecDeque<Down>,
-    /// By their tags.
+    /// Outstanding reads by tag.
     reads: Vec<Option<Read>>,
     /// Reads that wait for a tag.
     wanted: VecDeque<Wanted>,
     groups: Vec<Group>,
-    /// Groups that have begun.
+    /// Number of groups begun.
     begun: u64,
-    /// Who takes interrupts.
+    /// The agent that takes interrupts.
     #[state(fixed)]
     interrupts_to: Option<AgentId>,
-    /// Interrupts at the root port that wait for writes: how many groups had begun before each, and
-    /// its vector.
+    /// Interrupts at the root port that wait for writes: the number of groups begun before each,
+    /// and its vector.
     interrupts: VecDeque<(u64, u64)>,
-    /// Bytes of posted writes that the root port takes at one time; 0: any.
+    /// Bytes of posted writes that the root port accepts at a time; 0: unlimited.
     #[state(fixed)]
     posted_bytes: u64,
-    /// Bytes that are on their way to it, or being written.
+    /// Bytes of posted writes in flight or being written.
     posted: u64,
-    /// Packets that wait for these, in order.
+    /// Packets that wait for credits, in order.
     held: VecDeque<Up>,
     #[state(inside)]
     iommu: Option<Iommu>,
-    /// Packets at the root port that wait for a page: its number, in the order in which they came.
+    /// Packets at the root port that wait for a page, with its number, in order of arrival.
     untranslated: Vec<(u64, Up)>,
     #[state(count)]
     bytes: u64,
 }
 
 impl Express {
-    /// A connection over which what the device writes goes into the last-level cache, or to memory.
+    /// A link over which the device's writes go into the last-level cache, or to memory.
     pub fn new(spec: &ExpressSpec, allocate: bool) -> Express {
         let lane = || Lane {
             rate: LineRate::from_gbit_per_s(spec.rate_gbit_per_s),
@@ -269,7 +269,7 @@ impl Express {
         self.iommu.as_ref()
     }
 
-    /// The IOMMU's tables begin at this physical address.
+    /// Sets the physical address of the IOMMU's tables.
     pub fn set_page_tables(&mut self, root: u64) {
         if let Some(iommu) = &mut self.iommu {
             iommu.set_root(root);
@@ -281,17 +281,17 @@ impl Express {
         self.bytes
     }
 
-    /// The device's interrupts go to this agent.
+    /// Directs the device's interrupts to this agent.
     pub fn connect_interrupts(&mut self, to: AgentId) {
         self.interrupts_to = Some(to);
     }
 
-    /// Whether there is an agent for them.
+    /// Whether an agent takes interrupts.
     pub fn takes_interrupts(&self) -> bool {
         self.interrupts_to.is_some()
     }
 
-    /// Sends a packet as soon as the root port has room for it, behind those before it.
+    /// Sends a packet as soon as the root port has room for it, after those before it.
     fn send_up(&mut self, context: &mut AgentContext<'_>, packet: Up) {
         if self.posted_bytes == 0 {
             return self.send_now(context, packet);
@@ -311,7 +311,7 @@ impl Express {
         }
     }
 
-    /// So many bytes of posted writes have been written.
+    /// Returns credits for written bytes of posted writes.
     fn give_credit(&mut self, context: &mut AgentContext<'_>, bytes: u64) {
         if self.posted_bytes > 0 {
             self.posted -= bytes;
@@ -323,7 +323,7 @@ impl Express {
         let bytes = match &packet {
             Up::Read { .. } => REQUEST_BYTES,
             Up::Write { data, .. } => REQUEST_BYTES + data.len() as u64,
-            // Two packets, which nothing comes between.
+            // Two packets, without another one in between.
             Up::Behind { data, doorbell, .. } => {
                 let ring = if *doorbell == 0 {
                     0
@@ -358,8 +358,8 @@ impl Express {
         context.wake(at, purpose::AT_DEVICE);
     }
 
-    /// Sends a listener on the chip so many words and a header: a vendor-defined message with data
-    /// (PCI Express Base Specification 3.0, Section 2.2.8.6). Returns its bytes.
+    /// Sends words and a header to a listener on the chip: a vendor-defined message with data (PCI
+    /// Express Base Specification 3.0, Section 2.2.8.6). Returns its bytes.
     pub fn note(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -371,17 +371,17 @@ impl Express {
         note_bytes(words)
     }
 
-    /// A core writes a register: it has its answer at once.
+    /// A core writes a register; the write completes for it at once.
     pub fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
         self.send_down(context, Down::RegisterWritten { offset, value });
     }
 
-    /// Stores of a core have been combined.
+    /// Combined stores of a core.
     pub fn write_registers(&mut self, context: &mut AgentContext<'_>, offset: u64, block: Vec<u8>) {
         self.send_down(context, Down::BlockWritten { offset, block });
     }
 
-    /// A core reads a register, and gets what [`Express::answer`] says.
+    /// A core reads a register; [`Express::answer`] supplies the value.
     pub fn read_register(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -391,7 +391,7 @@ impl Express {
         self.send_down(context, Down::RegisterRead { reply_to, offset });
     }
 
-    /// The device answers a core, or, without a value, refuses.
+    /// Answers a core's read or, without a value, refuses it.
     pub fn answer(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -401,8 +401,8 @@ impl Express {
         self.send_up(context, Up::Answer { reply_to, value });
     }
 
-    /// The device reads memory, in as many reads as it takes; each brings the token and a part of
-    /// the bytes, in any order. How long a part is from an address on says [`Express::parts`].
+    /// The device reads memory, in as many reads as necessary; each returns the token and a part of
+    /// the bytes, in any order. [`Express::parts`] gives the parts.
     pub fn read(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -419,10 +419,10 @@ impl Express {
         self.send_wanted(context);
     }
 
-    /// The same of a program of the device, from any address: without data if that is no memory, and
-    /// with a steering tag (TLP Processing Hints of PCI Express 3.0): for each line the
-    /// root port tells the core `steer` to fetch it into its first-level data cache. The tag is in
-    /// bits of the header that a read has no other use for.
+    /// A read for a program of the device, from any address: without data if there is no memory,
+    /// and with a steering tag (TLP Processing Hints of PCI Express 3.0): for each line the root
+    /// port tells the core `steer` to fetch it into its first-level data cache. The tag is in bits
+    /// of the header that are otherwise unused in a read.
     pub fn read_for_program(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -462,9 +462,9 @@ impl Express {
         }
     }
 
-    /// The device writes `content` at `address`, `behind` behind all of that, and adds 1 to the
-    /// word at `doorbell` behind that, unless it is 0. [`Express::access_done`] tells the token
-    /// when that is done.
+    /// The device writes `content` at `address`, then `behind`, and then adds 1 to the word at
+    /// `doorbell`, unless it is 0; each follows the completion of the one before.
+    /// [`Express::access_done`] returns the token when all is done.
     pub fn write(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -478,7 +478,7 @@ impl Express {
         self.end_group(context, group, token, behind, doorbell);
     }
 
-    /// Begins a group of writes that something is to be behind: its number.
+    /// Begins a group of writes that another write is to follow; returns its number.
     pub fn begin_group(&mut self) -> u64 {
         let free = self.groups.iter().position(|group| !group.is_used);
         let group = free.unwrap_or(self.groups.len());
@@ -512,7 +512,7 @@ impl Express {
         }
     }
 
-    /// Ends a group: what [`Express::write`] writes behind it, and its token.
+    /// Ends a group: the write behind it, as in [`Express::write`], and its token.
     pub fn end_group(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -532,13 +532,13 @@ impl Express {
         self.send_up(context, behind);
     }
 
-    /// The device interrupts, behind all that it has written.
+    /// The device interrupts, ordered after all its writes.
     pub fn interrupt(&mut self, context: &mut AgentContext<'_>, vector: u64) {
         let behind = self.begun;
         self.send_up(context, Up::Interrupt { vector, behind });
     }
 
-    /// Sends the interrupts on that are at the root port and need not wait for writes.
+    /// Forwards the interrupts at the root port that need not wait for writes.
     fn send_interrupts(&mut self, context: &mut AgentContext<'_>) {
         if self.interrupts.is_empty() {
             return;
@@ -560,7 +560,7 @@ impl Express {
         }
     }
 
-    /// Writes what is behind a group if it has come and the group is done.
+    /// Performs the write behind a group if it has arrived and the group is done.
     fn write_behind(&mut self, context: &mut AgentContext<'_>, number: u64) {
         let Some(group) = self.groups.get_mut(number as usize) else {
             return;
@@ -568,7 +568,7 @@ impl Express {
         if group.missing == 0
             && let Some((address, data)) = group.behind.take()
         {
-            // A descriptor is within a line.
+            // A descriptor lies in one line.
             for piece in lines(address, data.len()) {
                 let write = piece.write(&data, self.allocate);
                 context.access(write, purpose::BEHIND_WRITTEN | number);
@@ -576,7 +576,7 @@ impl Express {
         }
     }
 
-    /// One of the connection's timers: what has reached the device.
+    /// Handles one of the link's timers; returns the arrival at the device, if any.
     pub fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) -> Option<AtDevice> {
         if token == purpose::AT_DEVICE {
             return Some(match self.downward.pop_front()? {
@@ -602,8 +602,8 @@ impl Express {
         None
     }
 
-    /// The page that a packet at the root port has to wait for. That with the number `known` has
-    /// just become known to it.
+    /// The page that a packet at the root port must wait for. The page `known` has just been
+    /// translated for it.
     fn missing_page(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -630,7 +630,7 @@ impl Express {
         missing.map(|address| iommu.page(address))
     }
 
-    /// Does what a packet at the root port asks for, when its pages are known.
+    /// Performs the request of a packet at the root port, once its pages are translated.
     fn at_root(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -694,8 +694,8 @@ impl Express {
         None
     }
 
-    /// An access with one of the connection's tokens is done: the token of the writes that are done
-    /// with it, if there are any.
+    /// Handles a completed access with one of the link's tokens; returns the token of the writes
+    /// that it completes, if any.
     pub fn access_done(
         &mut self,
         context: &mut AgentContext<'_>,

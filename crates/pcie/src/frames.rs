@@ -1,4 +1,4 @@
-//! Frames in memory: the lines that they are on.
+//! Frames in memory, split into lines.
 
 use fabric::{AgentContext, LINE_BYTES, LineData, MemoryAccess};
 
@@ -7,13 +7,13 @@ use fabric::{AgentContext, LINE_BYTES, LineData, MemoryAccess};
 pub(crate) struct Piece {
     /// Its first byte in memory.
     pub address: u64,
-    /// How far behind the start of the range that is.
+    /// Its offset from the start of the range.
     pub offset: usize,
     pub bytes: usize,
 }
 
 impl Piece {
-    /// The access that writes the piece with its part of the range's `content`.
+    /// The access that writes the piece of the range's `content`.
     pub fn write(&self, content: &[u8], allocate: bool) -> MemoryAccess {
         let mut data = LineData::ZERO;
         data.0[..self.bytes].copy_from_slice(&content[self.offset..self.offset + self.bytes]);
@@ -25,7 +25,7 @@ impl Piece {
         }
     }
 
-    /// Puts the piece into its place in `content`, out of its line.
+    /// Copies the piece from its line to its place in `content`.
     pub fn read(&self, line: &LineData, content: &mut [u8]) {
         let start = (self.address % LINE_BYTES as u64) as usize;
         content[self.offset..self.offset + self.bytes]
@@ -83,7 +83,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// What is written piece by piece and read piece by piece is what it was.
+        /// Writing pieces and reading them back gives the same content.
         #[test]
         fn pieces_make_the_whole(start in 0u64..4096, content in proptest::collection::vec(0u8.., 1..600)) {
             let mut memory = vec![0; 8192];

@@ -4,16 +4,16 @@
 //!
 //! | offset | bytes | name | |
 //! | --- | --- | --- | --- |
-//! | 0 | 8 | `SEND_REQ` | write: sends what is in memory: its address in bits 47 to 0, its bytes in 62 to 48; bit 63: the frame goes on with the next request |
+//! | 0 | 8 | `SEND_REQ` | write: sends from memory: the address in bits 47 to 0, the bytes in 62 to 48; bit 63: the frame continues with the next request |
 //! | 8 | 8 | `RECV_REQ` | write: the address of a buffer for a frame, a multiple of 8 |
 //! | 16 | 2 | `SEND_COMP` | read: takes one completion |
-//! | 18 | 2 | `RECV_COMP` | read: takes one: the frame's bytes, a multiple of 8 |
+//! | 18 | 2 | `RECV_COMP` | read: takes one completion: the frame's bytes, a multiple of 8 |
 //! | 20 | 4 | `COUNTS` | read, a byte each: room for requests to send and to receive, completions of sent and received ones |
 //! | 24 | 8 | `MACADDR` | read: the Ethernet address, its first byte lowest |
 //! | 32 | 4 | `INTMASK` | bit 0: interrupt for completions of sent frames, bit 1: of received ones |
 //!
-//! A write to a queue that is full waits until there is room, and a read of an empty one until
-//! there is something, as in the published registers; the core waits with it.
+//! A write to a full queue, and a read of an empty one, stall until the queue has room or an entry,
+//! as in the published registers; the core stalls with them.
 
 use crate::frames::{Piece, is_memory, lines};
 use crate::port::{self, NicStatistics, Port};
@@ -47,7 +47,7 @@ pub(crate) mod register {
     }
 }
 
-/// What an access or a timer was for: the upper 8 bits of its token. The rest is an index.
+/// The purpose of an access or a timer: the upper 8 bits of its token. The rest is an index.
 mod purpose {
     /// A line of a frame has been read.
     pub const READ: u64 = 1 << 56;
@@ -63,18 +63,18 @@ mod purpose {
     pub const INDEX: u64 = !(0xff << 56);
 }
 
-/// A request to send that is being read.
+/// A send request whose data are being read.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Segment {
     address: u64,
-    /// The frame goes on with the next request.
+    /// Whether the frame continues with the next request.
     is_part: bool,
     content: Vec<u8>,
-    /// Bytes of it that have been asked for, ...
+    /// Number of bytes requested so far.
     asked: usize,
-    /// ... and that have not come.
+    /// Number of bytes not yet received.
     missing: usize,
-    /// When all of it is here, once that is known.
+    /// The time at which all of it has arrived, once known.
     here_at: Option<Time>,
 }
 
@@ -83,11 +83,11 @@ struct Segment {
 struct Writing {
     address: u64,
     content: Vec<u8>,
-    /// Bytes that are on their way or written.
+    /// Number of bytes in flight or written.
     given: usize,
-    /// Writes that are not done.
+    /// Number of outstanding writes.
     under_way: u32,
-    /// A line is being given to the chip, word by word.
+    /// Whether a line is being transferred to the chip, word by word.
     is_busy: bool,
 }
 
@@ -101,7 +101,7 @@ pub struct IceNic {
     #[state(fixed)]
     clock: Clock,
     port: Port,
-    /// Requests, and cores that wait for room: whom to answer, and what they write.
+    /// Requests, and the replies and values of cores that wait for room.
     send_requests: VecDeque<u64>,
     waiting_to_send: VecDeque<(ReplyTo, u64)>,
     receive_requests: VecDeque<u64>,
@@ -111,16 +111,16 @@ pub struct IceNic {
     waiting_for_sends: VecDeque<ReplyTo>,
     receives_completed: VecDeque<u16>,
     waiting_for_receives: VecDeque<ReplyTo>,
-    /// Segments that are being read, in order, of which the first is number `first_segment`.
+    /// Segments that are being read, in order; the first is number `first_segment`.
     segments: VecDeque<Segment>,
     first_segment: u64,
     reads: u32,
-    /// When the last word that has come from memory is here.
+    /// The arrival time of the last word read from memory.
     words_in_until: Time,
-    /// The frame that is being put together of segments.
+    /// The frame that is being assembled from segments.
     frame: Vec<u8>,
     is_too_long: bool,
-    /// Bytes in the output buffer, and of the frames that are leaving it, in order.
+    /// Bytes in the output buffer, and those of the frames that are leaving it, in order.
     output_bytes: u32,
     leaving: VecDeque<u32>,
     input: VecDeque<Vec<u8>>,
@@ -133,8 +133,8 @@ pub struct IceNic {
 }
 
 impl IceNic {
-    /// An interface that `spec` describes, with its registers from `registers` on, on a chip with
-    /// this clock.
+    /// An interface described by `spec`, with its registers at `registers`, on a chip with this
+    /// clock.
     pub fn new(spec: &IceNicSpec, registers: u64, clock: Clock) -> Result<IceNic, SpecError> {
         spec.check()?;
         Ok(IceNic {
@@ -171,7 +171,7 @@ impl IceNic {
         })
     }
 
-    /// How to attach it: on this tile, from where its requests go over the mesh.
+    /// Its attachment to the fabric: its requests enter the mesh at this tile.
     pub fn attachment(&self, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -180,7 +180,7 @@ impl IceNic {
         }
     }
 
-    /// What has been counted.
+    /// Its counts.
     pub fn statistics(&self) -> NicStatistics {
         NicStatistics {
             link_bytes: self.port.bytes(),
@@ -193,12 +193,12 @@ impl IceNic {
         self.port.rate()
     }
 
-    /// The program's first error: a sentence.
+    /// The program's first error, as a sentence.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// Remembers what is wrong if it is the first such thing.
+    /// Records an error if it is the first.
     fn blame(&mut self, sentence: String) {
         self.fault.get_or_insert(sentence);
     }
@@ -207,7 +207,7 @@ impl IceNic {
         requests.len() >= self.spec.queue_entries as usize
     }
 
-    /// How long so many bytes take between the interface and the chip.
+    /// The transfer time of `bytes` bytes between the interface and the chip.
     fn words(&self, bytes: usize) -> Time {
         self.clock.time((bytes as u64).div_ceil(WORD_BYTES))
     }
@@ -224,7 +224,7 @@ impl IceNic {
                     self.sends_completed as usize,
                     self.receives_completed.len(),
                 ];
-                // Each is at most 255, as the entries are.
+                // Each is at most 255, like the number of entries.
                 let shifted = counts.iter().enumerate();
                 shifted.fold(0, |all, (place, &count)| {
                     all | (count as u64) << (8 * place)
@@ -236,12 +236,12 @@ impl IceNic {
         context.reply(reply_to, value, Time::ZERO);
     }
 
-    /// What is wrong with a request to send.
+    /// The error of a send request, if any.
     fn wrong_send(&self, context: &AgentContext<'_>, request: u64) -> Option<String> {
         let (address, bytes, _) = send_request(request);
         let most = self.spec.max_frame_bytes as usize;
         if bytes == 0 {
-            return Some("a frame of no bytes was to be sent".to_string());
+            return Some("an empty frame was to be sent".to_string());
         }
         if bytes > most {
             return Some(format!(
@@ -249,24 +249,23 @@ impl IceNic {
             ));
         }
         (!is_memory(context, address, bytes)).then(|| {
-            format!(
-                "a frame of {bytes} bytes at {address:#x} was to be sent, and that is not memory"
-            )
+            format!("a frame of {bytes} bytes at {address:#x} was to be sent, which is not memory")
         })
     }
 
-    /// What is wrong with a buffer.
+    /// The error of a buffer, if any.
     fn wrong_buffer(&self, context: &AgentContext<'_>, address: u64) -> Option<String> {
         let most = self.spec.max_frame_bytes as usize;
         if !address.is_multiple_of(WORD_BYTES) {
             return Some(format!(
-                "a frame was to be received at {address:#x}, which is no multiple of {WORD_BYTES}"
+                "a frame was to be received at {address:#x}, which is not a multiple of \
+                 {WORD_BYTES}"
             ));
         }
         (!is_memory(context, address, most)).then(|| {
             format!(
-                "a frame of up to {most} bytes was to be received at {address:#x}, and not all of \
-                 that is memory"
+                "a frame of up to {most} bytes was to be received at {address:#x}, and part of \
+                 that is not memory"
             )
         })
     }
@@ -300,7 +299,7 @@ impl IceNic {
         }
     }
 
-    /// Lets everything go on that can.
+    /// Advances everything that can proceed.
     fn go_on(&mut self, context: &mut AgentContext<'_>) {
         while self.sends_completed > 0
             && let Some(reply_to) = self.waiting_for_sends.pop_front()
@@ -315,7 +314,7 @@ impl IceNic {
                 context.reply(reply_to, u64::from(bytes), Time::ZERO);
             }
         }
-        // Each request that is taken up makes room for one that a core waits with.
+        // Each accepted request makes room for one of a waiting core.
         let mut goes_on = true;
         while goes_on {
             goes_on = false;
@@ -349,7 +348,7 @@ impl IceNic {
         }
     }
 
-    /// Takes up requests to send as far as there is room, and reads their lines.
+    /// Accepts send requests as far as there is room, and reads their lines.
     fn read_segments(&mut self, context: &mut AgentContext<'_>) {
         loop {
             let is_asked = |segment: &Segment| segment.asked == segment.content.len();
@@ -391,7 +390,7 @@ impl IceNic {
         }
     }
 
-    /// A line of segment `number` has come.
+    /// Handles a returned line of segment `number`.
     fn line_read(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -421,7 +420,7 @@ impl IceNic {
         self.go_on(context);
     }
 
-    /// Sends what is here, in order.
+    /// Sends complete frames, in order.
     fn send(&mut self, context: &mut AgentContext<'_>) {
         let now = context.now();
         let most = self.spec.max_frame_bytes as usize;
@@ -431,7 +430,7 @@ impl IceNic {
             self.sends_completed += 1;
             self.frame.extend(&segment.content);
             if self.is_too_long || self.frame.len() > most {
-                // What has been read of it makes room, or the rest might wait for that for ever.
+                // The part already read makes room; otherwise the rest might wait for it for ever.
                 self.is_too_long = true;
                 self.output_bytes -= self.frame.len() as u32;
                 self.frame.clear();
@@ -462,7 +461,7 @@ impl IceNic {
         self.go_on(context);
     }
 
-    /// A frame has come from the network.
+    /// Handles a frame from the network.
     fn frame_came(&mut self, context: &mut AgentContext<'_>, packet: &Packet) {
         self.statistics.frames_received += 1;
         let mut frame = packet.to_bytes();
@@ -479,8 +478,8 @@ impl IceNic {
         }
     }
 
-    /// Gives the next line of a frame to the chip, if there is a frame, a buffer for it, and room
-    /// for its completion.
+    /// Transfers the next line of a frame to the chip, if there is a frame, a buffer for it, and
+    /// room for its completion.
     fn write_frame(&mut self, context: &mut AgentContext<'_>) {
         let has_room = self.receives_completed.len() < self.spec.queue_entries as usize;
         if self.writing.is_none()
@@ -506,7 +505,7 @@ impl IceNic {
         }
     }
 
-    /// All words of a line are out.
+    /// Handles the end of a line's transfer.
     fn words_out(&mut self, context: &mut AgentContext<'_>) {
         if let Some(writing) = &mut self.writing
             && let Some(piece) = next_line(writing)
@@ -522,7 +521,7 @@ impl IceNic {
         self.go_on(context);
     }
 
-    /// A line has been written.
+    /// Handles a completed write of a line.
     fn line_written(&mut self, context: &mut AgentContext<'_>) {
         if let Some(writing) = &mut self.writing {
             writing.under_way -= 1;
@@ -537,8 +536,7 @@ impl IceNic {
     }
 }
 
-/// Where a frame is that a request wants to be sent, its bytes, and whether it goes on with the
-/// next one.
+/// The address and bytes of a send request, and whether the frame continues with the next one.
 fn send_request(request: u64) -> (u64, usize, bool) {
     let bytes = (request >> 48 & 0x7fff) as usize;
     (request & ((1 << 48) - 1), bytes, request >> 63 != 0)
@@ -550,7 +548,7 @@ fn segment_here(segments: &mut VecDeque<Segment>, place: usize, at: Time) {
     }
 }
 
-/// The next line of a frame that is to be written.
+/// The next line of a frame to write.
 fn next_line(writing: &Writing) -> Option<Piece> {
     let offset = writing.given;
     let address = writing.address + offset as u64;

@@ -1,10 +1,10 @@
 //! The IOMMU at the root port: it translates the addresses of a device's reads, writes and
 //! doorbells.
 //!
-//! Pages that were used last are in its IOTLB. A request whose page is there takes no longer for
-//! it. One that misses waits for a page walk, which reads the tables entry by entry at their homes,
-//! as the device reads memory; requests to other pages go on. There are as many walks at one time
-//! as there are walkers; others wait for one in the order in which they came.
+//! Recently used pages are in its IOTLB. A hit takes no additional time. A miss waits for a page
+//! walk, which reads the tables entry by entry at their homes, as the device reads memory; requests
+//! to other pages proceed. The number of walkers limits concurrent walks; further walks wait for a
+//! walker in order of arrival.
 //!
 //! The tables are those of Sv48 (RISC-V IOMMU Architecture Specification, "first-stage"). They are
 //! in memory and map every address to itself, so only times change.
@@ -47,14 +47,14 @@ struct Page {
     bits: u32,
 }
 
-/// A walk that has a walker.
+/// A page walk in progress.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct PageWalk {
     walk: Walk,
     since: fabric::Time,
 }
 
-/// Writes page tables for all of memory. A device reaches nothing else.
+/// Writes page tables for all of memory, which is all that a device can reach.
 pub(crate) fn write_tables(spec: &IommuSpec, start: u64, ram: &mut Ram) -> Result<(), SpecError> {
     let mut tables = IdentityTables::new(start, MODE, spec.page_bits());
     for range in ram.ranges() {
@@ -73,11 +73,11 @@ pub(crate) struct Iommu {
     root: u64,
     #[state(fixed)]
     entries: usize,
-    /// The page used last is the last one.
+    /// The IOTLB in LRU order, the most recently used page last.
     iotlb: Vec<Page>,
     #[state(slice)]
     walkers: Vec<Option<PageWalk>>,
-    /// Addresses that wait for a walker, of a page each.
+    /// Addresses that wait for a walker, one per page.
     queue: VecDeque<u64>,
     #[state(fixed)]
     page_bits: u32,
@@ -100,7 +100,7 @@ impl Iommu {
         }
     }
 
-    /// Its tables begin there.
+    /// Sets the address of its tables.
     pub fn set_root(&mut self, root: u64) {
         self.root = root;
     }
@@ -109,17 +109,17 @@ impl Iommu {
         self.statistics
     }
 
-    /// Why an address has no page.
+    /// The reason that an address has no page.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// The number of the page of `address`, of the size that the tables have.
+    /// The number of the page of `address`, in the page size of the tables.
     pub fn page(&self, address: u64) -> u64 {
         address >> self.page_bits
     }
 
-    /// Whether the page of `address` is known. Otherwise a page walk finds it.
+    /// Whether the page of `address` is translated. Otherwise requests a page walk.
     pub fn translates(&mut self, context: &mut AgentContext<'_>, address: u64) -> bool {
         let is_here = |page: &Page| address >> page.bits == page.number;
         if let Some(place) = self.iotlb.iter().position(is_here) {
@@ -141,7 +141,7 @@ impl Iommu {
         false
     }
 
-    /// Gives waiting walks to walkers that are free.
+    /// Assigns waiting walks to free walkers.
     fn begin_walks(&mut self, context: &mut AgentContext<'_>) {
         while let Some(number) = self.walkers.iter().position(Option::is_none)
             && let Some(address) = self.queue.pop_front()
@@ -170,7 +170,7 @@ impl Iommu {
         context.access(MemoryAccess::DmaRead { address }, token);
     }
 
-    /// An entry has been read, on this line: the page's number, if the walk has ended there.
+    /// Handles the line of an entry; returns the page's number, if the walk has ended.
     pub fn entry_read(
         &mut self,
         context: &mut AgentContext<'_>,

@@ -1,5 +1,4 @@
-//! Conventional network interfaces: those that move whole frames by DMA and know nothing of
-//! messages.
+//! Conventional network interfaces: they move whole frames by DMA, without a notion of messages.
 //!
 //! - [`IceNic`] sits on the chip, beside the last-level cache: nanoPU's *traditional* network
 //!   interface, IceNIC (OSDI 2021, Section 5.1). A core writes each buffer's address into a
@@ -7,14 +6,14 @@
 //! - [`DmaNic`] sits behind PCI Express: rings of descriptors in memory, doorbells, several queues,
 //!   and receive-side scaling. With cores of its own that run firmware it is a programmable one
 //!   (`processors/`).
-//! - [`CqeNic`] sits there, too, and has two ports: work requests, completion queues and doorbell
-//!   records in memory, as ConnectX-5.
+//! - [`CqeNic`] also sits behind PCI Express, and has two ports: work requests, completion queues
+//!   and doorbell records in memory, as ConnectX-5.
 //!
-//! A frame's way in: the network gives it to the port (`port.rs`), where it is once all of it has
-//! come; it waits in the input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic/`,
-//! `cqe_nic/`); its lines are written at their home (`frames.rs`), behind PCI Express if there is
-//! one (`express.rs`), by addresses that an IOMMU translates if there is one (`iommu.rs`); and the
-//! program finds a completion. The way out is the same backwards.
+//! The receive path: a frame arrives at the port (`port.rs`) with its last bit; it waits in the
+//! input buffer for a buffer in memory (`ice_nic.rs`, `dma_nic/`, `cqe_nic/`); its lines are
+//! written at their home (`frames.rs`), over PCI Express if there is one (`express.rs`), to
+//! addresses that an IOMMU translates if there is one (`iommu.rs`); and the program finds a
+//! completion. The send path is the reverse.
 
 mod cqe_nic;
 mod dma_nic;
@@ -48,5 +47,5 @@ pub const ICE_NIC_REGISTERS: &[(&str, u64)] = ice_nic::register::ALL;
 pub const DMA_NIC_REGISTERS: &[(&str, u64)] = dma_nic::register::ALL;
 /// Offsets of the registers of [`CqeNic`], by their names in `guest/include/cqe_nic.h`.
 pub const CQE_NIC_REGISTERS: &[(&str, u64)] = cqe_nic::register::ALL;
-/// The same of its queues.
+/// Offsets of the registers of [`CqeNic`]'s queues.
 pub const CQE_NIC_QUEUE_REGISTERS: &[(&str, u64)] = cqe_nic::queue_register::ALL;

@@ -1,4 +1,4 @@
-//! The side of a network interface that is towards the network: MAC, serial I/O, and the link.
+//! The network side of a network interface: MAC, serial I/O, and the link.
 
 use crate::iommu::IommuStatistics;
 use crate::processors::ProcessorsStatistics;
@@ -55,19 +55,19 @@ pub struct NicStatistics {
     pub processors: Option<ProcessorsStatistics>,
 }
 
-/// What the port's timers are for: the upper 8 bits of their tokens, of which no other part of an
-/// interface may use these two.
+/// The purposes of the port's timers: the upper 8 bits of their tokens, two values that no other
+/// part of an interface may use.
 pub(crate) mod purpose {
-    /// All of a packet has come over the link.
+    /// The last bit of a packet has come over the link.
     pub const ARRIVED: u64 = 254 << 56;
-    /// It has passed the MAC.
+    /// A packet has passed through the MAC.
     pub const PASSED: u64 = 255 << 56;
 }
 
 /// The port.
 #[derive(state::State)]
 pub(crate) struct Port {
-    /// Its number, which its tokens have in their lower bits.
+    /// Its number, which is in the lower bits of its tokens.
     #[state(fixed)]
     number: u64,
     #[state(fixed)]
@@ -76,10 +76,10 @@ pub(crate) struct Port {
     address: u32,
     #[state(fixed)]
     rate: LineRate,
-    /// Packets that the network has given, up to those that have not come yet.
+    /// Packets from the network, including those still in flight.
     coming: VecDeque<Packet>,
     passing: VecDeque<Packet>,
-    /// Packets that the network has not taken yet, and when their first bits leave.
+    /// Packets that the network has not yet taken, and the departure times of their first bits.
     sent: Vec<(Time, Packet)>,
     free_at: Time,
     #[state(count)]
@@ -126,13 +126,13 @@ impl Port {
         self.bytes
     }
 
-    /// The token of the timer that is to be called when it has come.
+    /// Accepts a packet from the network; returns the token of the timer for its arrival.
     pub fn receive(&mut self, packet: Packet) -> u64 {
         self.coming.push_back(packet);
         purpose::ARRIVED | self.number
     }
 
-    /// One of the port's timers: the packet that is in the interface now, if there is one.
+    /// Handles one of the port's timers; returns the packet that is now in the interface, if any.
     pub fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) -> Option<Packet> {
         if token == purpose::PASSED | self.number {
             return self.passing.pop_front();
@@ -150,7 +150,7 @@ impl Port {
         None
     }
 
-    /// Sends a frame of which all is in the interface now; returns when its last bit leaves.
+    /// Sends a complete frame; returns the time at which its last bit leaves.
     pub fn send(&mut self, now: Time, frame: &[u8]) -> Result<Time, FrameError> {
         let packet = Packet::from_bytes(frame)?;
         let start = self.free_at.max(now + self.mac_latency);

@@ -1,25 +1,24 @@
-//! Receive-side scaling: which queue a frame goes to.
+//! Receive-side scaling: the choice of a frame's queue.
 
 use network::packet::Packet;
 
-/// The key that Microsoft gives in its specification of receive-side scaling, which drivers have as
-/// their default.
+/// The key in Microsoft's specification of receive-side scaling, which is the default of drivers.
 pub const MICROSOFT_KEY: [u8; 40] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
     0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// Entries of the indirection table: 128, the most that the specification has. Entry `n` is queue
-/// `n` modulo their number, as drivers set it.
+/// Entries of the indirection table: 128, the maximum in the specification. Entry `n` is queue `n`
+/// modulo the number of queues, as drivers set it.
 pub const INDIRECTION_ENTRIES: u32 = 128;
 
-/// The Toeplitz hash of `input`, at most 36 bytes: for each bit that is set, the 32 bits of the key
-/// that begin there, all combined by exclusive or.
+/// The Toeplitz hash of `input`, at most 36 bytes: the exclusive or, over all set bits, of the 32
+/// bits of the key that begin at the same position.
 pub fn toeplitz(key: &[u8; 40], input: &[u8]) -> u32 {
     let mut hash = 0;
     for (at, &byte) in input.iter().enumerate() {
-        // The 32 bits from here on, and the 8 behind them.
+        // The 32 bits from here on, and the next 8.
         let window = key[at..at + 5].iter();
         let window = window.fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
         for bit in 0..8 {
@@ -31,7 +30,7 @@ pub fn toeplitz(key: &[u8; 40], input: &[u8]) -> u32 {
     hash
 }
 
-/// The queue, of so many, that the indirection table has for a hash.
+/// The queue, out of `queues`, that the indirection table has for a hash.
 pub(crate) fn queue(hash: u32, queues: u32) -> u32 {
     hash % INDIRECTION_ENTRIES % queues
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use spec::{SpecError, require};
 use system::PortEnergySpec;
 
-/// Whether the longest frame can be put together before it is sent.
+/// Checks that the longest frame fits into the output buffer, where it is assembled.
 fn check_output(buffer_bytes: u32, frame_bytes: u32) -> Result<(), SpecError> {
     let accepted = format!("it must be max_frame_bytes, {frame_bytes}, or more");
     let key = "output_buffer_bytes";
@@ -64,7 +64,7 @@ impl Default for IceNicSpec {
 }
 
 impl IceNicSpec {
-    /// Whether there can be such an interface.
+    /// Checks whether such an interface is possible.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         check_output(self.output_buffer_bytes, self.max_frame_bytes)
@@ -150,7 +150,7 @@ impl Default for IommuSpec {
 }
 
 impl IommuSpec {
-    /// A page's bytes are two to the power of this.
+    /// The binary logarithm of a page's bytes.
     pub(crate) fn page_bits(&self) -> u32 {
         self.page_bytes.trailing_zeros()
     }
@@ -256,7 +256,7 @@ impl Default for DmaNicSpec {
 }
 
 impl DmaNicSpec {
-    /// Whether there can be such an interface.
+    /// Checks whether such an interface is possible.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.express.check_payload()?;
@@ -360,7 +360,7 @@ impl Default for CqeNicSpec {
 }
 
 impl CqeNicSpec {
-    /// Whether there can be such an interface.
+    /// Checks whether such an interface is possible.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.express.check_payload()?;

@@ -14,7 +14,7 @@ use spec::{SpecError, Under};
 use system::{Attached, Hardware, Host, Kind, PortEnergySpec, Refusal, Site, System, Wire};
 
 fabric::named_ranges! {
-    /// What [`IceNic`] has in the memory map.
+    /// [`IceNic`]'s part of the memory map.
     ICE_NIC_MAP:
 
     /// Registers of a network interface on the chip, at the address of the published prototypes.
@@ -24,16 +24,15 @@ fabric::named_ranges! {
 }
 
 fabric::named_ranges! {
-    /// What [`DmaNic`] has in the memory map.
+    /// [`DmaNic`]'s part of the memory map.
     DMA_NIC_MAP:
 
-    /// Registers of a network interface behind PCI Express: a page for all of it, and one for each
-    /// queue.
+    /// Registers of a network interface behind PCI Express: a common page, and one for each queue.
     DMA_NIC_REGISTERS: Device = 0x1030_0000, 0x40_1000,
         "racks with `dma-nic`", "pcie/src/dma_nic/mod.rs";
 
-    /// The scratchpad of a programmable one, as the host sees it, if `server.dma_nic.processors` is
-    /// given.
+    /// The scratchpad of a programmable interface, as seen by the host, if
+    /// `server.dma_nic.processors` is given.
     DMA_NIC_SCRATCHPAD: Device = 0x1074_0000, 0x8_0000,
         "racks with a programmable `dma-nic`", "pcie/src/processors/scratchpad.rs";
 
@@ -43,16 +42,16 @@ fabric::named_ranges! {
 }
 
 fabric::named_ranges! {
-    /// What [`CqeNic`] has in the memory map.
+    /// [`CqeNic`]'s part of the memory map.
     CQE_NIC_MAP:
 
-    /// Registers of a network interface with completion queues: a page for all of it, and one for
-    /// each pair of queues.
+    /// Registers of a network interface with completion queues: a common page, and one for each
+    /// pair of queues.
     CQE_NIC_REGISTERS: Device = 0x1080_0000, 0x80_1000,
         "racks with `cqe-nic`", "pcie/src/cqe_nic/mod.rs";
 }
 
-/// What [`IceNic`] is to a server.
+/// The description of [`IceNic`] to a server.
 pub const ICE_NIC: Kind = Kind {
     interface: Some(system::Interface {
         name: "ice-nic",
@@ -64,7 +63,7 @@ pub const ICE_NIC: Kind = Kind {
     ..Kind::new("ice_nic")
 };
 
-/// What [`DmaNic`] is to a server.
+/// The description of [`DmaNic`] to a server.
 pub const DMA_NIC: Kind = Kind {
     interface: Some(system::Interface {
         name: "dma-nic",
@@ -87,7 +86,7 @@ pub const DMA_NIC: Kind = Kind {
     ..Kind::new("dma_nic")
 };
 
-/// What [`CqeNic`] is to a server.
+/// The description of [`CqeNic`] to a server.
 pub const CQE_NIC: Kind = Kind {
     interface: Some(system::Interface {
         name: "cqe-nic",
@@ -184,10 +183,10 @@ fn attach<N: Conventional>(
 trait Conventional: Agent + Interface + 'static {
     fn told(&self) -> Told;
 
-    /// Its interrupts go to this agent, if it has any that are messages.
+    /// Directs its interrupts to this agent, if they are messages.
     fn connect_interrupts(&mut self, _to: AgentId) {}
 
-    /// What its firmware notes of frames goes to this agent, if it is programmable.
+    /// Directs firmware's notes about frames to this agent, if it is programmable.
     fn connect_listener(&mut self, _to: AgentId) {}
 }
 
@@ -243,16 +242,16 @@ impl Conventional for CqeNic {
     }
 }
 
-/// What an interface tells.
+/// An interface's results.
 struct Told {
     statistics: NicStatistics,
     /// Its part of the results.
     report: Value,
     ports: u32,
-    /// Frames that were dropped for a reason that `statistics` does not have.
+    /// Dropped frames that `statistics` does not count.
     dropped: u64,
     rate: LineRate,
-    /// What the program has done first with it that cannot be.
+    /// The program's first error, if any.
     fault: Option<String>,
 }
 
@@ -261,7 +260,7 @@ struct Part {
     find: fn(&mut Fabric, AgentId) -> Option<&mut dyn Conventional>,
     agent: AgentId,
     energy: PortEnergySpec,
-    /// The way to the chip, unless it is on the chip.
+    /// The link to the chip, unless it is on the chip.
     express: Option<ExpressSpec>,
     /// Its cores, if it is programmable.
     processors: Option<ProcessorsSpec>,
@@ -323,7 +322,7 @@ impl Hardware for Part {
         let counts = self.told(fabric).map(|told| told.statistics);
         let counts = counts.unwrap_or_default();
         let iommu = counts.iommu.unwrap_or_default();
-        // A page that has been walked for is put in.
+        // The result of a page walk is filled into the IOTLB.
         let iotlb = iommu.iotlb_hits + iommu.iotlb_misses + iommu.page_walks;
         let processors = counts.processors.unwrap_or_default();
         let words = processors.scratchpad_words + processors.frame_words;
@@ -381,7 +380,7 @@ mod tests {
         let schema = schemars::schema_for!(DmaNicSpec);
         let queues = schema.pointer("/properties/queues/maximum");
         let queues = queues.and_then(Value::as_f64).unwrap() as u64;
-        // A page for all, and one for each queue.
+        // A common page, and one for each queue.
         assert_eq!(DMA_NIC_REGISTERS.length, 0x1000 * (1 + queues));
         let schema = schemars::schema_for!(ProcessorsSpec);
         let bytes = schema.pointer("/properties/scratchpad_bytes/maximum");

@@ -1,6 +1,6 @@
-//! The network interface with completion queues, with the times of its parts.
+//! The network interface with completion queues, and the latency of its parts.
 //!
-//! PCI Express carries 8 bytes in a nanosecond here, and takes 250.
+//! PCI Express carries 8 bytes a nanosecond here, with a latency of 250.
 
 mod common;
 
@@ -33,7 +33,7 @@ const INDIRECTION: u64 = 0x48;
 
 const QUEUES: u64 = 3;
 const SLOT: u64 = 2048;
-/// Frames to be sent, and buffers.
+/// Frames to send, and buffers.
 const FRAMES: u64 = MEMORY + 0x8_0000;
 
 fn spec() -> CqeNicSpec {
@@ -43,7 +43,7 @@ fn spec() -> CqeNicSpec {
             rate_gbit_per_s: 64.0,
             ..CqeNicSpec::default().express
         },
-        // Faster than anything else, unless a test says so.
+        // Faster than anything else, unless a test sets it.
         receive_mpps: 1e4,
         send_mpps: 1e4,
         ..CqeNicSpec::default()
@@ -60,20 +60,21 @@ fn statistics(bench: &mut Bench) -> CqeNicStatistics {
     bench.nic::<CqeNic>().statistics()
 }
 
-/// A queue, as its program sees it: 16 KiB of memory for each.
+/// A queue from its program's point of view: each has 16 KiB of memory.
 #[derive(Clone)]
 struct Queue {
-    /// Its number: those of the second port follow those of the first.
+    /// Its number; those of the second port follow those of the first.
     number: u64,
     is_send: bool,
     entries: u64,
-    /// Entries of its completions.
+    /// Number of entries of its completion queue.
     completions: u64,
-    /// Completions that have been taken.
+    /// Number of completions taken.
     taken: u64,
-    /// Buffers or blocks that have been given.
+    /// Number of buffers or blocks posted.
     given: u64,
-    /// Whether its completions are compressed, and those of a title that have not been returned.
+    /// Whether its completions are compressed, and the completions of a title that have not been
+    /// returned.
     compresses: bool,
     minis: VecDeque<Completion>,
 }
@@ -145,7 +146,7 @@ impl Queue {
         assert_eq!(bench.nic::<CqeNic>().fault(), None);
     }
 
-    /// Gives a buffer.
+    /// Posts a buffer.
     fn give(&mut self, bench: &mut Bench, address: u64, bytes: u32) {
         let at = self.memory() + 16 * (self.given % self.entries);
         bench.store::<CqeNic>(at, &segment(address, bytes));
@@ -162,7 +163,7 @@ impl Queue {
         u64::from_le_bytes(request[..8].try_into().unwrap())
     }
 
-    /// The next completion, if it is there.
+    /// The next completion, if available.
     fn completion(&mut self, bench: &mut Bench) -> Option<Completion> {
         if let Some(completion) = self.minis.pop_front() {
             return Some(completion);
@@ -194,7 +195,7 @@ impl Queue {
         Some(Completion::of(&bytes))
     }
 
-    /// The completions that a title stands for: they have its counter and those behind that.
+    /// Reads the completions that a title represents: their counters follow the title's.
     fn read_array(&mut self, bench: &mut Bench, title: &[u8], at: u64) {
         let array = bench.load::<CqeNic>(at, 64);
         let title = Completion::of(title);
@@ -243,7 +244,7 @@ fn segment(address: u64, bytes: u32) -> Vec<u8> {
     segment
 }
 
-/// A work request to send: the segments of control and Ethernet, and what follows.
+/// A send request: the segments of control and Ethernet, and then `rest`.
 fn request_of(operation: u8, block: u64, completes: bool, rest: &[u8]) -> Vec<u8> {
     let segments = 2 + rest.len().div_ceil(16) as u8;
     let number = (block as u16).to_be_bytes();
@@ -268,8 +269,8 @@ fn inline(data: &[u8]) -> Vec<u8> {
 
 /// The doorbell: 1 to the root port, and 24 + 8 bytes down. The block: 24 bytes up, 12 at its home,
 /// 20 + 64 bytes down. The frame, 72 bytes in one read: 24 up, 20 + 72 down, and between them two
-/// lines, of which the bank takes the second one a cycle after the first; what arrives within a
-/// cycle is taken with the next one. The MAC: 26.
+/// lines, of which the bank takes the second one a cycle after the first; an arrival within a cycle
+/// is handled at the next one. The MAC: 26.
 #[test]
 fn a_frame_out() {
     let mut bench = bench(&spec());
@@ -285,7 +286,7 @@ fn a_frame_out() {
     let up = 24.0 / 8.0 + 250.0;
     let down = |bytes: f64| (20.0 + bytes) / 8.0 + 250.0;
     let doorbell = 1.0 + 32.0 / 8.0 + 250.0;
-    // The block arrives half a nanosecond after a cycle has begun.
+    // The block arrives half a nanosecond after the start of a cycle.
     let leaves = doorbell + up + 12.0 + down(64.0) + up + 0.5 + 13.0 + down(72.0) + 26.0;
     assert_eq!(bench.sent, [(start + ns(leaves), packet)]);
     let done = queue.completion(&mut bench).unwrap();
@@ -293,7 +294,7 @@ fn a_frame_out() {
     assert_eq!(queue.completion(&mut bench), None);
 }
 
-/// The work request comes with its doorbell and has the frame in it: eight stores to the root port,
+/// The work request comes with its doorbell and contains the frame: eight stores to the root port,
 /// of which the last one takes 1, and 24 + 128 bytes down in two writes. The first one's stores are
 /// done when the others begin.
 #[test]
@@ -312,7 +313,7 @@ fn a_frame_out_that_is_inline_and_comes_with_its_doorbell() {
         bench.write(queue.page() + BLUE_FLAME + 8 * place as u64, 8, value);
     }
     bench.run_for::<CqeNic>(4000.0);
-    // All stores are there after 1; two writes of 24 + 64 bytes follow each other.
+    // All stores have arrived after 1; two writes of 24 + 64 bytes follow each other.
     let leaves = 1.0 + 2.0 * (24.0 + 64.0) / 8.0 + 250.0 + 26.0;
     assert_eq!(bench.sent, [(start + ns(leaves), packet)]);
     let after = statistics(&mut bench);
@@ -363,7 +364,7 @@ fn a_frame_in() {
 
 /// Eleven frames at once: eight completions become a title and an array, and three more another
 /// pair, 250 ns after the first of them. Each pair has 2 x (24 + 64) bytes on PCI Express, in place
-/// of 8 and of 3 such packets. What they say is the same.
+/// of 8 and of 3 such packets. Their contents are the same.
 #[test]
 fn completions_are_compressed() {
     let run = |compresses: bool| {
@@ -391,7 +392,7 @@ fn completions_are_compressed() {
     assert_eq!(plain.1.len(), 11);
     assert_eq!(compressed.1, plain.1);
     let bytes = |counted: &CqeNicStatistics| counted.frames.express_bytes;
-    // To have them compressed takes a store to a register, 24 + 8 bytes.
+    // Enabling compression takes a store to a register, 24 + 8 bytes.
     let saved = (8 + 3 - 2 * 2) * 88 - 32;
     assert_eq!(bytes(&plain.2) - bytes(&compressed.2), saved);
     let counts = |counted: &CqeNicStatistics| {
@@ -402,7 +403,7 @@ fn completions_are_compressed() {
     assert_eq!(counts(&compressed.2), (11, 11, 11));
 }
 
-/// A completion that stays alone waits for 250 ns, and is one of 64 bytes.
+/// A completion that remains alone waits for 250 ns, and is written with its 64 bytes.
 #[test]
 fn a_completion_waits_for_others() {
     let mut bench = bench(&spec());
@@ -415,7 +416,7 @@ fn a_completion_waits_for_others() {
     bench.load::<CqeNic>(queue.completions_at(), 64);
     let start = bench.now;
     bench.give::<CqeNic>(0.0, &request(1, 8));
-    // The MAC, the wait, 24 + 64 bytes on the way, and a line at its home.
+    // The MAC, the timeout, 24 + 64 bytes on the link, and a line at its home.
     let done = 26.0 + 250.0 + 88.0 / 8.0 + 250.0 + 12.0;
     bench.run_until::<CqeNic>(start + ns(done));
     assert_eq!(statistics(&mut bench).frames.frames_delivered, 0);
@@ -425,7 +426,7 @@ fn a_completion_waits_for_others() {
     assert_eq!(statistics(&mut bench).compressed_completions, 0);
 }
 
-/// Frames come all at once, to a queue that has buffers for them; when the last one is delivered.
+/// Frames arrive at once, at a queue with buffers for them; returns when the last one is delivered.
 fn receive_span(spec: &CqeNicSpec, frames: u64, payload_bytes: usize) -> f64 {
     let mut bench = bench(spec);
     let mut queue = Queue::new(0, false, 128, 128);
@@ -446,11 +447,11 @@ fn receive_span(spec: &CqeNicSpec, frames: u64, payload_bytes: usize) -> f64 {
     (bench.now - start).as_ns()
 }
 
-/// What limits the rate of frames that come in, each alone:
+/// Each limit of the rate of received frames, in isolation:
 ///
 /// - the receive pipeline, one a microsecond: the last of 20 begins 19 later;
 /// - PCI Express: 24 + 72 bytes for a frame of 72, and 24 + 64 for its completion: 23 ns, and 24
-///   more bytes for each read of buffers and of the record, of which a few happen;
+///   more bytes for each of a few reads of buffers and of the record;
 /// - the root port's credits: if it takes one packet at a time, a frame and its completion cross
 ///   one after the other, and are written: 12 + 250 + 13 and 11 + 250 + 12.
 #[test]
@@ -474,8 +475,8 @@ fn each_limit_of_what_comes_in_holds() {
     );
 }
 
-/// What limits the rate of frames that go out, each alone: 72 bytes each, 32 in requests of a
-/// block, so that the first read of blocks brings work for long.
+/// The time to send frames of 72 bytes; with 32 of them in a request of a block, the first read of
+/// blocks supplies work for long.
 fn send_span(spec: &CqeNicSpec, operation: u8, frames: u64) -> f64 {
     let mut bench = bench(spec);
     bench.store::<CqeNic>(FRAMES, &answer(1, 8).to_bytes());
@@ -500,8 +501,8 @@ fn send_span(spec: &CqeNicSpec, operation: u8, frames: u64) -> f64 {
 /// - the send pipeline, one a microsecond;
 /// - the link of 64 Gb/s: 9 ns for 72 bytes. PCI Express takes (20 + 72)/8 = 11.5 for each, and for
 ///   each block 84/8, for one frame or for two;
-/// - reads under way: one at a time takes 3 + 250 up, 13, 11.5 + 250 down, of a frame, and is taken
-///   half a cycle later; of four blocks 15 and 34.5.
+/// - reads under way: one at a time takes 3 + 250 up, 13, 11.5 + 250 down, of a frame, and is
+///   handled half a cycle later; of four blocks 15 and 34.5.
 #[test]
 fn each_limit_of_what_goes_out_holds() {
     let pipeline = CqeNicSpec {
@@ -516,7 +517,7 @@ fn each_limit_of_what_goes_out_holds() {
         (SEND_PACKETS, frame + block / 2.0),
     ] {
         let span = send_span(&spec(), operation, 60);
-        // The blocks that are read ahead come before the frames.
+        // The blocks that are read ahead precede the frames.
         let (least, most) = (52.0 * frame, 60.0 * each);
         assert!(
             (least..=most).contains(&span),
@@ -526,11 +527,11 @@ fn each_limit_of_what_goes_out_holds() {
     let mut tags = spec();
     tags.express.reads = 1;
     let each = 3.0 + 250.0 + 13.0 + 11.5 + 250.0 + 0.5;
-    // Between frames 8 and 16 no block is read: those before were asked for first.
+    // No block is read between frames 8 and 16: earlier ones were requested first.
     assert_eq!(send_span(&tags, SEND_ONE, 16), 8.0 * each);
 }
 
-/// Flows are spread by the program's key and table, and the ports have tables of their own.
+/// The program's key and table spread flows, and each port has its own table.
 #[test]
 fn the_programs_key_and_table_choose_the_queue() {
     let mut bench = bench(&spec());
@@ -603,7 +604,7 @@ fn a_buffer_takes_several_packets() {
         queue.give(&mut bench, FRAMES + 1024 * place, 1024);
     }
     queue.begin(&mut bench, 2 | 8 << 8);
-    // The last two leave a stride empty.
+    // The last two frames leave a stride empty.
     let payloads = [8, 300, 8, 300, 8, 300, 8];
     for (number, &bytes) in payloads.iter().enumerate() {
         bench.give::<CqeNic>(100.0 * number as f64, &request(number as u64, bytes));
@@ -628,7 +629,7 @@ fn a_buffer_takes_several_packets() {
         (0, 3, 1),
         (1, 0, 2),
         (1, 2, 1),
-        // One stride is left, and the next frame takes two.
+        // One stride is left, and the next frame needs two.
         (1, 3, filler | 1),
         (2, 0, 2),
         (2, 2, 1),
@@ -636,8 +637,8 @@ fn a_buffer_takes_several_packets() {
     assert_eq!(found, expected);
 }
 
-/// A frame that comes when there is no buffer waits for the record, 3 + 250 up, 12, 3 + 250 down:
-/// if the program has given buffers since, it is delivered, and else dropped.
+/// A frame that arrives when there is no buffer waits for the record, 3 + 250 up, 12, 3 + 250 down:
+/// if the program has posted buffers since, it is delivered, and otherwise dropped.
 #[test]
 fn a_frame_waits_for_the_doorbell_record() {
     for gives in [false, true] {
@@ -648,7 +649,7 @@ fn a_frame_waits_for_the_doorbell_record() {
             queue.give(&mut bench, FRAMES, SLOT as u32);
         }
         bench.give::<CqeNic>(0.0, &request(1, 8));
-        // A frame for a queue that has not begun is dropped at once.
+        // A frame for a queue that has not started is dropped at once.
         bench.give_at::<CqeNic>(1, 0.0, &request(1, 8));
         bench.run_for::<CqeNic>(26.0 + 518.0 - 10.0);
         assert_eq!(statistics(&mut bench).frames.dropped_no_descriptor, 1);
@@ -660,8 +661,8 @@ fn a_frame_waits_for_the_doorbell_record() {
     }
 }
 
-/// The completions of eight frames in a ring of four: the interface reads how many the program has
-/// taken. If it has taken none, they overrun.
+/// The completions of eight frames in a ring of four: the interface reads the number that the
+/// program has taken. If it has taken none, they overrun.
 #[test]
 fn completions_do_not_overrun_what_is_taken() {
     for takes in [true, false] {
@@ -690,8 +691,8 @@ fn completions_do_not_overrun_what_is_taken() {
             assert_eq!(
                 bench.nic::<CqeNic>().fault(),
                 Some(
-                    "the completions of the receive queue 0 of port 0 overran: all 4 entries are full, and \
-                     the record of the consumer says that it has taken none of them"
+                    "the completions of the receive queue 0 of port 0 overran: all 4 entries are \
+                     full, and according to the consumer's record it has taken none of them"
                 )
             );
         }
@@ -717,25 +718,25 @@ fn counting() -> (Bench, Queue, u64) {
     (bench, queue, counter)
 }
 
-/// The counter counts completions, each behind it, and for PCI Express it is 24 + 8 bytes more.
+/// The counter counts completions, ordered after each, for 24 + 8 bytes more on PCI Express.
 #[test]
 fn completions_are_counted_in_memory() {
     let (mut bench, mut queue, counter) = counting();
     let (start, before) = (bench.now, statistics(&mut bench).frames.express_bytes);
     bench.give::<CqeNic>(0.0, &request(1, 8));
-    // As a frame in: it is not told of when its completion is written, since the counter's line
-    // goes to the root port then.
+    // As for a received frame; delivery is not reported when its completion is written, because the
+    // counter's line then moves to the root port.
     let written = 26.0 + 96.0 / 8.0 + 250.0 + 13.0 + 12.0;
     bench.run_until::<CqeNic>(start + ns(written + 1.0));
     assert_eq!(statistics(&mut bench).frames.frames_delivered, 0);
     bench.run_for::<CqeNic>(200.0);
     assert_eq!(statistics(&mut bench).frames.frames_delivered, 1);
     let bytes = statistics(&mut bench).frames.express_bytes - before;
-    // It has also read how many buffers there are.
+    // The interface has also read the number of buffers.
     assert_eq!(bytes, (24 + 72) + (24 + 64) + (24 + 8) + (24 + 20 + 4));
     assert!(queue.completion(&mut bench).is_some());
     assert_eq!(bench.load::<CqeNic>(counter, 8), 1u64.to_le_bytes());
-    // The program counts down as it likes.
+    // The program may change the counter.
     bench.store::<CqeNic>(counter, &100u64.to_le_bytes());
     for number in 0..3 {
         bench.give::<CqeNic>(10.0 * number as f64, &request(1, 8));
@@ -744,9 +745,9 @@ fn completions_are_counted_in_memory() {
     assert_eq!(bench.load::<CqeNic>(counter, 8), 103u64.to_le_bytes());
 }
 
-/// A queue that is armed interrupts once, behind the frame and its completion, and at once if the
-/// program has not taken all completions: 1 to the root port, 24 + 8 bytes down, 24 + 4 up, and 1 on
-/// the mesh from the next cycle on.
+/// An armed queue interrupts once, after the frame and its completion, and at once if the program
+/// has not taken all completions: 1 to the root port, 24 + 8 bytes down, 24 + 4 up, and 1 on the
+/// mesh from the next cycle on.
 #[test]
 fn an_armed_queue_interrupts_once() {
     let mut bench = bench(&spec());
@@ -770,7 +771,7 @@ fn an_armed_queue_interrupts_once() {
     bench.give::<CqeNic>(0.0, &request(1, 8));
     bench.run_for::<CqeNic>(4000.0);
     assert_eq!(bench.take_heard(), []);
-    // It has taken one of two.
+    // The program has taken one of two.
     let start = bench.now;
     bench.write(queue.page() + ARM, 8, 1);
     bench.run_for::<CqeNic>(4000.0);
@@ -814,13 +815,13 @@ fn wrong_counters_are_told() {
         [
             "the counter of the receive queue 0 of port 0 was to be at 0x80000004; it must be in memory, at \
              a multiple of 8",
-            "the receive queue 0 of port 0 was to count completions that are compressed",
-            "the receive queue 0 of port 0 was to be changed, which has begun",
+            "the receive queue 0 of port 0 was to count its completions, but compresses them",
+            "the receive queue 0 of port 0 was changed after it had begun",
         ]
     );
 }
 
-/// What a program does wrong is a sentence, and a completion with an error where there can be one.
+/// A program's errors are reported in a sentence and, if possible, in a completion with an error.
 #[test]
 fn wrong_work_requests_are_told() {
     let nowhere = segment(0x1000, 72);
@@ -903,17 +904,17 @@ fn wrong_registers_are_told() {
         (
             PAGE + DOORBELL,
             0,
-            "the doorbell of the send queue 0 of port 0 was rung, which has not begun",
+            "the doorbell of the send queue 0 of port 0 was rung before the queue had begun",
         ),
         (
             PAGE + 0x200,
             7,
-            "0x7 was written to 0x1200, where nothing can be written",
+            "0x7 was written to 0x1200, which is not a writable register",
         ),
         (
             0x00,
             7,
-            "0x7 was written to 0x0, where nothing can be written",
+            "0x7 was written to 0x0, which is not a writable register",
         ),
         (
             INDIRECTION,
@@ -924,19 +925,20 @@ fn wrong_registers_are_told() {
         (
             PAGE + COUNTER,
             MEMORY,
-            "the receive queue 0 of port 0 was to count its completions, which this interface does not do \
-             (server.cqe_nic.counters)",
+            "the receive queue 0 of port 0 was to count its completions, which this interface is \
+             not configured for (server.cqe_nic.counters)",
         ),
         (
             PAGE + ARM,
             0,
-            "the receive queue 0 of port 0 was to interrupt, and nothing in this server takes interrupts",
+            "the receive queue 0 of port 0 was to interrupt, but nothing in this server takes \
+             interrupts",
         ),
         (
             PAGE + BLUE_FLAME + 8,
             0,
-            "the send queue 0 of port 0 was written at 0x8 of its combining registers, behind 0 bytes of a \
-             block; stores to a block must be in order and fill it",
+            "the send queue 0 of port 0 was written at 0x8 of its combining registers, after 0 \
+             bytes of a block; stores to a block must be in order and fill it",
         ),
     ] {
         let mut bench = bench(&spec());
@@ -957,9 +959,8 @@ fn wrong_registers_are_told() {
     assert_eq!(bench.answer::<CqeNic>(|bench| bench.read(0x48, 8)), Err(()));
 }
 
-/// Frames that come to either port at these times go back at the other one, as they came. What was
-/// delivered is in order within each queue. The server gives each buffer back when its frame is
-/// sent.
+/// Frames that arrive at either port at these times are returned unchanged from the other one.
+/// Delivery is in order within each queue. The server reposts each buffer when its frame is sent.
 fn forward(
     bench: &mut Bench,
     frames: &[(usize, f64, Packet)],
@@ -1014,8 +1015,8 @@ fn forward(
                 let request = request_of(SEND_ONE, queue.given, true, &segment(at, bytes));
                 let doorbell = queue.post(bench, &request);
                 bench.write(queue.page() + DOORBELL, 8, doorbell);
-                // With one tag and parts of 64 bytes that is ten reads of half a microsecond, among
-                // those for frames that come.
+                // With one tag and parts of 64 bytes, these are ten reads of half a microsecond,
+                // among those for received frames.
                 let sent = (0..50).find_map(|_| {
                     bench.run_for::<CqeNic>(2000.0);
                     queue.completion(bench)
@@ -1033,7 +1034,7 @@ fn forward(
 
 type ForwardedFrames = [Vec<Packet>; 2];
 
-/// A run that is saved half-way and put into another server goes on as if nothing had been.
+/// A run that is saved half-way and restored in another server continues identically.
 #[test]
 fn a_saved_run_goes_on() {
     let prepare = || {
@@ -1068,7 +1069,7 @@ fn a_saved_run_goes_on() {
     for number in 0..8 {
         first.give::<CqeNic>(1100.0, &request(number, 1024));
     }
-    // Now frames are in each stage, both ways.
+    // Now frames are in every stage of both paths.
     first.run_for::<CqeNic>(1400.0);
     let saved = state::Writer::write(&mut first.fabric).unwrap();
     let (mut second, ..) = prepare();
@@ -1083,8 +1084,8 @@ fn a_saved_run_goes_on() {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(16))]
-    /// Frames of any length at either port: each is delivered in order, or counted, and goes on as
-    /// it came, at the other port.
+    /// Frames of any length at either port: each is delivered in order, or counted, and is
+    /// forwarded unchanged to the other port.
     #[test]
     fn nothing_is_lost_silently(
         frames in proptest::collection::vec((0usize..2, 0usize..600, 0u32..400), 1..20),
@@ -1104,7 +1105,7 @@ proptest::proptest! {
             },
             ..spec()
         };
-        // One packet for each buffer, or strides of 1024 bytes, two for each.
+        // One packet for each buffer, or strides of 1024 bytes, two per buffer.
         let strides = if stride_bits < 6 { 0 } else { 1 | 10 << 8 };
         let compresses = is_compressed && strides == 0;
         let mut bench = bench(&spec);

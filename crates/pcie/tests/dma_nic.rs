@@ -1,6 +1,6 @@
-//! The network interface behind PCI Express, with the times of its parts.
+//! The network interface behind PCI Express, and the latency of its parts.
 //!
-//! PCI Express carries 8 bytes in a nanosecond here, and takes 250.
+//! PCI Express carries 8 bytes a nanosecond here, with a latency of 250.
 
 mod common;
 
@@ -59,7 +59,7 @@ fn begin(bench: &mut Bench, ring: u64, start: u64, entries: u64) {
     assert_eq!(bench.nic::<DmaNic>().fault(), None);
 }
 
-/// Gives buffers to the ring of a queue, from number `first` on up to `end`, in slots of their own.
+/// Posts buffers to the ring of a queue, from number `first` up to `end`, each in its own slot.
 fn give_buffers(bench: &mut Bench, (queue, entries): (u64, u64), first: u64, end: u64) {
     for number in first..end {
         let place = number % entries;
@@ -81,9 +81,9 @@ fn statistics(bench: &mut Bench) -> NicStatistics {
     bench.nic::<DmaNic>().statistics()
 }
 
-/// A store is done for the core when the root port has it: 1 there, 4 before an answer goes on the
-/// mesh, 1 back. A load crosses twice: 1, then 24 bytes of request down, 20 of header and 8 of data
-/// up, 4 and 1.
+/// A store completes for the core at the root port: 1 to it, 4 before an answer enters the mesh, 1
+/// back. A load crosses twice: 1, then 24 bytes of request down, 20 of header and 8 of data up, 4
+/// and 1.
 #[test]
 fn stores_are_posted_and_loads_wait() {
     let mut bench = bench(&spec());
@@ -108,9 +108,9 @@ fn stores_are_posted_and_loads_wait() {
 }
 
 /// The doorbell: 1 to the root port, and 24 + 8 bytes down. The descriptor: 24 bytes up, 12 at its
-/// home, 20 + 16 bytes down. The frame, 72 bytes in one read: 24 up, which arrives half a cycle
-/// after one has begun, 20 + 72 down, and between them two lines, of which the bank takes the
-/// second one a cycle after the first. The MAC: 26.
+/// home, 20 + 16 bytes down. The frame, 72 bytes in one read: 24 up, arriving in the middle of a
+/// cycle, 20 + 72 down, and between them two lines, of which the bank takes the second one a cycle
+/// after the first. The MAC: 26.
 #[test]
 fn a_frame_out() {
     let mut bench = bench(&spec());
@@ -132,7 +132,7 @@ fn a_frame_out() {
 }
 
 /// The MAC: 26. The frame: 24 + 72 bytes up, and 12 for its first line and one more for its second.
-/// The descriptor's half, 24 + 8 bytes, comes 4 ns behind it, waits until the frame is written, and
+/// The descriptor's half, 24 + 8 bytes, arrives 4 ns later, waits until the frame is written, and
 /// is written then: 12.
 #[test]
 fn a_frame_in() {
@@ -158,9 +158,9 @@ fn a_frame_in() {
     assert_eq!(used(&mut bench, RECEIVE_RING, 1).1, 0);
 }
 
-/// The doorbell counts the frames, each behind its descriptor, and for PCI Express it is 24 + 8
-/// bytes more: they are on their way while the frame is written, so that the descriptor is written
-/// when it is without a doorbell.
+/// The doorbell counts the frames, ordered after each descriptor, for 24 + 8 bytes more on PCI
+/// Express. They are in flight while the frame is written, so the descriptor is written at the same
+/// time as without a doorbell.
 #[test]
 fn a_doorbell_counts_frames() {
     let mut bench = bench(&spec());
@@ -174,13 +174,14 @@ fn a_doorbell_counts_frames() {
     bench.give::<DmaNic>(0.0, &request(1, 8));
     let written = 26.0 + 96.0 / 8.0 + 250.0 + 13.0 + 12.0;
     bench.run_until::<DmaNic>(start + ns(written + 1.0));
-    // It is not told of yet: the doorbell is rung now, which takes its line to the root port.
+    // Delivery is not reported yet: the doorbell is rung now, which moves its line to the root
+    // port.
     assert_eq!(statistics(&mut bench).frames_delivered, 0);
     bench.run_for::<DmaNic>(200.0);
     assert_eq!(statistics(&mut bench).frames_delivered, 1);
     assert_eq!(used(&mut bench, RECEIVE_RING, 0).1, DONE);
     assert_eq!(bench.load::<DmaNic>(doorbell, 8), 1u64.to_le_bytes());
-    // The program counts down as it likes.
+    // The program may change the counter.
     bench.store::<DmaNic>(doorbell, &100u64.to_le_bytes());
     for number in 0..3 {
         bench.give::<DmaNic>(10.0 * number as f64, &request(1, 8));
@@ -189,7 +190,7 @@ fn a_doorbell_counts_frames() {
     assert_eq!(bench.load::<DmaNic>(doorbell, 8), 103u64.to_le_bytes());
 }
 
-/// With the interrupts of a queue 2 taken by the test, and four buffers.
+/// An interface with four buffers, whose interrupts of queue 2 go to the test.
 fn interrupting() -> Bench {
     let spec = DmaNicSpec {
         queues: 3,
@@ -205,7 +206,7 @@ fn interrupting() -> Bench {
     bench
 }
 
-/// A frame for queue 2 of 3: by its port.
+/// A frame whose port selects queue 2 of 3.
 fn request_of_queue_2() -> Packet {
     let of = |port: u16| {
         let mut input = vec![10, 0, 0, 3, 10, 0, 0, 2];
@@ -217,8 +218,8 @@ fn request_of_queue_2() -> Packet {
     request(u64::from(port), 8)
 }
 
-/// The interrupt is 24 + 4 bytes behind the frame and its descriptor, 24 + 72 and 24 + 8, and so
-/// sooner at the root port than they are written; that it waits for. Then it takes 1 on the mesh.
+/// The interrupt is 24 + 4 bytes after the frame and its descriptor, 24 + 72 and 24 + 8. It reaches
+/// the root port before they are written, and waits for that. Then it takes 1 on the mesh.
 #[test]
 fn an_interrupt_comes_behind_the_frame() {
     let mut bench = interrupting();
@@ -235,7 +236,7 @@ fn an_interrupt_comes_behind_the_frame() {
     assert_eq!(bytes, 96 + 32 + 28);
 }
 
-/// The same with a doorbell, which takes its line to the root port: 1 after that.
+/// The same with a doorbell, which moves its line to the root port: 1 after that.
 #[test]
 fn an_interrupt_comes_behind_the_doorbell() {
     let mut bench = interrupting();
@@ -255,9 +256,9 @@ fn an_interrupt_comes_behind_the_doorbell() {
     assert!((ns(1.0)..=ns(2.0)).contains(&later), "{later}");
 }
 
-/// A queue interrupts once, until the register is written again; at once if there are frames that
-/// the program has not taken: 1 to the root port, 24 + 8 bytes down, 24 + 4 up, and 1 on the mesh
-/// from the next cycle on.
+/// A queue interrupts once, until the register is written again; it does so at once if there are
+/// frames that the program has not taken: 1 to the root port, 24 + 8 bytes down, 24 + 4 up, and 1
+/// on the mesh from the next cycle on.
 #[test]
 fn a_queue_interrupts_once() {
     let mut bench = interrupting();
@@ -273,7 +274,7 @@ fn a_queue_interrupts_once() {
     bench.run_for::<DmaNic>(4000.0);
     let crossing = 1.0 + (32.0 / 8.0 + 250.0) + (28.0_f64 / 8.0 + 250.0).ceil() + 1.0;
     assert_eq!(bench.take_heard(), [(start + ns(crossing), 2)]);
-    // It has taken both.
+    // The program has taken both.
     bench.write(INTERRUPT + 2 * PAGE, 8, 2);
     bench.run_for::<DmaNic>(4000.0);
     assert_eq!(bench.take_heard(), []);
@@ -282,9 +283,9 @@ fn a_queue_interrupts_once() {
     assert_eq!(bench.take_heard().len(), 1);
 }
 
-/// Frames of 1088 bytes, faster than PCI Express takes them: each takes 5 packets (256, 256, 256,
-/// 256, 64) of 24 bytes more, and 32 bytes for its descriptor. 16 descriptors are read ahead; the
-/// reads of more go upward, too, 24 bytes each for up to 16.
+/// Frames of 1088 bytes arrive faster than PCI Express carries them: each takes 5 packets (256,
+/// 256, 256, 256, 64) of 24 bytes more, and 32 bytes for its descriptor. 16 descriptors are read
+/// ahead; reads of further ones also go upward, 24 bytes each for up to 16.
 #[test]
 fn what_comes_in_is_limited_by_pci_express() {
     let mut spec = spec();
@@ -300,8 +301,8 @@ fn what_comes_in_is_limited_by_pci_express() {
     for number in 0..50 {
         bench.give::<DmaNic>(0.0, &request(number, 1024));
     }
-    // The descriptors are all here: nothing else goes upward. The last packet is at the root port
-    // then, and is written 12 later, for its frame has been written before.
+    // All descriptors have been read: nothing else goes upward. The last packet is then at the root
+    // port, and is written 12 later, because its frame has been written before.
     let frame = (5.0 * 24.0 + 1088.0 + 32.0) / 8.0;
     let done = 26.0 + 50.0 * frame + 250.0;
     bench.run_until::<DmaNic>(start + ns(done));
@@ -310,7 +311,7 @@ fn what_comes_in_is_limited_by_pci_express() {
     assert_eq!(statistics(&mut bench).frames_delivered, 50);
 }
 
-/// 100 frames of 1088 bytes out: the link of 64 Gb/s takes 136 ns for each, and PCI Express 5
+/// 100 sent frames of 1088 bytes: the link of 64 Gb/s takes 136 ns for each, and PCI Express 5
 /// packets with 20 bytes more, 148.5 ns, and each descriptor 2 + 1/4 of 20 bytes, as long as 16 of
 /// them are in a read.
 #[test]
@@ -332,7 +333,7 @@ fn what_goes_out_is_limited_by_pci_express() {
     assert!((least..most).contains(&span), "{span} {least} {most}");
 }
 
-/// Each flow has its queue, and its frames stay in order there.
+/// Each flow has its queue, in which its frames stay in order.
 #[test]
 fn flows_are_spread_over_queues() {
     let spec = DmaNicSpec {
@@ -377,13 +378,13 @@ fn flows_are_spread_over_queues() {
         assert_eq!(found, *expected);
         busy += usize::from(!found.is_empty());
     }
-    // Twenty flows: that one of four queues gets none has a chance of 1.3 % with a random hash.
+    // Twenty flows: a random hash leaves one of four queues empty with a probability of 1.3 %.
     assert_eq!(busy, 4);
     assert_eq!(statistics(&mut bench).frames_delivered, 40);
 }
 
-/// Without a descriptor a frame is dropped at once; with a descriptor that is no buffer for it,
-/// that says so.
+/// Without a descriptor a frame is dropped at once; if the descriptor's buffer is unusable, its
+/// status says so.
 #[test]
 fn frames_without_a_buffer_are_counted() {
     let mut bench = bench(&spec());
@@ -425,7 +426,7 @@ fn frames_without_a_buffer_are_counted() {
     );
 }
 
-/// A frame that cannot be sent has a descriptor that says so, and those behind it are sent.
+/// The descriptor of a frame that cannot be sent says so, and later frames are sent.
 #[test]
 fn frames_that_cannot_be_sent_are_counted() {
     let mut bench = bench(&spec());
@@ -455,8 +456,7 @@ fn frames_that_cannot_be_sent_are_counted() {
     assert_eq!((counted.frames_sent, counted.not_sent), (1, 5));
 }
 
-/// The core has long gone on when a wrong write comes to the interface: what is wrong is
-/// remembered.
+/// The core has long continued when an invalid write reaches the interface: the error is recorded.
 #[test]
 fn wrong_writes_are_told() {
     for (writes, sentence) in [
@@ -498,7 +498,7 @@ fn wrong_writes_are_told() {
                 (SEND + ENTRIES, 4),
                 (SEND + ENTRIES, 4),
             ],
-            "the ring of frames to send of queue 0 was to be changed, which has begun",
+            "the ring of frames to send of queue 0 was changed after it had begun",
         ),
         (
             &[(DOORBELL, MEMORY + 4)],
@@ -507,11 +507,11 @@ fn wrong_writes_are_told() {
         ),
         (
             &[(INTERRUPT, 0)],
-            "queue 0 was to interrupt, and nothing in this server takes interrupts",
+            "queue 0 was to interrupt, but nothing in this server takes interrupts",
         ),
         (
             &[(0x40, 7)],
-            "0x7 was written to 0x40, where nothing can be written",
+            "0x7 was written to 0x40, which is not a writable register",
         ),
     ] {
         let mut bench = bench(&spec());
@@ -525,7 +525,7 @@ fn wrong_writes_are_told() {
     }
 }
 
-/// A run that is saved half-way and put into another server goes on as if nothing had been.
+/// A run that is saved half-way and restored in another server continues identically.
 #[test]
 fn a_saved_run_goes_on() {
     let prepare = || {
@@ -553,7 +553,7 @@ fn a_saved_run_goes_on() {
     for number in 0..8 {
         first.give::<DmaNic>(700.0, &request(number, 1024));
     }
-    // Now frames are in each stage, both ways.
+    // Now frames are in every stage of both paths.
     first.run_for::<DmaNic>(1300.0);
     let saved = state::Writer::write(&mut first.fabric).unwrap();
     let mut second = prepare();
@@ -568,8 +568,8 @@ fn a_saved_run_goes_on() {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
-    /// Frames of any length, and rings that come round: each frame is delivered or counted, in
-    /// order, and what is sent back is what came.
+    /// Frames of any length, and rings that wrap around: each frame is delivered or counted, in
+    /// order, and returned unchanged.
     #[test]
     fn nothing_is_lost_silently(
         frames in proptest::collection::vec((0usize..600, 0u32..400), 1..24),
@@ -629,7 +629,7 @@ proptest::proptest! {
     }
 }
 
-/// An interface that keeps all of its reads under way.
+/// An interface that keeps all its reads outstanding.
 fn far_ahead() -> DmaNicSpec {
     DmaNicSpec {
         descriptors_ahead: 64,
@@ -644,7 +644,7 @@ fn with_iommu(iommu: IommuSpec) -> Bench {
     with_iommu_and_latency(iommu, 10)
 }
 
-/// The same with a last-level cache of so many cycles.
+/// The same with a last-level cache of this latency in cycles.
 fn with_iommu_and_latency(iommu: IommuSpec, latency_cycles: u64) -> Bench {
     let page_bits = iommu.page_bytes.trailing_zeros();
     let mut spec = far_ahead();
@@ -661,9 +661,9 @@ fn with_iommu_and_latency(iommu: IommuSpec, latency_cycles: u64) -> Bench {
     bench
 }
 
-/// As `a_frame_out`, with pages of each size: the pages of the ring and of the buffer are walked
-/// for by 4, 3 or 2 reads of 12 ns each, one behind the other. The status is written into a page
-/// that is known.
+/// As `a_frame_out`, with pages of each size: the walks for the pages of the ring and of the buffer
+/// take 4, 3 or 2 reads of 12 ns each, one after the other. The status is written into a translated
+/// page.
 #[test]
 fn a_frame_out_of_unknown_pages_waits_for_its_walks() {
     for (page_bytes, levels) in [(4096, 4), (1 << 21, 3), (1 << 30, 2)] {
@@ -672,7 +672,7 @@ fn a_frame_out_of_unknown_pages_waits_for_its_walks() {
             ..IommuSpec::default()
         });
         let packet = answer(1, 8);
-        // In another page of 2 MB than the ring, and in the same of 1 GB.
+        // In another page of 2 MB than the ring, and in the same page of 1 GB.
         let buffer = MEMORY + (4 << 20);
         bench.store::<DmaNic>(buffer, &packet.to_bytes());
         bench.store::<DmaNic>(SEND_RING, &descriptor(buffer, 72));
@@ -697,7 +697,7 @@ fn a_frame_out_of_unknown_pages_waits_for_its_walks() {
                 iotlb_misses: u64::from(walks as u32),
                 page_walks: u64::from(walks as u32),
                 page_walk_loads: u64::from((walks * levels) as u32),
-                // The read of the frame has come half a cycle after one has begun.
+                // The read of the frame arrives in the middle of a cycle.
                 page_walk_fs: ns(f64::from(walks) * walk_ns + 0.5 * f64::from(walks - 1)).as_fs(),
             },
             "{page_bytes}"
@@ -705,8 +705,8 @@ fn a_frame_out_of_unknown_pages_waits_for_its_walks() {
     }
 }
 
-/// Millions of frames of 64 bytes in a second that the interface reads out of `pages` pages of 4
-/// KB, in random order, each page as often as the others.
+/// Millions of frames of 64 bytes a second that the interface reads from `pages` pages of 4 KB, in
+/// random order, each page equally often.
 fn frames_read(pages: u64, iommu: Option<IommuSpec>) -> f64 {
     let bench = match iommu {
         Some(iommu) => with_iommu(iommu),
@@ -742,9 +742,9 @@ fn frames_read_by(mut bench: Bench, pages: u64) -> f64 {
     half as f64 / time.as_seconds() / 1e6
 }
 
-/// The working set from which on an IOTLB of 64 entries misses is 256 KB, less the pages of the
-/// ring, of which two are in use. With twice the entries it is twice as large, and with pages of 2
-/// MB there is none. Where nothing misses, the IOMMU costs nothing.
+/// An IOTLB of 64 entries begins to miss at a working set of 256 KB, less the pages of the ring, of
+/// which two are in use. With twice the entries it is twice as large, and with pages of 2 MB there
+/// is no such limit. Without misses, the IOMMU costs nothing.
 #[test]
 fn the_iotlb_reaches_as_far_as_its_entries() {
     let of = |pages, iommu| frames_read(pages, Some(iommu));
@@ -769,8 +769,8 @@ fn the_iotlb_reaches_as_far_as_its_entries() {
     assert!(beyond < 0.75 * without, "{beyond} of {without}");
 }
 
-/// Each frame is in another page than the one before, and a walk takes 48 ns: one walker lets 20.8
-/// million pass in a second, and two more than one.
+/// Each frame is in a different page from the previous one, and a walk takes 48 ns: one walker lets
+/// 20.8 million pass in a second, and two more than one.
 #[test]
 fn walkers_bound_the_rate_of_misses() {
     let [one, two] = [1, 2].map(|page_walkers| {
@@ -786,11 +786,11 @@ fn walkers_bound_the_rate_of_misses() {
     assert!(two > 1.3 * one && two < 2.02 * one, "{two} and {one}");
 }
 
-/// With tables in memory a walk is four reads of 82 ns: 328 ns, and some 330 ns are what a miss
-/// costs on the machine of Neugebauer et al. (SIGCOMM 2018, Section 6.5). Of 1000 pages, 64 are in
-/// the IOTLB, so that 936 of 1000 reads miss, and the walkers' rate bounds that of the reads. The
-/// machine loses up to 70 % of the bandwidth of reads of 64 bytes, which is between what two and
-/// three walkers lose.
+/// With tables in memory a walk is four reads of 82 ns: 328 ns; a miss costs some 330 ns on the
+/// machine of Neugebauer et al. (SIGCOMM 2018, Section 6.5). Of 1000 pages, 64 are in the IOTLB, so
+/// that 936 of 1000 reads miss, and the walkers' rate bounds that of the reads. The machine loses
+/// up to 70 % of the bandwidth of reads of 64 bytes, which is between the losses with two and with
+/// three walkers.
 #[test]
 fn walks_through_memory_cost_what_is_published() {
     const LATENCY_CYCLES: u64 = 80;
@@ -815,7 +815,7 @@ fn walks_through_memory_cost_what_is_published() {
     );
 }
 
-/// A program that destroys the tables gets a sentence, and the device waits.
+/// A program that destroys the tables gets an error message, and the device waits.
 #[test]
 fn a_page_without_an_entry_is_a_fault() {
     let mut bench = with_iommu(IommuSpec::default());

@@ -1,4 +1,4 @@
-//! The network interface on the chip, with the times of its parts.
+//! The network interface on the chip, and the latency of its parts.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn counts(bench: &mut Bench) -> [u64; 4] {
     [0, 8, 16, 24].map(|shift| counts >> shift & 0xff)
 }
 
-/// A load or a store of a register: 1 to it, 4 before the answer goes on the mesh (the fabric's
+/// A load or a store of a register: 1 to it, 4 before the answer enters the mesh (the fabric's
 /// `forward_latency_cycles`), 1 back.
 #[test]
 fn registers_take_their_time() {
@@ -46,16 +46,16 @@ fn registers_take_their_time() {
     let (at, _, value) = bench.answers[0];
     assert_eq!((at - start, value), (ns(6.0), Ok(64 | 64 << 8)));
     let mac = bench.answer::<IceNic>(|bench| bench.read(24, 8));
-    // 02:00:0a:00:00:02, as it is in memory.
+    // 02:00:0a:00:00:02, in memory order.
     assert_eq!(
         mac.unwrap().to_le_bytes(),
         [0x02, 0x00, 0x0a, 0x00, 0x00, 0x02, 0, 0]
     );
 }
 
-/// The request takes 1 to the interface. Both lines are asked for there: 1, 10 in the bank, and 1
+/// The request takes 1 to the interface. Both lines are requested there: 1, 10 in the bank, and 1
 /// back. The words of the first, 8, and the one of the second follow each other: 1 + 12 + 9. Then
-/// the frame is in the interface. A completion is there as soon as the frame is.
+/// the frame is in the interface, and its completion is available.
 #[test]
 fn a_frame_out() {
     let mut bench = bench(&IceNicSpec::default());
@@ -68,14 +68,14 @@ fn a_frame_out() {
     assert_eq!(bench.sent, [(start + ns(22.0), packet)]);
     let times: Vec<_> = bench.answers.iter().map(|&(at, ..)| at - start).collect();
     // The write is answered when there is room, the read when there is a completion: 4 before the
-    // answer goes, 1 back.
+    // answer leaves, 1 back.
     assert_eq!(times, [ns(6.0), ns(22.0 + 5.0)]);
     assert_eq!(statistics(&mut bench).frames_sent, 1);
     assert_eq!(counts(&mut bench), [64, 64, 0, 0]);
 }
 
-/// With MAC and serial I/O the frame's first bit leaves that much later, and what comes is there
-/// that much later, too.
+/// MAC and serial I/O delay the departure of the first bit, and the arrival of frames, by their
+/// latency.
 #[test]
 fn the_mac_adds_its_latency() {
     let spec = IceNicSpec {
@@ -110,8 +110,8 @@ fn arrival_to_completion(spec: &IceNicSpec) -> Time {
     at - start
 }
 
-/// 9 words: the first line's are out after 8 and the second one's after 9; it is written 12 later;
-/// and then 4 and 1 for the answer.
+/// 9 words: the first line's are transferred after 8 cycles and the second one's after 9; it is
+/// written 12 later; and then 4 and 1 for the answer.
 #[test]
 fn a_frame_in() {
     assert_eq!(
@@ -120,8 +120,8 @@ fn a_frame_in() {
     );
 }
 
-/// Each line is hinted to the core when it has been written: after 8 words, and after 9, and 12 for
-/// the write.
+/// Each line is hinted to the core when it has been written: after 8 words, and after 9, plus 12
+/// for the write.
 #[test]
 fn lines_are_hinted_to_the_core() {
     use fabric::{DeliveryKind, LineAddress};
@@ -149,9 +149,9 @@ fn lines_are_hinted_to_the_core() {
     assert_eq!(hints, [(ns(20.0) + least, line), (ns(21.0) + least, next)]);
 }
 
-/// 1088 bytes are 136 words and 17 lines. A line is done 12 cycles after its last word, so that no
-/// more than two writes are under way; the next frame is begun when all of the one before is done:
-/// 136 + 12.
+/// 1088 bytes are 136 words and 17 lines. A line is done 12 cycles after its last word, so that at
+/// most two writes are outstanding; the next frame begins when the previous one is complete: 136 +
+/// 12.
 #[test]
 fn frames_in_follow_each_other() {
     let mut bench = bench(&IceNicSpec::default());
@@ -178,8 +178,8 @@ fn frames_in_follow_each_other() {
     }
 }
 
-/// Frames leave one behind the other: 1088 bytes take 136 ns on a link of 64 Gb/s, and as long from
-/// memory, which happens meanwhile.
+/// Frames leave one after the other: 1088 bytes take 136 ns on a link of 64 Gb/s, and as long from
+/// memory, which overlaps.
 #[test]
 fn frames_out_follow_each_other() {
     let mut bench = bench(&IceNicSpec::default());
@@ -194,16 +194,16 @@ fn frames_out_follow_each_other() {
         .windows(2)
         .map(|pair| pair[1].0 - pair[0].0)
         .collect();
-    // The buffer holds two frames: that which is on the link leaves it when its last bit does. So
-    // the third is asked for with the end of the first, while the second one is sent.
+    // The buffer holds two frames: the frame on the link leaves it with its last bit. So the third
+    // one is requested at the end of the first, while the second one is sent.
     assert_eq!(gaps[0], ns(136.0));
     assert!(gaps.iter().all(|&gap| gap >= ns(136.0)), "{gaps:?}");
     assert_eq!(bench.sent.len(), 8);
     assert_eq!(counts(&mut bench), [64, 64, 8, 0]);
 }
 
-/// Up to the depth of the queue a write is answered at once; then the core waits, until frames have
-/// come for so many buffers.
+/// Up to the depth of the queue a write is answered at once; then the core waits until frames have
+/// used buffers.
 #[test]
 fn a_full_queue_holds_the_core() {
     let spec = IceNicSpec {
@@ -222,7 +222,7 @@ fn a_full_queue_holds_the_core() {
     bench.give::<IceNic>(0.0, &request(1, 8));
     bench.run_for::<IceNic>(100.0);
     assert_eq!(bench.answers.len(), 5);
-    // Four completions at most: with four, the fifth and the sixth buffer stay empty.
+    // There are four completions at most: the fifth and the sixth buffer then stay empty.
     for number in 2..7 {
         bench.give::<IceNic>(0.0, &request(number, 8));
     }
@@ -232,8 +232,8 @@ fn a_full_queue_holds_the_core() {
     assert_eq!(statistics(&mut bench).frames_delivered, 4);
 }
 
-/// What the program asks for and cannot be is an access fault, and a sentence; nothing is sent or
-/// taken.
+/// An impossible request of the program causes an access fault and a message; nothing is sent or
+/// received.
 #[test]
 fn wrong_requests_are_refused() {
     let end = MEMORY + MEMORY_BYTES;
@@ -241,7 +241,7 @@ fn wrong_requests_are_refused() {
         (
             SEND_REQ,
             send_request(BUFFER, 0),
-            "a frame of no bytes was to be sent",
+            "an empty frame was to be sent",
         ),
         (
             SEND_REQ,
@@ -251,24 +251,24 @@ fn wrong_requests_are_refused() {
         (
             SEND_REQ,
             send_request(end - 64, 72),
-            "a frame of 72 bytes at 0x807fffc0 was to be sent, and that is not memory",
+            "a frame of 72 bytes at 0x807fffc0 was to be sent, which is not memory",
         ),
         (
             RECV_REQ,
             BUFFER + 4,
-            "a frame was to be received at 0x80004004, which is no multiple of 8",
+            "a frame was to be received at 0x80004004, which is not a multiple of 8",
         ),
         (
             RECV_REQ,
             end - 1512,
-            "a frame of up to 1520 bytes was to be received at 0x807ffa18, and not all of that is \
+            "a frame of up to 1520 bytes was to be received at 0x807ffa18, and part of that is not \
              memory",
         ),
         (
             RECV_REQ,
             u64::MAX - 7,
-            "a frame of up to 1520 bytes was to be received at 0xfffffffffffffff8, and not all of \
-             that is memory",
+            "a frame of up to 1520 bytes was to be received at 0xfffffffffffffff8, and part of \
+             that is not memory",
         ),
     ] {
         let mut bench = bench(&IceNicSpec::default());
@@ -286,7 +286,7 @@ fn wrong_requests_are_refused() {
     }
 }
 
-/// A frame that is no packet of this network completes like any other, and is counted.
+/// A frame that is not a packet of this network completes like any other, and is counted.
 #[test]
 fn what_is_no_packet_is_counted() {
     let mut bench = bench(&IceNicSpec::default());
@@ -300,8 +300,8 @@ fn what_is_no_packet_is_counted() {
     assert!(fault.starts_with("0xffffffffffff is no host's"), "{fault}");
 }
 
-/// A frame in two parts, of which the first has the headers; and one in parts that is too long,
-/// whose parts complete and make room.
+/// A frame in two parts, of which the first has the headers; and one that is too long, whose parts
+/// complete and make room.
 #[test]
 fn frames_in_parts() {
     let mut bench = bench(&IceNicSpec::default());
@@ -324,8 +324,8 @@ fn frames_in_parts() {
     assert_eq!(statistics(&mut bench).not_sent, 1);
 }
 
-/// 65536 bytes hold 60 frames of 1088 and nothing more; a longer frame than the longest is not
-/// taken.
+/// 65536 bytes hold 60 frames of 1088 and nothing more; a frame beyond the maximum length is
+/// rejected.
 #[test]
 fn frames_without_room_are_counted() {
     let mut bench = bench(&IceNicSpec::default());
@@ -352,8 +352,8 @@ fn frames_without_room_are_counted() {
     assert_eq!(statistics(&mut bench).frames_delivered, 60);
 }
 
-/// The line is up as long as there is a completion that the mask asks for. It is a delivery to the
-/// core.
+/// The interrupt line is up as long as there is a completion that the mask selects. It is delivered
+/// to the core.
 #[test]
 fn interrupts_follow_the_mask() {
     use fabric::DeliveryKind;
@@ -381,8 +381,8 @@ fn interrupts_follow_the_mask() {
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(40))]
-    /// Frames of any length, buffers given sooner or later, queues of any depth: each frame that is
-    /// not counted as dropped is delivered, in order, and what is sent back is what came.
+    /// Frames of any length, buffers posted early or late, queues of any depth: each frame that is
+    /// not counted as dropped is delivered, in order, and returned unchanged.
     #[test]
     fn nothing_is_lost_silently(
         frames in proptest::collection::vec((0usize..300, 0u32..200), 1..30),
@@ -407,7 +407,7 @@ proptest::proptest! {
             let found = bench.load::<IceNic>(BUFFER, length as usize);
             let packet = Packet::from_bytes(&found).unwrap();
             let sent = request(packet.tag, frames[packet.tag as usize].0);
-            // What is behind the payload, up to a multiple of 8, is zeros.
+            // The bytes after the payload, up to a multiple of 8, are zeros.
             let (payload, rest) = packet.payload.split_at(sent.payload.len());
             proptest::prop_assert_eq!(payload, &sent.payload[..]);
             proptest::prop_assert!(rest.len() < 8 && rest.iter().all(|&byte| byte == 0));

@@ -1,7 +1,7 @@
-//! The cores of a programmable interface: what instructions cost them, and what becomes of frames.
+//! The cores of a programmable interface: the cost of instructions, and the fate of frames.
 //!
-//! Their clock has a gigahertz here, as the chip's, so that a cycle is a nanosecond; PCI Express
-//! carries 8 bytes in one, and takes 250.
+//! Their clock is one gigahertz here, as the chip's, so that a cycle is a nanosecond; PCI Express
+//! carries 8 bytes a nanosecond, with a latency of 250.
 
 #[allow(dead_code)]
 #[path = "../../server/tests/common/assembler.rs"]
@@ -19,9 +19,9 @@ use pcie::{
 const SCRATCHPAD: u64 = 0x1000_0000;
 const INTERFACE: u64 = 0x1100_0000;
 const FRAME: u64 = 0x1200_0000;
-/// What firmware finds out is there, a word for each core; below it, data.
+/// Firmware stores its results there, a word for each core; data are below.
 const RESULTS: u64 = 0x8000;
-/// Where the host sees the scratchpad, behind the registers.
+/// The scratchpad as seen by the host, after the registers.
 const WINDOW: u64 = 0x10_0000;
 
 fn interface(name: &str) -> u64 {
@@ -108,11 +108,11 @@ fn word(bench: &mut Bench, offset: u64) -> u64 {
         .unwrap()
 }
 
-/// Cycles between two looks at the clock, of each of so many cores, with `count` times `code` in
-/// between whose instructions are in the caches.
+/// Cycles between two reads of the clock, on each of `cores` cores, with `count` copies of `code`
+/// in between whose instructions are cached.
 fn measured(cores: u32, count: usize, code: impl Fn(&mut Assembler)) -> Vec<u64> {
     let firmware = firmware(|asm| {
-        // Addresses a word apart in the cores, and 32 bytes.
+        // Addresses a word apart on each core, and 32 bytes apart.
         asm.shift_left(T1, S3, 3);
         asm.add(S5, T1, S1);
         asm.shift_left(T1, S3, 5);
@@ -140,7 +140,7 @@ fn measured(cores: u32, count: usize, code: impl Fn(&mut Assembler)) -> Vec<u64>
         .collect()
 }
 
-/// Cycles that each takes, one behind the other.
+/// Cycles that each copy takes, one after the other.
 fn cycles_of(cores: u32, code: impl Fn(&mut Assembler)) -> Vec<u64> {
     let (short, long) = (measured(cores, 5, &code), measured(cores, 25, &code));
     let pairs = short.into_iter().zip(long);
@@ -152,8 +152,8 @@ fn cycles_of(cores: u32, code: impl Fn(&mut Assembler)) -> Vec<u64> {
         .collect()
 }
 
-/// A load from the scratchpad takes a cycle through the crossbar and one in its bank; whoever does
-/// not need its value goes on a cycle later.
+/// A load from the scratchpad takes a cycle through the crossbar and one in its bank; instructions
+/// that do not need its value continue a cycle later.
 #[test]
 fn what_instructions_cost() {
     let one = |code: &dyn Fn(&mut Assembler)| cycles_of(1, code)[0];
@@ -176,11 +176,11 @@ fn what_instructions_cost() {
     assert_eq!(used(&|asm| read_register(asm, T0, "CORES")), 2 + 1);
     assert_eq!(used(&|asm| asm.operate(MUL, T0, S1, S1)), 3 + 1);
     assert_eq!(used(&|asm| asm.operate(DIVU, T0, S1, S1)), 34 + 1);
-    // The bank is taken for the read and the write.
+    // The bank is occupied for the read and the write.
     let atomic = |asm: &mut Assembler| asm.amo(AMO_ADD, RELAXED, 8, T0, ZERO, S1);
     assert_eq!(one(&atomic), 2);
     assert_eq!(used(&atomic), 2 + 1);
-    // Two more are lost behind a jump.
+    // Two more are lost after a jump.
     let jump = |asm: &mut Assembler| {
         let next = asm.label();
         asm.jump(next);
@@ -195,8 +195,8 @@ fn what_instructions_cost() {
     assert_eq!(one(&not_taken), 1);
 }
 
-/// Two cores that access one bank in every cycle have it in turn; those that access others do not
-/// meet. Consecutive words are in different banks.
+/// Two cores that access one bank in every cycle alternate; cores that access different banks do
+/// not conflict. Consecutive words are in different banks.
 #[test]
 fn banks_take_one_access_a_cycle() {
     let load = |base: Register| {
@@ -210,7 +210,7 @@ fn banks_take_one_access_a_cycle() {
 }
 
 /// A line of 32 bytes is four words of 8 that come through the crossbar one after the other, the
-/// first one after two cycles: the instruction is issued 5 cycles later.
+/// first after two cycles: the instruction is issued 5 cycles later.
 #[test]
 fn what_a_line_of_instructions_costs() {
     let firmware = firmware(|asm| {
@@ -234,20 +234,21 @@ fn what_a_line_of_instructions_costs() {
     bench.run_for::<DmaNic>(4000.0);
     let (cold, warm) = (word(&mut bench, RESULTS), word(&mut bench, RESULTS + 8));
     assert_eq!(warm, 81);
-    // The first line is there when the clock is read.
+    // The first line is present when the clock is read.
     assert_eq!(cold, 81 + 10 * 5);
 }
 
 /// A request of 24 bytes up, 12 cycles at the line's home, 20 + 8 bytes down, and up to the next
 /// cycle: 3 + 250 + 12 + 3.5 + 250 = 518.5. The load issues a cycle after the clock is read, and
-/// whoever needs the value in the cycle in which it is there.
+/// the instruction that needs the value in the cycle of its arrival.
 #[test]
 fn what_a_load_of_host_memory_costs() {
     let at = MEMORY + 0x4000;
     let run = |loads: i64, host_loads: u32| {
         let firmware = firmware(|asm| {
             asm.load_immediate(S5, at);
-            // After the host has put its line into the last-level cache, with warm instructions.
+            // After the host has brought its line into the last-level cache, with cached
+            // instructions.
             asm.load_immediate(S4, 2);
             let pass = asm.label_here();
             read_register(asm, ZERO, "NEXT");
@@ -285,14 +286,14 @@ fn what_a_load_of_host_memory_costs() {
     };
     let one = 519;
     assert_eq!(run(1, 8), [1 + one + 1, 1 + one + 3]);
-    // The second one is at the same line's home when the first one's 12 cycles there are over, and
-    // takes as long.
+    // The second load reaches the line's home when the 12 cycles of the first one there are over,
+    // and takes as long.
     assert_eq!(run(2, 8), [1 + one + 1, 1 + one + 12 + 1]);
-    // With room for one, it begins when the first one has come.
+    // With room for one, the second begins when the first has returned.
     assert_eq!(run(2, 1), [1 + one + 2, 1 + 2 * one + 1]);
 }
 
-/// Where no memory is, a load brings 0 and is counted, whatever its address.
+/// A load without memory returns 0 and is counted, whatever its address.
 #[test]
 fn a_load_of_no_memory_brings_nothing() {
     let addresses = [
@@ -334,7 +335,7 @@ fn a_load_of_no_memory_brings_nothing() {
     );
 }
 
-/// Each frame goes into the ring that receive-side scaling chooses. Every second core takes longer.
+/// Each frame goes into the ring that receive-side scaling chooses. Every second core is slower.
 fn forwarding() -> Vec<u8> {
     firmware(|asm| {
         asm.and_immediate(S4, S3, 1);
@@ -356,7 +357,7 @@ fn forwarding() -> Vec<u8> {
 const RING: u64 = MEMORY + 0x1_0000;
 const BUFFERS: u64 = MEMORY + 0x10_0000;
 
-/// Gives ring `queue` so many buffers.
+/// Posts `count` buffers to ring `queue`.
 fn give_buffers(bench: &mut Bench, queue: u64, count: u64) {
     let page = 0x1000 * (1 + queue);
     let ring = RING + 0x1000 * queue;
@@ -373,7 +374,7 @@ fn give_buffers(bench: &mut Bench, queue: u64, count: u64) {
     bench.run_for::<DmaNic>(2000.0);
 }
 
-/// The frames in ring `queue`, in its order.
+/// The frames in ring `queue`, in order.
 fn delivered(bench: &mut Bench, queue: u64, count: u64) -> Vec<Packet> {
     let mut found = Vec::new();
     for number in 0..count {
@@ -388,8 +389,8 @@ fn delivered(bench: &mut Bench, queue: u64, count: u64) -> Vec<Packet> {
     found
 }
 
-/// With firmware that forwards, every frame reaches the ring that it reaches without cores, once,
-/// and those of a flow in order, though some cores overtake others.
+/// With forwarding firmware, every frame reaches the same ring as without cores, once, and those of
+/// a flow in order, although some cores overtake others.
 #[test]
 fn forwarding_is_as_without_cores() {
     let queues = 2;
@@ -438,8 +439,8 @@ fn forwarding_is_as_without_cores() {
     assert_eq!(statistics(&mut plain).processors, None);
 }
 
-/// Firmware that answers: it exchanges the addresses where the frame is, and sends it. The host
-/// does nothing. What it needs: 26 in the MAC each way, and the cycles of the cores.
+/// Firmware that answers: it swaps the addresses in place, and sends the frame. The host does
+/// nothing. The time is 26 in the MAC each way, and the cycles of the cores.
 #[test]
 fn a_frame_is_answered_without_the_host() {
     let firmware = firmware(|asm| {
@@ -469,9 +470,9 @@ fn a_frame_is_answered_without_the_host() {
     }
     assert_eq!(sent.len(), 2);
     assert_eq!(sent[1].1.payload, request(2, 64).payload);
-    // In cycles: 0 NEXT, which waits, and is executed when the frame is there; 2 instructions later
-    // the loads, each a cycle, of which the first store needs none of the last; the stores; SEND.
-    // The first frame's lines of instructions were not all there.
+    // In cycles: 0 NEXT, which waits, and executes when the frame arrives; 2 instructions later the
+    // loads, a cycle each, of which the first store does not need the last ones; the stores; SEND.
+    // For the first frame some lines of instructions were missing.
     let took = sent[1].0 - (start + ns(1000.0));
     assert_eq!(took, ns(26.0 + 9.0 + 26.0));
     let counts = of_cores(&mut bench);
@@ -498,14 +499,14 @@ fn the_host_writes_the_scratchpad() {
     bench.write(WINDOW + RESULTS, 8, 41);
     bench.run_for::<DmaNic>(1000.0);
     assert_eq!(word(&mut bench, RESULTS + 8), 42);
-    // Behind its end, and between the registers and it, is nothing.
+    // There is nothing beyond its end, or between it and the registers.
     let end = bench.answer::<DmaNic>(|bench| bench.read(WINDOW + 256 * 1024 - 8, 8));
     assert_eq!(end, Ok(0));
     let between = bench.answer::<DmaNic>(|bench| bench.read(WINDOW - 8, 8));
     assert_eq!(between, Err(()));
 }
 
-/// What firmware of one core does that cannot be.
+/// The error message of one core's firmware.
 fn fault(code: impl Fn(&mut Assembler)) -> String {
     let firmware = firmware(|asm| {
         asm.name("bad");
@@ -535,7 +536,7 @@ fn what_firmware_does_wrong_is_named() {
                 asm.load_immediate(T0, SCRATCHPAD + 256 * 1024 - 4);
                 asm.store_double(T0, T0, 0);
             },
-            "an access of 8 bytes to 0x1003fffc, and the scratchpad of 262144 bytes ends at \
+            "an access of 8 bytes to 0x1003fffc, but the scratchpad of 262144 bytes ends at \
              0x10040000",
         ),
         (
@@ -552,7 +553,7 @@ fn what_firmware_does_wrong_is_named() {
                 let again = asm.label_here();
                 asm.jump(again);
             },
-            "1001 instructions without asking for a frame: it seems to loop without end \
+            "1001 instructions without requesting a frame, which suggests an endless loop \
              (server.dma_nic.processors.max_instructions)",
         ),
         (|asm| asm.emit(0), ".word 0x0000"),
@@ -563,7 +564,7 @@ fn what_firmware_does_wrong_is_named() {
                 asm.load_immediate(T0, 2);
                 write_register(asm, "STEER", T0);
             },
-            "a steering tag for core 2 of the host, which has 2: it can be one of them, or -1 for \
+            "a steering tag for core 2 of the host, which has 2: it must be one of them, or -1 for \
              none",
         ),
         (
@@ -572,26 +573,26 @@ fn what_firmware_does_wrong_is_named() {
                 asm.load_immediate(T0, 1);
                 write_register(asm, "DELIVER", T0);
             },
-            "a frame for receive ring 1, and the host has 1 (server.dma_nic.queues)",
+            "a frame for receive ring 1, but the host has 1 (server.dma_nic.queues)",
         ),
         (
             |asm| {
                 read_register(asm, ZERO, "NEXT");
                 read_register(asm, ZERO, "NEXT");
             },
-            "it asks for another frame, and has not delivered, sent or dropped its own",
+            "it requests another frame before it has delivered, sent or dropped its own",
         ),
         (
             |asm| asm.load_double(T0, S2, 0),
-            "an access to a frame, and it has none",
+            "an access to a frame, but the core has none",
         ),
         (
             |asm| {
                 asm.load_immediate(T0, MEMORY);
                 asm.store_double(T0, T0, 0);
             },
-            "a store to 0x80000000: host memory can only be loaded from, and what is written there \
-             goes through a receive ring",
+            "a store to 0x80000000: host memory can only be loaded from, data for it must go \
+             through a receive ring",
         ),
         (
             |asm| asm.jump_register(ZERO, S0, 0),
@@ -603,7 +604,7 @@ fn what_firmware_does_wrong_is_named() {
                 asm.load_immediate(T0, 1521);
                 write_register(asm, "SEND", T0);
             },
-            "a frame of 1521 bytes to send, and it can have 1 to 1520",
+            "a frame of 1521 bytes to send; it must have 1 to 1520",
         ),
     ];
     for (code, expected) in cases {
@@ -650,7 +651,7 @@ fn firmware_that_cannot_be_is_refused() {
     );
 }
 
-/// Receive-side scaling's hash and its ring are the interface's.
+/// The hash and the ring of receive-side scaling are the interface's.
 #[test]
 fn registers_tell_of_the_frame() {
     let firmware = firmware(|asm| {
@@ -682,7 +683,7 @@ fn registers_tell_of_the_frame() {
     assert_eq!(of_cores(&mut bench).frames_dropped, 1);
 }
 
-/// A checkpoint in the middle of anything goes on as the original does.
+/// A checkpoint at any time continues like the original.
 #[test]
 fn a_checkpoint_goes_on() {
     let firmware = forwarding();
@@ -711,8 +712,9 @@ fn a_checkpoint_goes_on() {
     assert_eq!(of_cores(&mut original).frames_to_host, 20);
 }
 
-/// Untrusted code ends by itself, by its budget, or by what it may not do. Whatever it is,
-/// firmware goes on with its own registers, and nothing in the scratchpad or in memory has changed.
+/// Untrusted code ends by itself, at the end of its budget, or with a forbidden operation. In each
+/// case firmware continues with its own registers, and nothing in the scratchpad or in memory has
+/// changed.
 #[test]
 fn code_that_is_run_changes_nothing() {
     let kept = SCRATCHPAD + RESULTS + 0x100;
@@ -721,13 +723,14 @@ fn code_that_is_run_changes_nothing() {
         asm.add_immediate(A1, A1, 1);
         asm.jump(again);
     };
-    // What is run, with what in `a0`, and why it ends.
+    // The code, its `a0`, and the reason that it ends.
     type Code<'a> = &'a dyn Fn(&mut Assembler);
     let codes: [(Code<'_>, u64, u64); 9] = [
         (&|asm| asm.ebreak(), 0, 0),
         (
             &|asm| {
-                // Its own registers are 0, the scratchpad can be loaded from, and host memory.
+                // Its registers are initially 0, and it can load from the scratchpad and from host
+                // memory.
                 let wrong = asm.label();
                 asm.branch(When::NotEqual, S0, ZERO, wrong);
                 asm.load_double(A1, A0, 0);
@@ -804,8 +807,8 @@ fn code_that_is_run_changes_nothing() {
     assert_eq!(counts.host_load_data_bytes, 2 * (20 + 8));
 }
 
-/// The listener hears of a frame's notes, with the buffer's address, and its blocks come into the
-/// firmware's window, and nowhere else.
+/// The listener receives a frame's notes, with the buffer's address, and its blocks are written
+/// into the firmware's window, and nowhere else.
 #[test]
 fn notes_and_the_window() {
     let window = SCRATCHPAD + RESULTS;
@@ -854,7 +857,7 @@ fn notes_and_the_window() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
 
-    /// Whatever is run, with whatever in `a0`: firmware goes on, and neither the scratchpad nor
+    /// Whatever code is run, with any `a0`: firmware continues, and neither the scratchpad nor
     /// memory nor the frames have changed.
     #[test]
     fn any_code_can_be_run(
@@ -866,12 +869,12 @@ proptest::proptest! {
     ) {
         let argument = [MEMORY, SCRATCHPAD, INTERFACE, FRAME][place];
         let kept = SCRATCHPAD + RESULTS + 0x100;
-        // Random words, which are seldom instructions, and random operands of those that are.
+        // Random words, which are seldom instructions, and instructions with random operands.
         let opcodes = [0x03, 0x13, 0x33, 0x23, 0x63, 0x6f, 0x2f];
         let words: Vec<u32> = code
             .iter()
             .map(|&(word, kind)| match opcodes.get(kind) {
-                // Of `a0` and its neighbours, and with small offsets.
+                // Operands are `a0` and its neighbours, and small offsets.
                 Some(opcode) => word & 0x01f1_f000 & !(1 << 19) | 10 << 15 | (word >> 7 & 3 | 8) << 7 | opcode,
                 None => word,
             })

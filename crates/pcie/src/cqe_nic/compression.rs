@@ -1,34 +1,35 @@
-//! Completions of a receive queue, compressed: several successive ones become a title and an array.
+//! Compression of a receive queue's completions: several successive completions become a title and
+//! an array.
 //!
 //! A session begins with a completion and ends with the eighth, at its timeout, when the ring wraps
 //! around, or before a completion that cannot be compressed. The title is a completion with the
-//! format `format::COMPRESSED`, whose byte count is the number of completions; the slot after it
-//! has eight bytes of each, including the title's. All their slots count as written, though the
-//! others keep their content. A session of one is an ordinary completion.
+//! format `format::COMPRESSED`, whose byte count is the number of completions; the next slot has
+//! eight bytes of each, including the title's. The slots of all these completions count as written,
+//! but the remaining ones keep their old contents. A session of one is an ordinary completion.
 //!
 //! The real interface has longer sessions, with more arrays, and a limit on both their number and
 //! their time (`cqe_compression_max_num` and `cqe_compression_timeout` of its capabilities), whose
-//! values are not published. Its packets' data are written as they come; here, too.
+//! values are not published. It writes packets' data on arrival, as does this model.
 
 use super::format::{BLOCK_BYTES, Completion, MINI_BYTES, compressed, mini};
 use super::queue::Completing;
 use super::{CqeNic, purpose};
 use fabric::{AgentContext, Time};
 
-/// Completions of an array.
+/// Number of completions in an array.
 const MAX_MINIS: usize = BLOCK_BYTES / MINI_BYTES;
-/// Where a timer's index has the number of the session; below it is the queue.
+/// The position of the session's number in a timer's index; the queue's number is below it.
 const SESSION_SHIFT: u32 = 16;
 
-/// Completions of a receive queue that wait for others.
+/// Completions of a receive queue that wait to be compressed.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct Session {
-    /// The writes of the frames.
+    /// The group of the frames' writes.
     group: u64,
     title: Vec<u8>,
-    /// Eight bytes of each completion; empty: there is no session.
+    /// Eight bytes of each completion; empty without a session.
     array: Vec<u8>,
-    /// Sessions that have begun.
+    /// Number of sessions so far.
     begun: u64,
 }
 
@@ -39,7 +40,7 @@ impl Session {
 }
 
 impl CqeNic {
-    /// Writes a frame, and keeps its completion for a session, if there is room.
+    /// Writes a frame, and adds its completion to a session, if there is room.
     pub(super) fn compress(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -77,7 +78,7 @@ impl CqeNic {
         }
     }
 
-    /// A session's time is over, if it has not ended.
+    /// Ends a session at its timeout, if it has not ended.
     pub(super) fn session_timeout(&mut self, context: &mut AgentContext<'_>, index: u64) {
         let number = (index & ((1 << SESSION_SHIFT) - 1)) as usize;
         let begun = self.receive[number].session.begun << SESSION_SHIFT & purpose::INDEX;
@@ -86,7 +87,7 @@ impl CqeNic {
         }
     }
 
-    /// Writes the completions of the session, if there is one.
+    /// Writes the completions of the session, if any.
     pub(super) fn end_session(&mut self, context: &mut AgentContext<'_>, number: usize) {
         let queue = &mut self.receive[number];
         let minis = queue.session.minis();
@@ -105,7 +106,7 @@ impl CqeNic {
             queue.completions.produced = queue.completions.produced.wrapping_add(minis as u32 - 1);
             self.statistics.compressed_completions += minis as u64;
             array.resize(BLOCK_BYTES, 0);
-            // In front of the title, which says that it is there.
+            // The array precedes the title, which announces it.
             let behind = address + BLOCK_BYTES as u64;
             self.express.add_to_group(context, group, (behind, &array));
         }

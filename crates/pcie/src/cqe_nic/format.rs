@@ -6,18 +6,18 @@
 
 /// Bytes of a block of a send queue, and of a completion.
 pub const BLOCK_BYTES: usize = 64;
-/// Bytes of a segment of a work request to send, and of a whole one to receive.
+/// Bytes of a segment of a send request, and of a whole receive request.
 pub const SEGMENT_BYTES: usize = 16;
 
 /// Operations of a send queue.
 mod operation {
     pub const NOP: u8 = 0x00;
     pub const SEND: u8 = 0x0a;
-    /// Each segment behind the first two is a packet: `ENHANCED_MPSW`.
+    /// Each segment after the first two is a packet: `ENHANCED_MPSW`.
     pub const SEND_PACKETS: u8 = 0x29;
 }
 
-/// What a completion is: the upper four bits of its last byte.
+/// The kind of a completion: the upper four bits of its last byte.
 pub mod completion {
     pub const SENT: u8 = 0x0;
     pub const RECEIVED: u8 = 0x2;
@@ -27,7 +27,7 @@ pub mod completion {
 
 /// Bits 2 and 3 of a completion's last byte, its format: a title of compressed completions.
 const COMPRESSED: u8 = 0x0c;
-/// Bytes of one of the completions that a title stands for.
+/// Bytes of one of the completions that a title represents.
 pub const MINI_BYTES: usize = 8;
 
 /// The cause of a work request's failure: the syndrome of its completion.
@@ -37,17 +37,17 @@ pub enum Syndrome {
     Length = 0x01,
     /// The work request is invalid.
     Operation = 0x02,
-    /// There is no such memory.
+    /// The memory does not exist.
     Protection = 0x04,
 }
 
-/// Bit 31 of a segment's length: its data are behind the length.
+/// Bit 31 of a segment's length: the data follow the length.
 const INLINE: u32 = 1 << 31;
 /// Bits 3 and 2 of byte 11: the work request completes.
 const COMPLETES: u8 = 0x08;
-/// Where the Ethernet segment has the length of the headers behind it.
+/// The position, in the Ethernet segment, of the length of the headers that follow.
 const INLINE_HEADER_AT: usize = SEGMENT_BYTES + 12;
-/// Where a completion has its byte count.
+/// The position of a completion's byte count.
 const BYTE_COUNT_AT: usize = 44;
 /// Bytes of these headers that are inside the Ethernet segment.
 const HEADER_INSIDE: usize = 2;
@@ -58,7 +58,7 @@ fn number(bytes: &[u8]) -> u64 {
         .fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// A buffer that a segment names.
+/// A buffer that a segment describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Segment {
     pub address: u64,
@@ -66,7 +66,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The segment in these 16 bytes: length, key (which is not looked at), address.
+    /// The segment in these 16 bytes: length, key (ignored), address.
     pub fn of(bytes: &[u8]) -> Segment {
         Segment {
             address: number(&bytes[8..16]),
@@ -75,13 +75,13 @@ impl Segment {
     }
 }
 
-/// The first eight bytes of a work request to send, which are also what a doorbell says.
+/// The first eight bytes of a send request, which a doorbell repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
     pub operation: u8,
     /// The number of its first block, modulo 2^16.
     pub block: u16,
-    /// Segments of the whole work request.
+    /// Number of segments in the whole work request.
     pub segments: u8,
 }
 
@@ -94,7 +94,7 @@ impl Control {
         }
     }
 
-    /// Blocks of the work request.
+    /// Number of blocks in the work request.
     pub fn blocks(&self) -> usize {
         usize::from(self.segments)
             .div_ceil(BLOCK_BYTES / SEGMENT_BYTES)
@@ -102,7 +102,7 @@ impl Control {
     }
 }
 
-/// A part of a frame that is to be sent.
+/// A part of a frame to send.
 #[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum Part {
     /// In the work request.
@@ -111,7 +111,7 @@ pub enum Part {
     InMemory(Segment),
 }
 
-/// What a work request to send says.
+/// A decoded send request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendRequest {
     /// The parts of each of its frames.
@@ -119,7 +119,7 @@ pub struct SendRequest {
     pub completes: bool,
 }
 
-/// The work request in these blocks, or its error, as the end of a sentence.
+/// Decodes the work request in these blocks; the error is the end of a sentence.
 pub fn send_request(bytes: &[u8]) -> Result<SendRequest, String> {
     let mut first = [0; 8];
     first.copy_from_slice(&bytes[..8]);
@@ -130,7 +130,7 @@ pub fn send_request(bytes: &[u8]) -> Result<SendRequest, String> {
         operation::NOP => Vec::new(),
         operation::SEND | operation::SEND_PACKETS if end < 2 * SEGMENT_BYTES => {
             return Err(format!(
-                "has {} segments; it must have the two of control and Ethernet at least",
+                "has {} segments; it must have at least the control and the Ethernet segment",
                 control.segments
             ));
         }
@@ -141,7 +141,7 @@ pub fn send_request(bytes: &[u8]) -> Result<SendRequest, String> {
             let at = 2 * SEGMENT_BYTES + behind.next_multiple_of(SEGMENT_BYTES);
             if at > end {
                 return Err(format!(
-                    "has {header} bytes of headers, which are more than its {} segments",
+                    "has {header} bytes of headers, which exceed its {} segments",
                     control.segments
                 ));
             }
@@ -165,7 +165,7 @@ pub fn send_request(bytes: &[u8]) -> Result<SendRequest, String> {
     Ok(SendRequest { frames, completes })
 }
 
-/// What segments say, one behind the other.
+/// Decodes consecutive segments.
 fn parts(mut bytes: &[u8]) -> Result<Vec<Part>, String> {
     let mut parts = Vec::new();
     while bytes.len() >= SEGMENT_BYTES {
@@ -177,7 +177,10 @@ fn parts(mut bytes: &[u8]) -> Result<Vec<Part>, String> {
                 let length = (length & !INLINE) as usize;
                 taken = (4 + length).next_multiple_of(SEGMENT_BYTES);
                 let data = bytes.get(4..4 + length).ok_or_else(|| {
-                    format!("has {length} bytes of inline data, which end behind its last segment")
+                    format!(
+                        "has {length} bytes of inline data, which extend beyond its last \
+                     segment"
+                    )
                 })?;
                 Part::Inline(data.to_vec())
             }
@@ -187,31 +190,30 @@ fn parts(mut bytes: &[u8]) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-/// What a completion says.
+/// A decoded completion.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Completion {
-    /// What it is: of [`completion`].
+    /// Its kind, from [`completion`].
     pub kind: u8,
-    /// Receive-side scaling's.
+    /// The hash of receive-side scaling.
     pub hash: u32,
-    /// Bytes of the frame; of a queue whose buffers take several packets, its strides times 2^16,
-    /// too.
+    /// Bytes of the frame; in a queue with strides, also the number of strides times 2^16.
     pub byte_count: u32,
     /// The queue's number.
     pub queue: u32,
-    /// Which buffer the stride is in that `counter` names.
+    /// The buffer that contains the stride in `counter`.
     pub buffer: u16,
-    /// Which work request has been completed: a buffer, a stride of one, or the first block of a
-    /// work request to send.
+    /// The completed work request: the number of a buffer, of a stride, or of the first block of a
+    /// send request.
     pub counter: u16,
-    /// Why it failed, if it did.
+    /// The cause of its failure, if it failed.
     pub syndrome: Option<Syndrome>,
     /// Nanoseconds of the interface's clock, if it has not failed.
     pub timestamp: u64,
 }
 
 impl Completion {
-    /// Its bytes, without the owner bit.
+    /// Its encoding, without the owner bit.
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = vec![0; BLOCK_BYTES];
         bytes[2..4].copy_from_slice(&self.buffer.to_be_bytes());
@@ -228,13 +230,13 @@ impl Completion {
     }
 }
 
-/// Makes a completion the title of so many.
+/// Makes a completion the title of `minis` completions.
 pub fn compressed(title: &mut [u8], minis: u32) {
     title[BYTE_COUNT_AT..BYTE_COUNT_AT + 4].copy_from_slice(&minis.to_be_bytes());
     title[BLOCK_BYTES - 1] |= COMPRESSED;
 }
 
-/// What an array has of a completion: hash and byte count.
+/// The array element of a completion: hash and byte count.
 pub fn mini(completion: &Completion) -> impl Iterator<Item = u8> + use<> {
     let words = [completion.hash, completion.byte_count];
     words.into_iter().flat_map(u32::to_be_bytes)
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_request_gathers_headers_inline_data_and_buffers() {
-        // 18 bytes of headers: two are in the Ethernet segment, and 16 behind it.
+        // 18 bytes of headers: two are in the Ethernet segment, and 16 follow it.
         let mut bytes = control(0x0a, 6, true);
         bytes.extend([0; 12]);
         bytes.extend([0, 18]);

@@ -1,45 +1,45 @@
 //! The network interface with completion queues: work requests in memory, completions of 64 bytes
 //! with an owner bit, and doorbell records, in the manner of ConnectX-5.
 //!
-//! Its registers have 64 bits, at an address that the server chooses. A page of 4 KiB is for all of
-//! it, and one more for each queue pair: those of the first port, and then those of the second.
+//! Its registers have 64 bits, at an address that the server chooses. One page of 4 KiB is common,
+//! and each queue pair has another: first those of the first port, and then those of the second.
 //! The real interface sets up its queues by commands in memory; registers replace these.
 //!
 //! | offset | name | |
 //! | --- | --- | --- |
-//! | 0x00 | `PORTS` | read: how many ports there are |
-//! | 0x08 | `QUEUES` | read: how many queue pairs each port has |
+//! | 0x00 | `PORTS` | read: number of ports |
+//! | 0x08 | `QUEUES` | read: number of queue pairs of each port |
 //! | 0x10 | `ADDRESS` | read: the Ethernet address, its first byte lowest |
 //! | 0x18 | `MAX_FRAME_BYTES` | read: bytes of the longest frame |
 //! | 0x20 to 0x40 | `KEY` | write: the key of receive-side scaling, 40 bytes |
 //! | 0x48 | `INDIRECTION` | write: queue, entry times 2^16, port times 2^32: an entry of the indirection table |
-//! | page + 0x00, 0x40 | `RING` | write: where the ring of the receive queue is, of the send queue: a multiple of 64 |
-//! | page + 0x08 | `STRIDES` | write: 0, or the logarithm of a buffer's strides, and that of their bytes times 2^8 |
-//! | page + 0x10, 0x50 | `RECORD` | write: where the doorbell record of the ring is, a multiple of 4 |
-//! | page + 0x18, 0x58 | `COMPLETIONS` | write: where the completion queue is, a multiple of 64 |
-//! | page + 0x20, 0x60 | `COMPLETIONS_RECORD` | write: where its doorbell record is, a multiple of 4 |
-//! | page + 0x28, 0x68 | `COMPLETION_ENTRIES` | write: its completions, a power of two from 4 to 32768 |
+//! | page + 0x00, 0x40 | `RING` | write: the address of the receive queue's or the send queue's ring, a multiple of 64 |
+//! | page + 0x08 | `STRIDES` | write: 0, or the binary logarithms of the number of a buffer's strides and, times 2^8, of their size in bytes |
+//! | page + 0x10, 0x50 | `RECORD` | write: the address of the ring's doorbell record, a multiple of 4 |
+//! | page + 0x18, 0x58 | `COMPLETIONS` | write: the address of the completion queue, a multiple of 64 |
+//! | page + 0x20, 0x60 | `COMPLETIONS_RECORD` | write: the address of its doorbell record, a multiple of 4 |
+//! | page + 0x28, 0x68 | `COMPLETION_ENTRIES` | write: its number of completions, a power of two from 4 to 32768 |
 //! | page + 0x38 | `COMPRESSION` | write: whether the completions of the receive queue are compressed, 0 or 1; not with `STRIDES` |
-//! | page + 0x30, 0x70 | `ENTRIES` | write: buffers of the receive queue, blocks of the send queue, a power of two from 4 to 32768; the queue begins |
+//! | page + 0x30, 0x70 | `ENTRIES` | write: number of buffers of the receive queue, or of blocks of the send queue, a power of two from 4 to 32768; starts the queue |
 //! | page + 0x800 | `DOORBELL` | write: the first eight bytes of the last work request to send |
-//! | page + 0x808 | `COUNTER` | write: the address of a word, a multiple of 8, to which 1 is added behind each completion of the receive queue; 0, as at first: none. Before the queue begins, not with `COMPRESSION`, and with `server.cqe_nic.counters` |
-//! | page + 0x810 | `ARM` | write: how many completions of the receive queue the program has taken, modulo 2^32: interrupts once, when there are more |
+//! | page + 0x808 | `COUNTER` | write: the address of a word, a multiple of 8, to which 1 is added after each completion of the receive queue; 0 (initially): none. Only before the queue starts, without `COMPRESSION`, and with `server.cqe_nic.counters` |
+//! | page + 0x810 | `ARM` | write: number of completions of the receive queue that the program has taken, modulo 2^32; interrupts once, when there are more |
 //! | page + 0x900 to 0x9ff | `BLUE_FLAME` | write: the last work request to send, whole blocks in order; stores to a block are combined into one write |
 //!
 //! `format.rs` has the layouts of work requests and completions. A doorbell record is a big-endian
-//! word of 32 bits: how many buffers have ever been given, or how many completions have been taken.
+//! word of 32 bits: the total number of buffers posted, or of completions taken.
 //!
-//! A program that waits for completions has two ways. The interface counts them in memory, by
-//! fetch-and-adds (atomic operations of PCI Express 2.1, which ConnectX-5 requests for atomic
-//! operations of RDMA; that it counted completions like that is an addition). Or it interrupts: a
-//! program arms the completion queue with its consumer's index, as in the manual (`CQ` doorbell). The
+//! A program can wait for completions in two ways. The interface can count them in memory, by
+//! fetch-and-adds (atomic operations of PCI Express 2.1, which ConnectX-5 uses for atomic
+//! operations of RDMA; counting completions with them is an addition). Or it can interrupt: a
+//! program arms the completion queue with its consumer index, as in the manual (`CQ` doorbell). The
 //! real interface then writes an entry into an event queue and interrupts for that; here the vector
 //! is the queue's number.
 //!
 //! - `receive.rs`: from the port to memory.
 //! - `send.rs`: from memory to the port.
 //! - `queue.rs`: completions.
-//! - `compression.rs`: compressed ones.
+//! - `compression.rs`: compressed completions.
 
 mod compression;
 mod format;
@@ -68,18 +68,19 @@ use spec::SpecError;
 use state::{State, Walker};
 use std::collections::VecDeque;
 
-/// Bytes of registers for all of it, and for each queue pair.
+/// Bytes of the common registers, and of each queue pair's.
 const PAGE_BYTES: u64 = 0x1000;
-/// Entries of the indirection table of each port: as many as DPDK's driver for ConnectX-5 uses for
-/// numbers of queues that are no power of two (`ETH_RSS_RETA_SIZE_512`).
+/// Entries of the indirection table of each port: as many as DPDK's driver for ConnectX-5 uses if
+/// the number of queues is not a power of two (`ETH_RSS_RETA_SIZE_512`).
 pub const CQE_NIC_INDIRECTION_ENTRIES: usize = 512;
-/// Bytes of the registers that combine stores: the buffers for BlueFlame.
+/// Bytes of the registers that combine stores: the BlueFlame buffers.
 const BLUE_FLAME_BYTES: u64 = 0x100;
 /// The longest ring of queues and completions.
 const MAX_ENTRIES: u64 = 1 << 15;
 
-/// Offsets of the registers: `CQE_NIC_...` in `guest/include/cqe_nic.h`. Those of a queue are in
-/// its pair's page: of the receive queue from `RECEIVE` on, of the send queue from `SEND` on.
+/// Offsets of the registers: `CQE_NIC_...` in `guest/include/cqe_nic.h`. The registers of a queue
+/// are in its pair's page: those of the receive queue from `RECEIVE` on, those of the send queue
+/// from `SEND` on.
 pub(crate) mod register {
     fabric::registers! { u64:
         PORTS = 0x00;
@@ -97,13 +98,13 @@ pub(crate) mod register {
     }
 }
 
-/// The same of a queue.
+/// The registers of a queue.
 pub(crate) use queue::register as queue_register;
 
-/// What a timer, a read or a write was for: the upper 8 bits of its token. The rest is an index.
+/// The purpose of a timer, a read or a write: the upper 8 bits of its token. The rest is an index.
 mod purpose {
-    /// Work requests to receive have been read: of queue `index >> 32`, from the one with the
-    /// number in the lower 32 bits on.
+    /// Receive requests have been read: of queue `index >> 32`, from the number in the lower 32
+    /// bits on.
     pub const BUFFERS: u64 = 1 << 56;
     /// The doorbell record of a receive queue has been read.
     pub const RECORD: u64 = 2 << 56;
@@ -112,9 +113,9 @@ mod purpose {
     /// A part of a frame has been read: the port in bit 55, the frame's number, and the part's
     /// offset in it in the lower 16 bits.
     pub const FRAME: u64 = 4 << 56;
-    /// The doorbell record of completions has been read: twice the queue, and 1 if it sends.
+    /// The doorbell record of completions has been read: twice the queue, plus 1 for a send queue.
     pub const COMPLETIONS_RECORD: u64 = 5 << 56;
-    /// A frame is in memory, and its completion: so many, or 0 for one.
+    /// A frame and its completion are in memory: the number of frames, or 0 for one.
     pub const DELIVERED: u64 = 6 << 56;
     /// Another completion is in memory.
     pub const COMPLETED: u64 = 7 << 56;
@@ -122,7 +123,7 @@ mod purpose {
     pub const LEFT: u64 = 8 << 56;
     /// The oldest frame in the receive pipeline has passed it.
     pub const PROCESSED: u64 = 9 << 56;
-    /// A session of compressed completions has waited for long enough.
+    /// The timeout of a session of compressed completions.
     pub const SESSION: u64 = 10 << 56;
     pub const INDEX: u64 = !(0xff << 56);
 }
@@ -170,19 +171,19 @@ pub struct CqeNic {
     ports: Vec<Port>,
     express: Express,
     key: [u8; 40],
-    /// For each port its indirection table.
+    /// The indirection table of each port.
     indirection: Vec<u16>,
     receive: Vec<ReceiveQueue>,
     send: Vec<SendQueue>,
-    /// For each port the frames that are being read.
+    /// The frames of each port that are being read.
     senders: Vec<Sender>,
-    /// Send queues with frames that wait to be read.
+    /// Send queues with frames to read.
     ready: VecDeque<u32>,
-    /// Bytes of frames that have come, of each port.
+    /// Received bytes in each port's input buffer.
     input_bytes: Vec<u32>,
     /// Frames in the receive pipeline, with their ports.
     pipeline: VecDeque<(u32, Vec<u8>, u32)>,
-    /// When each pipeline takes the next frame.
+    /// The time at which each pipeline takes the next frame.
     receive_free_at: Time,
     send_free_at: Time,
     statistics: CqeNicStatistics,
@@ -197,7 +198,7 @@ impl State for CqeNic {
 }
 
 impl CqeNic {
-    /// An interface that `spec` describes, with its registers from `registers` on.
+    /// An interface described by `spec`, with its registers at `registers`.
     pub fn new(spec: &CqeNicSpec, registers: u64) -> Result<CqeNic, SpecError> {
         spec.check()?;
         let (ports, queues) = (spec.ports as usize, spec.queues as usize);
@@ -226,8 +227,8 @@ impl CqeNic {
         })
     }
 
-    /// How to attach it: with its root port on this tile. The root port has a cache if there are
-    /// counters, and for these alone.
+    /// Its attachment to the fabric, with its root port on this tile. The root port has a cache
+    /// only for counters, and only if there are any.
     pub fn attachment(&self, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -243,7 +244,7 @@ impl CqeNic {
         }
     }
 
-    /// What has been counted.
+    /// Its counts.
     pub fn statistics(&self) -> CqeNicStatistics {
         CqeNicStatistics {
             frames: NicStatistics {
@@ -255,8 +256,8 @@ impl CqeNic {
         }
     }
 
-    /// Its interrupts go to this agent, which has the number of their queue as the header of a
-    /// message: those of the second port follow those of the first.
+    /// Directs its interrupts to this agent. The header of each message is the queue's number;
+    /// queues of the second port follow those of the first.
     pub fn connect_interrupts(&mut self, to: AgentId) {
         self.express.connect_interrupts(to);
     }
@@ -266,12 +267,12 @@ impl CqeNic {
         self.ports[0].rate()
     }
 
-    /// How many ports it has.
+    /// Number of its ports.
     pub(crate) fn port_count(&self) -> u32 {
         self.spec.ports
     }
 
-    /// The program's first error: a sentence.
+    /// The program's first error, as a sentence.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
@@ -280,7 +281,7 @@ impl CqeNic {
         self.fault.get_or_insert_with(sentence);
     }
 
-    /// A queue in a sentence.
+    /// The name of a queue, for a sentence.
     fn name_of(&self, queue: usize) -> String {
         let queues = self.spec.queues as usize;
         format!("queue {} of port {}", queue % queues, queue / queues)
@@ -300,7 +301,7 @@ impl CqeNic {
         }
     }
 
-    /// A write has arrived. Its core has long continued, so an error is recorded.
+    /// Handles the arrival of a write. Its core has long continued, so an error is recorded.
     fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
         if let Err(sentence) = self.try_write(context, offset, value) {
             self.blame(|| sentence);
@@ -314,7 +315,7 @@ impl CqeNic {
         value: u64,
     ) -> Result<(), String> {
         let none =
-            || format!("{value:#x} was written to {offset:#x}, where nothing can be written");
+            || format!("{value:#x} was written to {offset:#x}, which is not a writable register");
         let Some(queue) = (offset / PAGE_BYTES).checked_sub(1) else {
             return self.write_common(offset, value).ok_or_else(none)?;
         };
@@ -343,7 +344,7 @@ impl CqeNic {
         };
         if setup.entries > 0 {
             return Err(format!(
-                "the {} {name} was to be changed, which has begun",
+                "the {} {name} was changed after it had begun",
                 kind(is_send)
             ));
         }
@@ -371,7 +372,7 @@ impl CqeNic {
                     };
                     if has_counter && candidate.compresses {
                         return Err(format!(
-                            "the receive {name} was to count completions that are compressed"
+                            "the receive {name} was to count its completions, but compresses them"
                         ));
                     }
                     check(context, &candidate, is_send)
@@ -387,7 +388,7 @@ impl CqeNic {
         Ok(())
     }
 
-    /// The completions of a receive queue are to be counted in a word.
+    /// Makes the completions of a receive queue be counted in a word.
     fn count_at(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -398,14 +399,12 @@ impl CqeNic {
         let receive = &mut self.receive[queue];
         if !self.spec.counters {
             return Err(format!(
-                "the receive {name} was to count its completions, which this interface does not do \
-                 (server.cqe_nic.counters)"
+                "the receive {name} was to count its completions, which this interface is not \
+                 configured for (server.cqe_nic.counters)"
             ));
         }
         if receive.setup.entries > 0 {
-            return Err(format!(
-                "the receive {name} was to be changed, which has begun"
-            ));
+            return Err(format!("the receive {name} was changed after it had begun"));
         }
         if value != 0 && (!value.is_multiple_of(8) || !is_memory(context, value, 8)) {
             return Err(format!(
@@ -417,7 +416,7 @@ impl CqeNic {
         Ok(())
     }
 
-    /// A receive queue is to interrupt when it has completions beyond those that were taken.
+    /// Arms a receive queue: it interrupts when it has completions beyond those already taken.
     fn arm(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -427,7 +426,7 @@ impl CqeNic {
         if !self.express.takes_interrupts() {
             let name = self.name_of(queue);
             return Err(format!(
-                "the receive {name} was to interrupt, and nothing in this server takes interrupts"
+                "the receive {name} was to interrupt, but nothing in this server takes interrupts"
             ));
         }
         self.receive[queue].armed = Some(taken);
@@ -435,7 +434,7 @@ impl CqeNic {
         Ok(())
     }
 
-    /// Interrupts if a receive queue is to, and has completions that its program has not taken.
+    /// Interrupts if a receive queue is armed and has completions that its program has not taken.
     fn interrupt(&mut self, context: &mut AgentContext<'_>, queue: usize) {
         let receive = &mut self.receive[queue];
         let produced = receive.completions.produced;
@@ -444,7 +443,7 @@ impl CqeNic {
         }
     }
 
-    /// A write to a register that is no queue's; `None` if there is none to be written.
+    /// A write to a common register; `None` if there is no such writable register.
     fn write_common(&mut self, offset: u64, value: u64) -> Option<Result<(), String>> {
         if let Some(at) = offset.checked_sub(register::KEY)
             && let Some(word) = self.key.get_mut(at as usize..at as usize + 8)
@@ -471,7 +470,7 @@ impl CqeNic {
         Some(Ok(()))
     }
 
-    /// A store to the registers that combine: one that fills a block goes on with all of it.
+    /// A store to the combining registers; the store that fills a block submits the block.
     fn combine(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
         let place = offset % PAGE_BYTES - register::BLUE_FLAME;
         let queue = (offset / PAGE_BYTES - 1) as usize;
@@ -481,8 +480,8 @@ impl CqeNic {
             let name = self.name_of(queue);
             return self.blame(|| {
                 format!(
-                    "the send {name} was written at {place:#x} of its combining registers, behind {at} bytes \
-                     of a block; stores to a block must be in order and fill it"
+                    "the send {name} was written at {place:#x} of its combining registers, after \
+                     {at} bytes of a block; stores to a block must be in order and fill it"
                 )
             });
         }
@@ -494,7 +493,7 @@ impl CqeNic {
         }
     }
 
-    /// The owner of a completion, and the setup of its queue.
+    /// The completion queue at an index, and its setup.
     fn completions(&mut self, index: usize) -> (&mut Completions, Setup) {
         match index % 2 {
             0 => {
@@ -508,8 +507,8 @@ impl CqeNic {
         }
     }
 
-    /// Writes a frame, or nothing, and its completion behind it, as soon as there is room for that.
-    /// `index` is twice the queue, and 1 more if it sends.
+    /// Writes a frame, or nothing, and then its completion, once there is room for it. `index` is
+    /// twice the queue, plus 1 for a send queue.
     fn complete(&mut self, context: &mut AgentContext<'_>, index: usize, completing: Completing) {
         let (completions, setup) = self.completions(index);
         if completions.has_overrun {
@@ -554,7 +553,7 @@ impl CqeNic {
         }
     }
 
-    /// The consumer's record of completions has come.
+    /// Handles the value of the consumer's record of completions.
     fn consumer_read(&mut self, context: &mut AgentContext<'_>, index: usize, record: u32) {
         let (completions, setup) = self.completions(index);
         completions.is_reading = false;
@@ -571,15 +570,15 @@ impl CqeNic {
         let name = self.name_of(index / 2);
         self.blame(|| {
             format!(
-                "the completions of the {} {name} overran: all {} entries are full, and the record of the \
-                 consumer says that it has taken none of them",
+                "the completions of the {} {name} overran: all {} entries are full, and according \
+                 to the consumer's record it has taken none of them",
                 kind(is_send),
                 setup.completion_entries
             )
         });
     }
 
-    /// A read of the interface is done.
+    /// Handles a completed read.
     fn read_done(&mut self, context: &mut AgentContext<'_>, token: u64, data: Vec<u8>) {
         let index = token & purpose::INDEX;
         let record = || u32::from_be_bytes(data[..4].try_into().unwrap_or_default());
@@ -593,8 +592,8 @@ impl CqeNic {
     }
 }
 
-/// Which work requests of a ring are to be read next, at most `ahead` together with those that are
-/// held, and within `room` bytes up to a multiple of those: the first one's number, and how many.
+/// The work requests of a ring to read next, at most `ahead` including those already held, and
+/// within `room` bytes up to a multiple of those: the first number and the count.
 fn next_read(
     (given, asked, held): (u32, u32, u32),
     setup: &Setup,
@@ -612,8 +611,8 @@ fn next_read(
     (count > 0).then_some((asked, count))
 }
 
-/// Puts what has been read, from `first` on, in its place among the reads under way, of which the
-/// oldest begins with `next`.
+/// Stores data read from `first` on in order among the outstanding reads, the oldest of which
+/// begins with `next`.
 fn put_in_order(reading: &mut VecDeque<(u32, Vec<u8>)>, mut next: u32, first: u32, data: Vec<u8>) {
     for (count, came) in reading {
         if next == first {

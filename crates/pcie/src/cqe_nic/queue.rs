@@ -1,10 +1,10 @@
-//! Common parts of the interface's queues: set-up, and completions.
+//! Common parts of the interface's queues: setup and completions.
 
 use super::format::{BLOCK_BYTES, Completion};
 use fabric::Time;
 use std::collections::VecDeque;
 
-/// Registers of a queue, from its half of a page on: the last one begins it.
+/// Registers of a queue, as offsets in its half of a page; the last one starts the queue.
 pub mod register {
     fabric::registers! { u64:
         RING = 0x00;
@@ -18,26 +18,26 @@ pub mod register {
     }
 }
 
-/// Where a queue is in memory.
+/// The location of a queue in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Setup {
     pub ring: u64,
-    /// Bits 0 to 7: the logarithm of the strides of a buffer; 8 to 15: that of their bytes. 0: a
-    /// buffer takes one packet.
+    /// Bits 0 to 7: the binary logarithm of the number of strides in a buffer; 8 to 15: that of
+    /// their size in bytes. 0: a buffer takes one packet.
     pub strides: u64,
-    /// The producer's doorbell record.
+    /// The address of the producer's doorbell record.
     pub record: u64,
     pub completions: u64,
-    /// The doorbell record of the completions' consumer.
+    /// The address of the doorbell record of the completions' consumer.
     pub completions_record: u64,
     pub completion_entries: u32,
-    /// Of a receive queue: whether its completions are compressed.
+    /// For a receive queue, whether its completions are compressed.
     pub compresses: bool,
-    /// 0: the queue has not begun.
+    /// Number of entries; 0 until the queue starts.
     pub entries: u32,
 }
 
-/// A write of a frame, or of nothing, and the completion behind it.
+/// A write of a frame, or of nothing, and the completion that follows it.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub struct Completing {
     pub token: u64,
@@ -46,22 +46,22 @@ pub struct Completing {
     pub completion: Vec<u8>,
 }
 
-/// The completions of a queue.
+/// The completion queue of a queue.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub struct Completions {
-    /// Completions that have been written, modulo 2^32, ...
+    /// Number of completions written, modulo 2^32.
     pub produced: u32,
-    /// ... and those that the program has taken, as far as it is known.
+    /// Number of completions that the program is known to have taken.
     pub consumed: u32,
-    /// The consumer's doorbell record is being read.
+    /// Whether the consumer's doorbell record is being read.
     pub is_reading: bool,
-    /// Those for which there was no room.
+    /// Completions that wait for room.
     pub pending: VecDeque<Completing>,
-    /// There was no room for one: nothing is completed any more.
+    /// Whether the queue has overrun: nothing is completed any more.
     pub has_overrun: bool,
 }
 
-/// Bits of a doorbell record of completions that count.
+/// The significant bits of a doorbell record of completions.
 const CONSUMER_MASK: u32 = 0xff_ffff;
 
 impl Completions {
@@ -69,13 +69,13 @@ impl Completions {
         self.produced.wrapping_sub(self.consumed) < setup.completion_entries
     }
 
-    /// The record says that the program has taken so many.
+    /// Updates the number of completions that the program has taken.
     pub fn taken(&mut self, record: u32) {
         let left = self.produced.wrapping_sub(record) & CONSUMER_MASK;
         self.consumed = self.produced.wrapping_sub(left);
     }
 
-    /// Puts the next one where it belongs: its address, and its bytes with the owner bit, which is
+    /// Places the next completion: returns its address, and its bytes with the owner bit, which is
     /// the parity of the passes over the ring.
     pub fn place(&mut self, setup: &Setup, mut completion: Vec<u8>) -> (u64, Vec<u8>) {
         let entry = self.produced & setup.completion_entries.wrapping_sub(1);
@@ -87,7 +87,7 @@ impl Completions {
     }
 }
 
-/// A completion of queue `queue` now.
+/// A completion of queue `queue` at this time.
 pub fn completion(now: Time, queue: usize) -> Completion {
     Completion {
         queue: queue as u32,

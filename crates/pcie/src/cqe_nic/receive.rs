@@ -1,11 +1,11 @@
-//! From the port to memory.
+//! The receive path, from the port to memory.
 //!
-//! A frame passes the receive pipeline, which takes so many a second; the hash and the indirection
-//! table give its queue, where it waits for a buffer. The interface reads buffers ahead. The
-//! queue's doorbell record in memory has their number. The interface reads it again when it knows
-//! of few: when a frame arrives and none is known, or fewer than twice as many as it reads ahead.
-//! The rule of the real interface is not published. Frames that wait when a record says that there
-//! is no buffer are dropped.
+//! A frame passes through the receive pipeline, which has a maximum rate; the hash and the
+//! indirection table give its queue, where it waits for a buffer. The interface reads buffers
+//! ahead. Their number is in the queue's doorbell record in memory. The interface reads the record
+//! again when few buffers are left: when a frame arrives and none is known, or fewer than twice the
+//! number that it reads ahead. The rule of the real interface is not published. If the record shows
+//! that there is no buffer, waiting frames are dropped.
 
 use super::compression::Session;
 use super::format::{Completion, SEGMENT_BYTES, Segment, Syndrome, completion};
@@ -22,44 +22,44 @@ use std::collections::VecDeque;
 pub(super) struct ReceiveQueue {
     pub setup: Setup,
     pub completions: Completions,
-    /// How many buffers the program has given, as far as it is known, modulo 2^32, ...
+    /// Number of buffers that the program is known to have posted, modulo 2^32.
     given: u32,
-    /// ... of how many the interface has asked for, ...
+    /// Number of buffers that the interface has requested.
     asked: u32,
-    /// ... how many it has used, ...
+    /// Number of buffers that it has used.
     used: u32,
-    /// ... and those that it has and has not used, in order.
+    /// Buffers that it has read but not used, in order.
     ahead: VecDeque<Segment>,
-    /// Reads of buffers that are under way: how many each has, and what has come of those that were
-    /// overtaken.
+    /// Outstanding reads of buffers: the number of buffers of each, and the data of those that
+    /// returned out of order.
     reading: VecDeque<(u32, Vec<u8>)>,
     is_reading_record: bool,
-    /// Strides of the first buffer that are used.
+    /// Number of used strides in the first buffer.
     strides_used: u32,
     pub session: Session,
-    /// The word in which its completions are counted; 0: none.
+    /// The address of the word that counts its completions; 0: none.
     pub counter: u64,
-    /// If it is to interrupt: how many completions its program has taken.
+    /// If it is armed, the number of completions that its program has taken.
     pub armed: Option<u32>,
     /// Frames that wait for a buffer, with their hashes.
     pub input: VecDeque<(u32, Vec<u8>)>,
 }
 
 impl ReceiveQueue {
-    /// Where buffer `number` is in the ring.
+    /// The address of buffer `number` in the ring.
     fn place(&self, number: u32) -> u64 {
         let index = number & self.setup.entries.wrapping_sub(1);
         self.setup.ring + u64::from(index) * SEGMENT_BYTES as u64
     }
 
-    /// Which buffers are to be read now: the first one's number, and how many.
+    /// The buffers to read now: the first number and the count.
     fn next_read(&self, ahead: u32, room: u64) -> Option<(u32, u32)> {
         let held = self.asked.wrapping_sub(self.used);
         let window = (self.given, self.asked, held);
         super::next_read(window, &self.setup, SEGMENT_BYTES as u64, (ahead, room))
     }
 
-    /// A place for a frame of so many bytes in the oldest buffer.
+    /// Allocates a place for a frame of `bytes` bytes in the oldest buffer.
     fn next_place(&mut self, bytes: usize) -> Option<Place> {
         let &buffer = self.ahead.front()?;
         let number = self.used;
@@ -77,7 +77,7 @@ impl ReceiveQueue {
         let (strides, stride_bytes) = (1u32 << strides, 1u32 << stride_bytes);
         let first = self.strides_used;
         let wanted = (bytes as u32).div_ceil(stride_bytes);
-        // What does not fit behind the others ends the buffer.
+        // A frame that does not fit after the others ends the buffer.
         let taken = wanted.min(strides - first);
         self.strides_used += taken;
         if self.strides_used == strides {
@@ -100,8 +100,8 @@ impl ReceiveQueue {
         })
     }
 
-    /// Whether a frame of so many bytes has to leave the rest of the oldest buffer empty: how many
-    /// strides that are.
+    /// The number of strides at the end of the oldest buffer that must stay empty because a frame
+    /// of `bytes` bytes does not fit, if any.
     fn filler(&mut self, bytes: usize) -> Option<u32> {
         let (strides, stride_bytes) = (self.setup.strides & 0xff, self.setup.strides >> 8);
         if self.setup.strides == 0 || self.strides_used == 0 {
@@ -113,19 +113,19 @@ impl ReceiveQueue {
     }
 }
 
-/// Where a frame goes.
+/// The destination of a frame.
 struct Place {
     buffer: Segment,
-    /// The buffer's number, ...
+    /// The buffer's number.
     number: u32,
-    /// ... and the completion's counter: the same, or the stride.
+    /// The completion's counter: the buffer's number, or the stride.
     counter: u16,
-    /// Strides that it takes; 0 if buffers have none.
+    /// Number of strides that it takes; 0 if buffers have none.
     strides: u32,
 }
 
 impl CqeNic {
-    /// A frame has come from the network.
+    /// Handles a frame from the network.
     pub(super) fn frame_came(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -151,7 +151,7 @@ impl CqeNic {
         context.wake(start, purpose::PROCESSED);
     }
 
-    /// The oldest frame in the pipeline has passed it.
+    /// Handles the oldest frame in the pipeline, which has passed through it.
     pub(super) fn frame_processed(&mut self, context: &mut AgentContext<'_>) {
         let Some((port, frame, hash)) = self.pipeline.pop_front() else {
             return;
@@ -169,7 +169,7 @@ impl CqeNic {
         self.deliver(context, queue);
     }
 
-    /// Writes frames into the buffers that are there for them.
+    /// Writes frames into available buffers.
     fn deliver(&mut self, context: &mut AgentContext<'_>, number: usize) {
         let port = self.port_of(number);
         loop {
@@ -257,7 +257,7 @@ impl CqeNic {
         }
     }
 
-    /// Reads the doorbell record of a receive queue, unless that is under way.
+    /// Reads the doorbell record of a receive queue, unless a read is outstanding.
     pub(super) fn read_record(&mut self, context: &mut AgentContext<'_>, number: usize) {
         let queue = &mut self.receive[number];
         if !std::mem::replace(&mut queue.is_reading_record, true) {
@@ -267,7 +267,7 @@ impl CqeNic {
         }
     }
 
-    /// The record has come.
+    /// Handles the value of the record.
     pub(super) fn record_read(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -276,7 +276,7 @@ impl CqeNic {
     ) {
         let queue = &mut self.receive[number];
         queue.is_reading_record = false;
-        // Its lower 16 bits count.
+        // Only its lower 16 bits are significant.
         let more = record.wrapping_sub(queue.given) & 0xffff;
         let given = queue.given.wrapping_add(more);
         let held = given.wrapping_sub(queue.used);
@@ -301,7 +301,7 @@ impl CqeNic {
         self.read_buffers(context, number);
     }
 
-    /// Reads buffers of a queue as far ahead as it may, if half of these are used.
+    /// Reads buffers of a queue as far ahead as allowed, if half of those are used.
     fn read_buffers(&mut self, context: &mut AgentContext<'_>, number: usize) {
         let room = u64::from(self.spec.express.payload_bytes);
         let queue = &mut self.receive[number];
@@ -318,7 +318,7 @@ impl CqeNic {
         }
     }
 
-    /// Buffers have come, perhaps before some that were asked for sooner.
+    /// Handles returned buffers, whose reads may have overtaken earlier ones.
     pub(super) fn buffers_read(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -337,7 +337,7 @@ impl CqeNic {
     }
 }
 
-/// The time of one frame of so many millions a second.
+/// The time per frame at a rate in millions a second.
 pub(super) fn period(mpps: f64) -> Time {
     Time::from_ns(1e3 / mpps)
 }

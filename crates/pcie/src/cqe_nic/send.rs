@@ -1,9 +1,10 @@
-//! From memory to the port.
+//! The send path, from memory to the port.
 //!
-//! A doorbell says up to which block the program has written work requests. The interface reads
-//! blocks ahead, unless a work request came with its doorbell, and everything before it is read.
-//! Then it reads the frames, of the queues in turn, as far as the output buffer has room, and sends
-//! those of a port in that order. The send pipeline takes so many frames a second.
+//! A doorbell gives the block up to which the program has written work requests. The interface
+//! reads blocks ahead, unless a work request came with its doorbell and everything before it has
+//! been read. Then it reads the frames, round-robin over the queues, as far as the output buffer
+//! has room, and sends those of a port in that order. The send pipeline has a maximum rate of
+//! frames.
 
 use super::format::{BLOCK_BYTES, Completion, Control, Part, Syndrome, completion, send_request};
 use super::queue::{Completing, Completions, Setup};
@@ -18,39 +19,39 @@ use std::collections::VecDeque;
 pub(super) struct SendQueue {
     pub setup: Setup,
     pub completions: Completions,
-    /// Up to which block work requests have been written, modulo 2^32, ...
+    /// The block, modulo 2^32, up to which work requests have been written.
     given: u32,
-    /// ... for which the interface has asked, ...
+    /// The block up to which the interface has requested them.
     asked: u32,
-    /// ... which are in frames, ...
+    /// The block up to which they have been turned into frames.
     taken: u32,
-    /// ... and of which all frames are being read, or have been.
+    /// The block up to which the reads of all frames have begun.
     begun: u32,
-    /// Reads of blocks that are under way: how many each has, and what has come of those that were
-    /// overtaken.
+    /// Outstanding reads of blocks: the number of blocks of each, and the data of those that
+    /// returned out of order.
     reading: VecDeque<(u32, Vec<u8>)>,
-    /// Blocks that have come and are not in frames.
+    /// Blocks that have been read and not yet turned into frames.
     blocks: Vec<u8>,
     frames: VecDeque<Frame>,
-    /// It is among the queues that are ready.
+    /// Whether it is among the queues that are ready.
     is_ready: bool,
-    /// A work request was wrong: nothing more is sent.
+    /// Whether a work request was invalid: nothing more is sent.
     has_failed: bool,
-    /// What has been stored of a block in its combining registers.
+    /// The stored part of a block in its combining registers.
     pub combining: Vec<u8>,
-    /// Blocks that came there.
+    /// Blocks that were written there.
     came: Vec<u8>,
 }
 
-/// A frame that is to be read.
+/// A frame to read.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Frame {
     parts: Vec<Part>,
     /// The first block of its work request.
     block: u16,
-    /// Blocks of its work request, if it is the last one of it.
+    /// The number of blocks of its work request, if it is the request's last frame.
     blocks: u32,
-    /// It is the last one of a work request that completes.
+    /// Whether it is the last frame of a work request that requests a completion.
     completes: bool,
 }
 
@@ -64,7 +65,7 @@ struct Sending {
     completes: bool,
 }
 
-/// The frames of a port that are being read, in the order in which they are to be sent.
+/// The frames of a port that are being read, in sending order.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct Sender {
     sending: VecDeque<Sending>,
@@ -75,13 +76,13 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// The oldest frame that was sent has left the buffer.
+    /// Removes the oldest sent frame from the buffer.
     pub fn left(&mut self) {
         self.bytes -= self.leaving.pop_front().unwrap_or_default();
     }
 }
 
-/// Where a token of a frame's part has the port.
+/// The position of the port in the token of a part of a frame.
 const PORT_SHIFT: u32 = 55;
 
 impl SendQueue {
@@ -90,7 +91,7 @@ impl SendQueue {
         self.setup.ring + u64::from(index) * BLOCK_BYTES as u64
     }
 
-    /// Which blocks are to be read now: the first one's number, and how many.
+    /// The blocks to read now: the first number and the count.
     fn next_read(&self, ahead: u32, room: u64) -> Option<(u32, u32)> {
         let held = self.asked.wrapping_sub(self.begun);
         let window = (self.given, self.asked, held);
@@ -99,7 +100,7 @@ impl SendQueue {
 }
 
 impl CqeNic {
-    /// A doorbell has come: the first bytes of the last work request.
+    /// Handles a doorbell: the first bytes of the last work request.
     pub(super) fn ring(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -111,7 +112,7 @@ impl CqeNic {
         let queue = &mut self.send[number];
         if queue.setup.entries == 0 {
             return Err(format!(
-                "the doorbell of the send {name} was rung, which has not begun"
+                "the doorbell of the send {name} was rung before the queue had begun"
             ));
         }
         let end = control.block.wrapping_add(control.blocks() as u16);
@@ -129,7 +130,7 @@ impl CqeNic {
         Ok(())
     }
 
-    /// A block of a work request has come with its doorbell.
+    /// Handles a block of a work request that came with its doorbell.
     pub(super) fn block_came(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -162,7 +163,7 @@ impl CqeNic {
         }
     }
 
-    /// Reads blocks of a queue as far ahead as it may, if half of these are used.
+    /// Reads blocks of a queue as far ahead as allowed, if half of those are used.
     fn read_blocks(&mut self, context: &mut AgentContext<'_>, number: usize) {
         let room = u64::from(self.spec.express.payload_bytes);
         let queue = &mut self.send[number];
@@ -179,7 +180,7 @@ impl CqeNic {
         }
     }
 
-    /// Blocks have come, perhaps before some that were asked for sooner.
+    /// Handles returned blocks, whose reads may have overtaken earlier ones.
     pub(super) fn blocks_read(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -199,7 +200,7 @@ impl CqeNic {
         self.read_frames(context);
     }
 
-    /// Makes frames of the work requests of which all blocks have come.
+    /// Turns complete work requests into frames.
     fn take_requests(&mut self, number: usize) {
         let mut fault = None;
         let queue = &mut self.send[number];
@@ -234,7 +235,7 @@ impl CqeNic {
                 }
                 Err(why) => {
                     queue.has_failed = true;
-                    // A frame without parts cannot be sent, which completes with an error.
+                    // A frame without parts cannot be sent and completes with an error.
                     queue.frames.push_back(Frame {
                         parts: Vec::new(),
                         block,
@@ -258,9 +259,9 @@ impl CqeNic {
         }
     }
 
-    /// Begins to read frames that are to be sent, of the queues in turn, as far as there is room.
+    /// Begins to read frames, round-robin over the queues, as far as there is room.
     pub(super) fn read_frames(&mut self, context: &mut AgentContext<'_>) {
-        // Until every queue that is left belongs to a port without room.
+        // Until every remaining queue belongs to a port without room.
         let mut blocked = 0;
         while blocked < self.ready.len()
             && let Some(number) = self.ready.pop_front()
@@ -297,7 +298,7 @@ impl CqeNic {
             Part::InMemory(segment) => is_memory(context, segment.address, segment.bytes as usize),
             Part::Inline(_) => true,
         };
-        // Its length first: to look at gigabytes takes long.
+        // Check the length first: checking gigabytes takes long.
         let wrong = if frame.parts.is_empty() {
             Some(Syndrome::Operation)
         } else if !(1..=self.spec.max_frame_bytes as usize).contains(&bytes) {
@@ -354,7 +355,7 @@ impl CqeNic {
         true
     }
 
-    /// A work request cannot be done.
+    /// Handles a work request that cannot be carried out.
     fn fail(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -394,7 +395,7 @@ impl CqeNic {
         self.complete(context, 2 * number + 1, completing);
     }
 
-    /// A part of a frame has come.
+    /// Handles a returned part of a frame.
     pub(super) fn part_read(&mut self, context: &mut AgentContext<'_>, index: u64, data: &[u8]) {
         let port = (index >> PORT_SHIFT & 1) as usize;
         let number = (index & !(1 << PORT_SHIFT)) >> 16;
@@ -410,7 +411,7 @@ impl CqeNic {
         self.send_frames(context, port);
     }
 
-    /// Sends the frames of which all is here, in order.
+    /// Sends complete frames, in order.
     fn send_frames(&mut self, context: &mut AgentContext<'_>, port: usize) {
         loop {
             let sender = &mut self.senders[port];

@@ -1,29 +1,29 @@
 //! The network interface behind PCI Express: rings of descriptors in memory.
 //!
-//! Its registers have 64 bits, at an address that the server chooses. A page of 4 KiB is for all of
-//! it, and one more for each queue:
+//! Its registers have 64 bits, at an address that the server chooses. One page of 4 KiB is common,
+//! and each queue has another:
 //!
 //! | offset | name | |
 //! | --- | --- | --- |
-//! | 0x00 | `QUEUES` | read: how many queues there are |
+//! | 0x00 | `QUEUES` | read: number of queues |
 //! | 0x08 | `ADDRESS` | read: the Ethernet address, its first byte lowest |
 //! | 0x10 | `MAX_FRAME_BYTES` | read: bytes of the longest frame |
-//! | page + 0x00, 0x20 | `RING` | write: where the ring of buffers is, of frames to send: a multiple of 64 |
-//! | page + 0x08, 0x28 | `RING_ENTRIES` | write: its descriptors, a power of two from 4 to 4096; the queue begins |
-//! | page + 0x10, 0x30 | `TAIL` | write: how many descriptors have ever been given, modulo 2^32: the doorbell |
-//! | page + 0x18, 0x38 | `HEAD` | read: how many of them have been used, modulo 2^32 |
-//! | page + 0x40 | `DOORBELL` | write: the address of a word, a multiple of 8, to which 1 is added for each frame when its descriptor is written; 0, as at first: none |
-//! | page + 0x48 | `INTERRUPT` | write: how many frames the program has taken, modulo 2^32: it is interrupted once, when more have come |
+//! | page + 0x00, 0x20 | `RING` | write: the address of the ring of buffers, or of frames to send, a multiple of 64 |
+//! | page + 0x08, 0x28 | `RING_ENTRIES` | write: its number of descriptors, a power of two from 4 to 4096; starts the queue |
+//! | page + 0x10, 0x30 | `TAIL` | write: total number of descriptors posted, modulo 2^32: the doorbell |
+//! | page + 0x18, 0x38 | `HEAD` | read: number of used descriptors, modulo 2^32 |
+//! | page + 0x40 | `DOORBELL` | write: the address of a word, a multiple of 8, to which 1 is added for each frame when its descriptor is written; 0 (initially): none |
+//! | page + 0x48 | `INTERRUPT` | write: number of frames that the program has taken, modulo 2^32; interrupts once, when there are more |
 //!
 //! A descriptor has 16 bytes: the address of a frame or a buffer (8), its bytes (2), its status (2:
-//! bit 0 done, bit 1 error), and the receive-side scaling's hash (4). The interface reads it, and
-//! when it has used it writes its upper half, behind the frame: the bytes of the frame, the status,
-//! the hash. So a program polls memory, and never a register.
+//! bit 0 done, bit 1 error), and the receive-side scaling's hash (4). The interface reads a
+//! descriptor and, after use, writes its upper half, ordered after the frame: the bytes of the
+//! frame, the status, the hash. So a program polls memory, and never a register.
 //!
-//! A program that is going to sleep writes `INTERRUPT`. The vector is the queue's number. The
-//! interrupt is sent at once if a frame has come that the program had not seen, so none is lost
-//! however long the write takes: as the completion queues of Mellanox's adapters are armed, with
-//! the consumer's index (`CQ` doorbell, "Adapters Programmer's Reference Manual").
+//! Before it sleeps, a program writes `INTERRUPT`. The vector is the queue's number. The interrupt
+//! is sent at once if a frame has arrived that the program had not seen, so none is lost however
+//! long the write takes. Mellanox's adapters arm completion queues in the same way, with the
+//! consumer index (`CQ` doorbell, "Adapters Programmer's Reference Manual").
 
 mod receive;
 mod ring;
@@ -46,11 +46,11 @@ use send::Sending;
 use spec::SpecError;
 use std::collections::VecDeque;
 
-/// Bytes of registers for all of it, and for each queue.
+/// Bytes of the common registers, and of each queue's.
 const PAGE_BYTES: u64 = 0x1000;
-/// Offsets of the registers: `DMA_NIC_...` in `guest/include/dma_nic.h`. Those of a ring are in its
-/// queue's page: of the ring of buffers from `RECEIVE` on, of that of frames to send from `SEND`
-/// on.
+/// Offsets of the registers: `DMA_NIC_...` in `guest/include/dma_nic.h`. The registers of a ring
+/// are in its queue's page: those of the ring of buffers from `RECEIVE` on, those of the ring of
+/// frames to send from `SEND` on.
 pub(crate) mod register {
     fabric::registers! { u64:
         QUEUES = 0x00;
@@ -67,24 +67,24 @@ pub(crate) mod register {
     }
 }
 
-/// What a timer, a read or a write was for: the upper 8 bits of its token. The rest is an index.
+/// The purpose of a timer, a read or a write: the upper 8 bits of its token. The rest is an index.
 mod purpose {
     /// Descriptors have been read: of ring `index`.
     pub const DESCRIPTORS: u64 = 1 << 56;
     /// A part of a frame has been read: its number, and the part's offset in it in the lower 16
     /// bits.
     pub const FRAME: u64 = 2 << 56;
-    /// A frame is in memory, and its descriptor.
+    /// A frame and its descriptor are in memory.
     pub const DELIVERED: u64 = 3 << 56;
-    /// A frame's descriptor says that it has been sent, or cannot be.
+    /// A frame's descriptor shows that it has been sent, or cannot be.
     pub const TOLD: u64 = 4 << 56;
     /// A frame has left the output buffer.
     pub const LEFT: u64 = 5 << 56;
     /// A cycle of the cores that run firmware: its number.
     pub const CYCLE: u64 = 6 << 56;
-    /// A load of host memory of theirs: its number.
+    /// A load of host memory by firmware: its number.
     pub const HOST_LOAD: u64 = 7 << 56;
-    /// The last bit of a frame of theirs has been sent: what it took in the input buffer.
+    /// The last bit of a frame from firmware has been sent: its bytes in the input buffer.
     pub const SENT: u64 = 8 << 56;
     pub const INDEX: u64 = !(0xff << 56);
 }
@@ -96,24 +96,23 @@ pub struct DmaNic {
     spec: DmaNicSpec,
     #[state(fixed)]
     registers: AddressRange,
-    /// How far behind the first register the scratchpad is; 0: there is none.
+    /// The offset of the scratchpad from the first register; 0 without a scratchpad.
     #[state(fixed)]
     scratchpad: u64,
     port: Port,
     express: Express,
-    /// For each queue the ring of buffers and that of frames to send.
+    /// For each queue, the ring of buffers and the ring of frames to send.
     rings: Vec<Ring>,
-    /// The word that is told of the frames of each queue; 0: none.
+    /// For each queue, the address of the word that counts its frames; 0: none.
     #[state(slice)]
     doorbells: Vec<u64>,
-    /// Of each queue that is to interrupt: how many frames its program has taken.
+    /// For each armed queue, the number of frames that its program has taken.
     #[state(slice)]
     armed: Vec<Option<u32>>,
-    /// Frames of each queue that wait for their buffers.
+    /// For each queue, frames that wait for buffers.
     input: Vec<VecDeque<Frame>>,
     input_bytes: u32,
-    /// Frames that are being read, in the order in which they are to be sent; the first is number
-    /// `first_sending`.
+    /// Frames that are being read, in sending order; the first is number `first_sending`.
     sending: VecDeque<Sending>,
     first_sending: u64,
     output_bytes: u32,
@@ -122,7 +121,7 @@ pub struct DmaNic {
     next_queue: usize,
     statistics: NicStatistics,
     fault: Option<String>,
-    /// Who on the chip is told what firmware notes of frames.
+    /// The agent on the chip that receives firmware's notes about frames.
     #[state(fixed)]
     listener: Option<AgentId>,
     /// The cores that run firmware, if it is programmable.
@@ -131,7 +130,7 @@ pub struct DmaNic {
 }
 
 impl DmaNic {
-    /// An interface that `spec` describes, with its registers from `registers` on.
+    /// An interface described by `spec`, with its registers at `registers`.
     pub fn new(spec: &DmaNicSpec, registers: u64) -> Result<DmaNic, SpecError> {
         spec.check()?;
         let queues = spec.queues as usize;
@@ -161,8 +160,8 @@ impl DmaNic {
         })
     }
 
-    /// Makes it a programmable one, if it is described as one: with `firmware`, an ELF file, in a
-    /// server of so many cores. The scratchpad is behind its registers, at `scratchpad`.
+    /// Makes the interface programmable, if it is described as such: with `firmware`, an ELF file,
+    /// in a server of `host_cores` cores. The scratchpad follows its registers, at `scratchpad`.
     pub fn program(
         &mut self,
         firmware: &[u8],
@@ -179,13 +178,13 @@ impl DmaNic {
         Ok(())
     }
 
-    /// The token of the timer with which its cores begin, at the start of the simulation.
+    /// The token of the timer that starts its cores at the start of the simulation.
     pub fn begins(&self) -> Option<u64> {
         self.processors.as_ref().map(|_| purpose::CYCLE)
     }
 
-    /// How to attach it: with its root port on this tile. The root port's cache is for doorbells
-    /// alone.
+    /// Its attachment to the fabric, with its root port on this tile. The root port's cache is only
+    /// for doorbells.
     pub fn attachment(&self, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -201,7 +200,7 @@ impl DmaNic {
         }
     }
 
-    /// What has been counted.
+    /// Its counts.
     pub fn statistics(&self) -> NicStatistics {
         NicStatistics {
             link_bytes: self.port.bytes(),
@@ -212,19 +211,18 @@ impl DmaNic {
         }
     }
 
-    /// The page tables of its IOMMU, if it has one, begin at this physical address.
+    /// Sets the physical address of the page tables of its IOMMU, if it has one.
     pub fn set_page_tables(&mut self, root: u64) {
         self.express.set_page_tables(root);
     }
 
-    /// Its interrupts go to this agent, which has the number of their queue as the header of a
-    /// message.
+    /// Directs its interrupts to this agent. The header of each message is the queue's number.
     pub fn connect_interrupts(&mut self, to: AgentId) {
         self.express.connect_interrupts(to);
     }
 
-    /// What its firmware notes of frames is sent to this agent, in messages as
-    /// [`connect_listener`](system::Hardware::connect_listener) says.
+    /// Directs firmware's notes about frames to this agent, in the messages of
+    /// [`connect_listener`](system::Hardware::connect_listener).
     pub fn connect_listener(&mut self, to: AgentId) {
         self.listener = Some(to);
     }
@@ -234,7 +232,7 @@ impl DmaNic {
         self.port.rate()
     }
 
-    /// The program's first error: a sentence.
+    /// The program's first error, as a sentence.
     pub fn fault(&self) -> Option<&str> {
         let of_iommu = self.express.iommu().and_then(Iommu::fault);
         let of_firmware = self.processors.as_deref().and_then(Processors::fault);
@@ -245,7 +243,7 @@ impl DmaNic {
         self.fault.get_or_insert(sentence);
     }
 
-    /// The ring whose registers are at `offset`, and which of them that is.
+    /// The ring whose registers are at `offset`, and the register in it.
     fn ring(&self, offset: u64) -> Option<(usize, u64)> {
         let queue = (offset / PAGE_BYTES).checked_sub(1)?;
         let place = offset % PAGE_BYTES;
@@ -256,7 +254,7 @@ impl DmaNic {
         ))
     }
 
-    /// The offset in the scratchpad that an offset from the registers stands for.
+    /// The offset in the scratchpad for an offset from the registers.
     fn in_scratchpad(&self, offset: u64) -> Option<u64> {
         let is_there = self.scratchpad != 0;
         offset.checked_sub(self.scratchpad).filter(|_| is_there)
@@ -277,7 +275,7 @@ impl DmaNic {
         }
     }
 
-    /// A write has arrived. Its core has long continued, so an error is recorded.
+    /// Handles the arrival of a write. Its core has long continued, so an error is recorded.
     fn write_register(&mut self, context: &mut AgentContext<'_>, offset: u64, value: u64) {
         if let Err(sentence) = self.try_write(context, offset, value) {
             self.blame(sentence);
@@ -291,7 +289,7 @@ impl DmaNic {
         value: u64,
     ) -> Result<(), String> {
         let none =
-            || format!("{value:#x} was written to {offset:#x}, where nothing can be written");
+            || format!("{value:#x} was written to {offset:#x}, which is not a writable register");
         if let (Some(offset), Some(processors)) = (self.in_scratchpad(offset), &mut self.processors)
         {
             let is_written = processors.write_scratchpad(context.now(), offset, value);
@@ -314,7 +312,7 @@ impl DmaNic {
             let armed = self.armed.get_mut(queue).ok_or_else(none)?;
             if !self.express.takes_interrupts() {
                 return Err(format!(
-                    "queue {queue} was to interrupt, and nothing in this server takes interrupts"
+                    "queue {queue} was to interrupt, but nothing in this server takes interrupts"
                 ));
             }
             *armed = Some(value as u32);
@@ -328,7 +326,7 @@ impl DmaNic {
         let has_begun = ring.entries > 0;
         match register {
             register::RING | register::RING_ENTRIES if has_begun => Err(format!(
-                "the ring of {name} of queue {queue} was to be changed, which has begun"
+                "the ring of {name} of queue {queue} was changed after it had begun"
             )),
             register::RING => {
                 ring.start = value;
@@ -427,7 +425,8 @@ impl Agent for DmaNic {
                         let value = self.read_register(context.now(), offset);
                         self.express.answer(context, reply_to, value);
                     }
-                    // From the listener: its registers do not combine stores of cores.
+                    // This comes from the listener: the interface's registers do not combine stores
+                    // of cores.
                     Some(AtDevice::BlockWritten { offset, block }) => {
                         if let Some(processors) = &mut self.processors {
                             processors.write_window(context.now(), offset, &block);

@@ -1,5 +1,5 @@
-//! The way in: frames from the link, or from the firmware of a programmable interface, into the
-//! buffers that the program has given.
+//! The receive path: frames from the link, or from the firmware of a programmable interface, into
+//! the buffers that the program has posted.
 
 use super::DmaNic;
 use super::purpose;
@@ -12,7 +12,7 @@ use fabric::{AgentContext, AgentMessage, LineData};
 use network::packet::Packet;
 
 impl DmaNic {
-    /// A frame has come from the network.
+    /// Handles a frame from the network.
     pub(super) fn frame_came(&mut self, context: &mut AgentContext<'_>, packet: &Packet) {
         self.statistics.frames_received += 1;
         let hash = rss::hash(&rss::MICROSOFT_KEY, packet);
@@ -31,7 +31,7 @@ impl DmaNic {
         }
     }
 
-    /// A frame is in the input buffer: it goes to the cores, or into the ring of its queue.
+    /// Passes a frame in the input buffer to the cores, or to the ring of its queue.
     fn take_in(&mut self, context: &mut AgentContext<'_>, queue: usize, hash: u32, bytes: Vec<u8>) {
         let frame = Frame {
             hash,
@@ -49,14 +49,14 @@ impl DmaNic {
         }
     }
 
-    /// Whether the program has given a queue a buffer for one more frame.
+    /// Whether a queue has a buffer for one more frame.
     fn has_buffer(&self, queue: usize) -> bool {
         let (ring, input) = (self.rings.get(2 * queue), self.input.get(queue));
         ring.zip(input)
             .is_some_and(|(ring, input)| input.len() < ring.given.wrapping_sub(ring.used) as usize)
     }
 
-    /// Asks for the next cycle in which a core issues.
+    /// Schedules a timer for the next cycle in which a core issues.
     fn wake_processors(&mut self, context: &mut AgentContext<'_>) {
         let next = self.processors.as_mut().and_then(|of| of.next_wake());
         if let Some((at, cycle)) = next {
@@ -64,7 +64,7 @@ impl DmaNic {
         }
     }
 
-    /// Cores issue in this cycle; what comes of it leaves them.
+    /// Lets cores issue in this cycle, and handles the frames and loads that leave them.
     pub(super) fn step_processors(&mut self, context: &mut AgentContext<'_>, cycle: u64) {
         let Some(processors) = &mut self.processors else {
             return;
@@ -83,7 +83,7 @@ impl DmaNic {
         self.wake_processors(context);
     }
 
-    /// A load of host memory of a core has come; without bytes if there is no memory.
+    /// Handles the data of a core's load of host memory; `None` if there is no memory.
     pub(super) fn host_loaded(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -100,7 +100,7 @@ impl DmaNic {
         self.wake_processors(context);
     }
 
-    /// A frame has left the cores.
+    /// Handles a frame that has left the cores.
     fn frame_left(&mut self, context: &mut AgentContext<'_>, fate: Fate, frame: Frame) {
         match fate {
             Fate::Delivered(queue) if self.has_buffer(queue as usize) => {
@@ -112,7 +112,7 @@ impl DmaNic {
                 self.input_bytes -= frame.room;
             }
             Fate::Sent(_) => match self.port.send(context.now(), &frame.bytes) {
-                // It is in the input buffer until its last bit has left.
+                // The frame stays in the input buffer until its last bit has left.
                 Ok(end) => {
                     self.statistics.frames_sent += 1;
                     context.wake(end, purpose::SENT | u64::from(frame.room));
@@ -126,7 +126,7 @@ impl DmaNic {
         }
     }
 
-    /// Writes frames into the buffers that are there for them.
+    /// Writes frames into available buffers.
     pub(super) fn deliver(&mut self, context: &mut AgentContext<'_>, queue: usize) {
         let (Some(ring), Some(input)) = (self.rings.get_mut(2 * queue), self.input.get_mut(queue))
         else {
@@ -182,7 +182,7 @@ impl DmaNic {
         self.read_descriptors(context, 2 * queue);
     }
 
-    /// Interrupts if a queue is to, and has frames that its program has not taken.
+    /// Interrupts if a queue is armed and has frames that its program has not taken.
     pub(super) fn interrupt(&mut self, context: &mut AgentContext<'_>, queue: usize) {
         let (Some(ring), Some(armed)) = (self.rings.get(2 * queue), self.armed.get_mut(queue))
         else {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 pub(super) const DESCRIPTOR_BYTES: u64 = 16;
 
-/// Where the upper half of a descriptor is.
+/// The offset of the upper half of a descriptor.
 pub(super) const STATUS_OFFSET: u64 = 8;
 
 pub(super) const DONE: u16 = 1;
@@ -16,7 +16,7 @@ pub(super) const ERROR: u16 = 2;
 /// A descriptor, as it was read.
 #[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 pub(super) struct Descriptor {
-    /// Where it is.
+    /// Its address.
     pub(super) at: u64,
     pub(super) address: u64,
     pub(super) bytes: u16,
@@ -26,30 +26,30 @@ pub(super) struct Descriptor {
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct Ring {
     pub(super) start: u64,
-    /// 0: it has not begun.
+    /// Number of entries; 0 until the ring is started.
     pub(super) entries: u32,
-    /// How many descriptors the program has given, ...
+    /// Number of descriptors that the program has posted.
     pub(super) given: u32,
-    /// ... of how many the interface has asked for, ...
+    /// Number of descriptors that the interface has requested.
     pub(super) asked: u32,
-    /// ... how many it has used, ...
+    /// Number of descriptors that it has used.
     pub(super) used: u32,
-    /// ... and those that it has and has not used, in order.
+    /// Descriptors that it has read but not used, in order.
     pub(super) ahead: VecDeque<Descriptor>,
-    /// Reads of descriptors that are under way: the first one's number and how many, and what has
-    /// come of those that were overtaken.
+    /// Outstanding reads of descriptors: the number of descriptors of each, and the data of those
+    /// that returned out of order.
     pub(super) reading: VecDeque<(u32, Vec<u8>)>,
 }
 
 impl Ring {
-    /// Where descriptor `number` is.
+    /// The address of descriptor `number`.
     pub(super) fn place(&self, number: u32) -> u64 {
         let index = number & self.entries.wrapping_sub(1);
         self.start + u64::from(index) * DESCRIPTOR_BYTES
     }
 
-    /// Which descriptors are to be read next, at most `ahead` ahead of those that have been used
-    /// and within `room` bytes up to a multiple of those: the first one's number, and how many.
+    /// The descriptors to read next, at most `ahead` beyond the used ones and within `room` bytes
+    /// up to a multiple of those: the first number and the count.
     fn next_read(&self, ahead: u32, room: u64) -> Option<(u32, u32)> {
         let unread = self.given.wrapping_sub(self.asked);
         let held = self.asked.wrapping_sub(self.used);
@@ -64,7 +64,7 @@ impl Ring {
     }
 }
 
-/// The upper half of a descriptor that has been used.
+/// The upper half of a used descriptor.
 pub(super) fn upper_half(bytes: u16, status: u16, hash: u32) -> Vec<u8> {
     let mut half = Vec::with_capacity(8);
     half.extend(bytes.to_le_bytes());
@@ -74,7 +74,7 @@ pub(super) fn upper_half(bytes: u16, status: u16, hash: u32) -> Vec<u8> {
 }
 
 impl DmaNic {
-    /// Reads descriptors of a ring as far ahead as it may.
+    /// Reads descriptors of a ring as far ahead as allowed.
     pub(super) fn read_descriptors(&mut self, context: &mut AgentContext<'_>, number: usize) {
         let room = u64::from(self.spec.express.payload_bytes);
         let Some(ring) = self.rings.get_mut(number) else {
@@ -89,7 +89,7 @@ impl DmaNic {
         }
     }
 
-    /// Descriptors have come, perhaps before some that were asked for sooner.
+    /// Handles returned descriptors, whose reads may have overtaken earlier ones.
     pub(super) fn descriptors_read(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -101,7 +101,7 @@ impl DmaNic {
         let Some(ring) = self.rings.get_mut(number) else {
             return;
         };
-        // The reads are behind what has been used and what is ahead.
+        // The reads follow the used descriptors and those in `ahead`.
         let mut next = ring.used.wrapping_add(ring.ahead.len() as u32);
         let begin = next;
         for (count, came) in &mut ring.reading {

@@ -1,23 +1,22 @@
-//! The way out: frames are read out of memory, and sent in the order of their descriptors.
+//! The send path: frames are read from memory and sent in the order of their descriptors.
 
 use super::ring::{DONE, Descriptor, ERROR, STATUS_OFFSET, upper_half};
 use super::{DmaNic, purpose};
 use crate::frames::is_memory;
 use fabric::AgentContext;
 
-/// A frame that is being read to be sent.
+/// A frame that is being read for sending.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct Sending {
     pub(super) descriptor: Descriptor,
     pub(super) content: Vec<u8>,
     pub(super) missing: usize,
-    /// Why it cannot be sent.
+    /// Whether it cannot be sent.
     pub(super) is_wrong: bool,
 }
 
 impl DmaNic {
-    /// Begins to read frames that are to be sent, of the queues in turn, as far as there is room
-    /// for them.
+    /// Begins to read frames, round-robin over the queues, as far as there is room for them.
     pub(super) fn read_frames(&mut self, context: &mut AgentContext<'_>) {
         let queues = self.spec.queues as usize;
         let mut empty = 0;
@@ -63,7 +62,7 @@ impl DmaNic {
         self.send(context);
     }
 
-    /// A part of a frame has come.
+    /// Handles a returned part of a frame.
     pub(super) fn part_read(&mut self, context: &mut AgentContext<'_>, index: u64, data: &[u8]) {
         let place = (index >> 16).wrapping_sub(self.first_sending) as usize;
         let offset = (index & 0xffff) as usize;
@@ -76,7 +75,7 @@ impl DmaNic {
         self.send(context);
     }
 
-    /// Sends the frames of which all is here, in order, and says so in their descriptors.
+    /// Sends complete frames, in order, and updates their descriptors.
     pub(super) fn send(&mut self, context: &mut AgentContext<'_>) {
         while let Some(sending) = self.sending.pop_front_if(|sending| sending.missing == 0) {
             self.first_sending += 1;

@@ -1,7 +1,7 @@
-//! One core: what it executes, and when.
+//! One core: execution and timing of its instructions.
 //!
-//! A pipeline of five stages without a branch predictor, which issues an instruction a cycle, in
-//! order, as soon as its operands are there. The text gives the latency of the scratchpad alone;
+//! It has a pipeline of five stages without a branch predictor, and issues one instruction a cycle,
+//! in order, as soon as its operands are ready. The text only gives the latency of the scratchpad;
 //! the constants below are chosen.
 
 use super::Shared;
@@ -16,31 +16,31 @@ use riscv::{
 
 /// No cycle.
 pub(super) const NEVER: u64 = u64::MAX;
-/// Cycles that are lost behind a jump or a branch that is taken: it is decided in the third stage.
+/// Cycles lost after a jump or a taken branch, which is resolved in the third stage.
 const JUMP_CYCLES: u64 = 2;
-/// Cycles until a product can be used.
+/// Cycles until a product is ready.
 const MULTIPLY_CYCLES: u64 = 3;
-/// Cycles until a quotient can be used and another division begin: two bits a cycle.
+/// Cycles until a quotient is ready and another division can begin: two bits a cycle.
 const DIVIDE_CYCLES: u64 = 34;
 /// The number of the stack pointer.
 const STACK_POINTER: u8 = 2;
 /// The number of the first argument's register, `a0`.
 const ARGUMENT: usize = 10;
-/// Each of the ranges of addresses that are not host memory ends here at the latest.
+/// Each of the address ranges that are not host memory ends here at the latest.
 const RANGE_BYTES: u64 = 0x100_0000;
 
 /// A load of host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostLoad {
-    /// Its name.
+    /// Its number.
     pub number: u64,
     pub address: u64,
     pub bytes: u8,
-    /// The core of the host whose first-level cache gets the line.
+    /// The core of the host whose first-level cache receives the line.
     pub steer: Option<u16>,
 }
 
-/// What is behind an address.
+/// The target of an address.
 enum Place {
     Scratchpad(u64),
     Register(u64),
@@ -67,13 +67,13 @@ impl Place {
     }
 }
 
-/// What a core waits for, other than a cycle.
+/// The event, other than a cycle, that a core waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(super) enum Waits {
     Nothing,
     /// A frame, in a load of `NEXT`.
     Frame,
-    /// Host memory, for a value or for room for another load.
+    /// Host memory: for a value, or for room for another load.
     Host,
 }
 
@@ -85,27 +85,28 @@ pub(super) struct Core {
     registers: [u64; 65],
     /// The first cycle in which each register can be read.
     ready: [u64; 32],
-    /// The registers whose values come from host memory, a bit for each.
+    /// The registers that wait for values from host memory, a bit for each.
     pending: u32,
-    /// Loads of host memory that are under way, each in the bits of its instruction.
+    /// Outstanding loads of host memory, each with the encoding of its instruction.
     #[state(slice)]
     loads: Vec<Option<u32>>,
     /// The cycle in which it issues next.
     pub next: u64,
     pub waits: Waits,
     cache: InstructionCache,
-    /// Its frame, with its number.
+    /// Its frame and the frame's number.
     frame: Option<(u64, Frame)>,
     steer: Option<u16>,
-    /// Loads of host memory that found none.
+    /// Number of loads that found no host memory.
     faults: u64,
-    /// Instructions since it asked for a frame last.
+    /// Instructions since it last requested a frame.
     since: u64,
-    /// How many more instructions the code that it runs may have; 0: it executes firmware.
+    /// The remaining instructions of the untrusted code; 0 while it executes firmware.
     budget: u64,
-    /// What `RUN_ARGUMENT`, `RUN_BUDGET` and `RUN_ENDED` have.
+    /// The values of `RUN_ARGUMENT`, `RUN_BUDGET` and `RUN_ENDED`.
     run: [u64; 3],
-    /// Firmware's program counter and registers while it runs code: a second set of registers.
+    /// Firmware's program counter and registers while untrusted code runs: a second set of
+    /// registers.
     own_pc: u64,
     own: [u64; 65],
     own_ready: [u64; 32],
@@ -141,14 +142,14 @@ impl Core {
         self.next = NEVER;
     }
 
-    /// What it waits for has come, or may have: it tries again in `cycle`.
+    /// Retries in `cycle` because the awaited event has happened, or may have.
     pub fn resume(&mut self, cycle: u64) {
         self.waits = Waits::Nothing;
         self.next = cycle;
     }
 
-    /// Issues the instruction at its program counter in this cycle, if nothing keeps it. Says what
-    /// is wrong with it; untrusted code just ends there.
+    /// Issues the instruction at its program counter in this cycle, if nothing stalls it. Returns
+    /// the error of firmware; an error of untrusted code only ends that code.
     pub fn issue(&mut self, cycle: u64, shared: &mut Shared) -> Result<(), String> {
         let is_running = self.budget > 0;
         match self.try_issue(cycle, shared) {
@@ -161,7 +162,7 @@ impl Core {
         }
     }
 
-    /// Untrusted code is run from now on. Firmware has no register that is still to come.
+    /// Starts untrusted code. No firmware register is still waiting for a value.
     fn begin_run(&mut self, code: u64, cycle: u64, shared: &mut Shared) {
         let [argument, budget, _] = self.run;
         if budget == 0 {
@@ -178,7 +179,7 @@ impl Core {
         self.next = cycle + 1 + JUMP_CYCLES;
     }
 
-    /// Firmware goes on. Nobody waits for what the code's loads bring.
+    /// Returns to firmware. Values of the code's outstanding loads are discarded.
     fn end_run(&mut self, why: u64, cycle: u64) {
         self.run[2] = why;
         self.budget = 0;
@@ -233,7 +234,7 @@ impl Core {
                 }
                 return Ok(());
             }
-            // A store to `RUN` has begun at another place.
+            // A store to `RUN` has changed the program counter.
             if self.budget > 0 {
                 self.own_pc = pc;
                 return Ok(());
@@ -241,7 +242,7 @@ impl Core {
             self.pc = pc;
             if self.since > shared.spec.max_instructions {
                 return Err(format!(
-                    "{} instructions without asking for a frame: it seems to loop without end \
+                    "{} instructions without requesting a frame, which suggests an endless loop \
                      (server.dma_nic.processors.max_instructions)",
                     self.since
                 ));
@@ -250,7 +251,7 @@ impl Core {
         Ok(())
     }
 
-    /// The instruction at its program counter, unless that has to come from the scratchpad first.
+    /// The instruction at its program counter, unless it must first come from the scratchpad.
     fn fetch(&mut self, cycle: u64, shared: &mut Shared) -> Result<Option<Instruction>, String> {
         let half = |pc: u64, shared: &Shared| match Place::of(pc) {
             Place::Scratchpad(offset) => shared.scratchpad.read(offset, 2),
@@ -265,7 +266,7 @@ impl Core {
                 (decode(high << 16 | low), self.pc + 3)
             }
         };
-        // A line is four words, each through the crossbar in a cycle of its own.
+        // A line is four words, each of which takes a cycle in the crossbar.
         let mut at = cycle;
         for line in self.pc / LINE_BYTES..=last / LINE_BYTES {
             if !self.cache.look_up(line * LINE_BYTES) {
@@ -285,8 +286,8 @@ impl Core {
         Ok(Some(instruction))
     }
 
-    /// Executes an instruction whose operands are there: the address of the next one, or nothing if
-    /// it has to wait.
+    /// Executes an instruction whose operands are ready; returns the address of the next one, or
+    /// `None` if it must wait.
     fn execute(
         &mut self,
         i: &Instruction,
@@ -342,7 +343,7 @@ impl Core {
                 }
                 (0, cycle)
             }
-            // Its accesses are done in order, one after the other.
+            // Accesses complete in order, one after the other.
             Class::Fence => (0, cycle),
             Class::FenceI => {
                 self.cache.clear();
@@ -350,17 +351,17 @@ impl Core {
             }
             _ => return Err(not_its(i, self.pc)),
         };
-        // A load of host memory brings its value later.
+        // A load of host memory delivers its value later.
         if i.rd != SINK && self.pending >> i.rd & 1 == 0 {
             self.registers[usize::from(i.rd)] = value;
-            // Results are written in the order of the program.
+            // Results are written in program order.
             let before = &mut self.ready[usize::from(i.rd)];
             *before = ready.max(*before);
         }
         Ok(Some(pc))
     }
 
-    /// The offset in the scratchpad of an access that is all in it.
+    /// The scratchpad offset of an access that lies entirely in it.
     fn in_scratchpad(
         &self,
         i: &Instruction,
@@ -371,8 +372,8 @@ impl Core {
         let size = shared.scratchpad.size();
         if offset + bytes > size {
             return Err(format!(
-                "an access of {bytes} bytes to {address:#x}, and the scratchpad of {size} bytes ends \
-                 at {:#x}",
+                "an access of {bytes} bytes to {address:#x}, but the scratchpad of {size} bytes \
+                 ends at {:#x}",
                 SCRATCHPAD + size
             ));
         }
@@ -380,7 +381,7 @@ impl Core {
         let stack = size - stack_bytes * (1 + self.number as u64);
         if i.rs1 == STACK_POINTER && offset < stack {
             return Err(format!(
-                "an access of {bytes} bytes to {address:#x}, and the stack of {stack_bytes} bytes \
+                "an access of {bytes} bytes to {address:#x}, but the stack of {stack_bytes} bytes \
                  begins at {:#x}: it is overrun (server.dma_nic.processors.stack_bytes)",
                 SCRATCHPAD + stack
             ));
@@ -388,8 +389,9 @@ impl Core {
         Ok(offset)
     }
 
-    /// The cycle in which the words of an access have been taken, each by the bank of the
-    /// scratchpad or by the port of the frames' buffer for so many cycles. The core goes on in it.
+    /// The cycle in which all words of an access have been accepted, each by the bank of the
+    /// scratchpad or by the port of the frames' buffer for `cycles` cycles. The core continues in
+    /// it.
     fn access(
         &mut self,
         (is_frame, offset, bytes): (bool, u64, u8),
@@ -409,14 +411,14 @@ impl Core {
         at
     }
 
-    /// The part of its frame that an access is to.
+    /// The part of its frame that an access refers to.
     fn frame_range(
         &self,
         (offset, bytes): (u64, u8),
         shared: &Shared,
     ) -> Result<std::ops::Range<usize>, String> {
         if self.frame.is_none() {
-            return Err("an access to a frame, and it has none".to_string());
+            return Err("an access to a frame, but the core has none".to_string());
         }
         let end = offset + u64::from(bytes);
         if end > shared.frame_bytes {
@@ -428,7 +430,7 @@ impl Core {
         Ok(offset as usize..end as usize)
     }
 
-    /// What a load brings, and when; nothing if it has to wait.
+    /// The value of a load and its cycle; `None` if it must wait.
     fn load(
         &mut self,
         i: &Instruction,
@@ -470,7 +472,7 @@ impl Core {
             Place::Register(offset) => {
                 if bytes != WORD_BYTES as u8 || offset % WORD_BYTES != 0 {
                     return Err(format!(
-                        "a load of {bytes} bytes from {address:#x}, and registers have 8"
+                        "a load of {bytes} bytes from {address:#x}, but registers have 8"
                     ));
                 }
                 match self.read_register(offset, address, cycle, shared)? {
@@ -486,7 +488,7 @@ impl Core {
         Ok(Some((i.load_value(raw), ready)))
     }
 
-    /// Begins a load of host memory; false if it has to wait for room.
+    /// Begins a load of host memory; false if it must wait for room.
     fn load_host(
         &mut self,
         i: &Instruction,
@@ -497,7 +499,7 @@ impl Core {
             self.wait(Waits::Host);
             return false;
         };
-        // What brings no value into a register needs no instruction: all zeros are none.
+        // A load without a destination register needs no instruction: zeros are not one.
         self.loads[slot] = Some(if i.rd == SINK { 0 } else { i.bits });
         if i.rd != SINK {
             self.pending |= 1 << i.rd;
@@ -514,8 +516,8 @@ impl Core {
         true
     }
 
-    /// A load of host memory has come, in this cycle or just before it: its bytes, or none if there
-    /// is no memory.
+    /// Handles the data of a load of host memory that has returned in this cycle or just before it;
+    /// `None` if there is no memory.
     pub fn loaded(&mut self, slot: usize, raw: Option<u64>, cycle: u64, shared: &mut Shared) {
         let Some(bits) = self.loads.get_mut(slot).and_then(Option::take) else {
             return;
@@ -539,7 +541,7 @@ impl Core {
         }
     }
 
-    /// A register's value; nothing if the core has to wait for it.
+    /// A register's value; `None` if the core must wait for it.
     fn read_register(
         &mut self,
         offset: u64,
@@ -550,7 +552,7 @@ impl Core {
         let frame = self.frame.as_ref().map(|(_, frame)| frame);
         let of_frame = |value: fn(&Frame, &Shared) -> u64| {
             let value = frame.map(|frame| value(frame, shared));
-            value.ok_or_else(|| "it asks about its frame, and has none".to_string())
+            value.ok_or_else(|| "it asks about its frame, but has none".to_string())
         };
         Ok(Some(match offset {
             register::CORE => self.number as u64,
@@ -565,8 +567,7 @@ impl Core {
             register::NEXT => {
                 if self.frame.is_some() {
                     return Err(
-                        "it asks for another frame, and has not delivered, sent or dropped \
-                                its own"
+                        "it requests another frame before it has delivered, sent or dropped its own"
                             .to_string(),
                     );
                 }
@@ -624,7 +625,7 @@ impl Core {
             }
             register::NOTE => {
                 let Some((_, frame)) = &mut self.frame else {
-                    return Err("it notes something of its frame, and has none".to_string());
+                    return Err("it notes a word for its frame, but has none".to_string());
                 };
                 if frame.notes.len() == NOTES {
                     return Err(format!("more than {NOTES} notes of a frame"));
@@ -640,8 +641,8 @@ impl Core {
                 let named = (value != u64::MAX).then_some(value);
                 if let Some(core) = named.filter(|&core| core >= shared.host_cores as u64) {
                     return Err(format!(
-                        "a steering tag for core {core} of the host, which has {}: it can be one of \
-                         them, or -1 for none",
+                        "a steering tag for core {core} of the host, which has {}: it must be one \
+                         of them, or -1 for none",
                         shared.host_cores
                     ));
                 }
@@ -650,13 +651,13 @@ impl Core {
             }
             register::DELIVER if value >= u64::from(shared.queues) => {
                 return Err(format!(
-                    "a frame for receive ring {value}, and the host has {} (server.dma_nic.queues)",
+                    "a frame for receive ring {value}, but the host has {} (server.dma_nic.queues)",
                     shared.queues
                 ));
             }
             register::SEND if value == 0 || value > shared.frame_bytes => {
                 return Err(format!(
-                    "a frame of {value} bytes to send, and it can have 1 to {}",
+                    "a frame of {value} bytes to send; it must have 1 to {}",
                     shared.frame_bytes
                 ));
             }
@@ -670,7 +671,7 @@ impl Core {
             }
         };
         let Some((number, mut frame)) = self.frame.take() else {
-            return Err("it is done with a frame, and has none".to_string());
+            return Err("it finishes a frame, but has none".to_string());
         };
         let bytes = match fate {
             Fate::Sent(bytes) => bytes as usize,
@@ -706,22 +707,22 @@ impl Core {
             Place::Register(offset) => {
                 if bytes != WORD_BYTES as u8 || offset % WORD_BYTES != 0 {
                     return Err(format!(
-                        "a store of {bytes} bytes to {address:#x}, and registers have 8"
+                        "a store of {bytes} bytes to {address:#x}, but registers have 8"
                     ));
                 }
                 self.write_register(offset, b, cycle, shared)?;
             }
             Place::Host => {
                 return Err(format!(
-                    "a store to {address:#x}: host memory can only be loaded from, and what is \
-                     written there goes through a receive ring"
+                    "a store to {address:#x}: host memory can only be loaded from, data for it \
+                     must go through a receive ring"
                 ));
             }
         }
         Ok(())
     }
 
-    /// An atomic, whose word's bank takes nothing else between its read and its write; or an `sc`.
+    /// An atomic, which occupies its word's bank from its read to its write; or an `sc`.
     fn atomic(
         &mut self,
         i: &Instruction,
@@ -751,7 +752,8 @@ impl Core {
     }
 }
 
-/// Whether untrusted code may have such instructions: those that change registers alone.
+/// Whether untrusted code may execute such instructions: only those that change nothing but
+/// registers.
 fn may_run(class: Class) -> bool {
     matches!(
         class,
@@ -768,14 +770,14 @@ fn may_run(class: Class) -> bool {
 
 fn not_its(i: &Instruction, pc: u64) -> String {
     format!(
-        "{}, and its cores have integer instructions, multiplication, division and atomics alone \
+        "{}, but its cores only have integer instructions, multiplication, division and atomics \
          (RV64IMAC)",
         disassemble(i, pc)
     )
 }
 
 fn only_in_scratchpad(address: u64) -> String {
-    format!("an atomic access to {address:#x}, and only those to the scratchpad can be atomic")
+    format!("an atomic access to {address:#x}, but only accesses to the scratchpad can be atomic")
 }
 
 fn check_alignment(i: &Instruction, address: u64) -> Result<(), String> {

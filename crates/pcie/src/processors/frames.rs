@@ -1,37 +1,36 @@
-//! Frames on their way through the cores: those of one flow leave in the order in which they came,
-//! whichever core is done first.
+//! Frames in the cores: those of one flow leave in order of arrival, whichever core finishes first.
 
 use std::collections::VecDeque;
 
 /// A frame in the interface's input buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Frame {
-    /// Receive-side scaling's hash: frames with the same one are of one flow.
+    /// The hash of receive-side scaling: frames with the same hash belong to one flow.
     pub hash: u32,
     pub bytes: Vec<u8>,
-    /// Bytes of the input buffer that it takes: those that came.
+    /// Bytes of the input buffer that it occupies: its received length.
     pub room: u32,
-    /// Words that go to the host's listener when it is delivered.
+    /// Words for the host's listener when it is delivered.
     pub notes: Vec<u64>,
 }
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Fate {
     /// It is dropped.
     Dropped,
     /// It goes into this receive ring.
     Delivered(u64),
-    /// So many of its bytes go out to the network.
+    /// This number of its bytes is sent to the network.
     Sent(u64),
 }
 
-/// Where a frame is that a core has taken.
+/// The state of a frame that a core has taken.
 #[derive(Clone, Debug, state::State, state::Plain)]
 enum Place {
-    /// With its core.
+    /// In its core.
     Core,
-    /// Behind older frames of its flow.
+    /// Finished, but waiting for older frames of its flow.
     Behind(Fate, Frame),
     Gone,
 }
@@ -44,26 +43,26 @@ struct Taken {
 
 #[derive(Clone, Debug, Default, state::State)]
 pub(super) struct Frames {
-    /// Those that no core has taken, the oldest first.
+    /// Frames that no core has taken, oldest first.
     waiting: VecDeque<Frame>,
-    /// Those that cores have taken, in the order in which they came.
+    /// Frames that cores have taken, in order of arrival.
     taken: VecDeque<Taken>,
     /// The number of the first of those.
     first: u64,
 }
 
 impl Frames {
-    /// A frame has come.
+    /// Adds a frame that has arrived.
     pub fn give(&mut self, frame: Frame) {
         self.waiting.push_back(frame);
     }
 
-    /// How many no core has taken.
+    /// Number of frames that no core has taken.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The oldest frame that no core has taken, and its number.
+    /// Takes the oldest frame that no core has taken; returns it with its number.
     pub fn take(&mut self) -> Option<(u64, Frame)> {
         let frame = self.waiting.pop_front()?;
         let number = self.first + self.taken.len() as u64;
@@ -74,7 +73,7 @@ impl Frames {
         Some((number, frame))
     }
 
-    /// A core is done with the frame `number`. What may leave now does, in order.
+    /// Handles a core's completion of frame `number`. Frames that may now leave do so, in order.
     pub fn finish(
         &mut self,
         number: u64,
@@ -114,8 +113,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever the order in which cores are done: every frame leaves once, those of a flow in
-        /// order, and one does not wait for those of other flows.
+        /// Whatever the order in which cores finish, every frame leaves once, those of a flow in
+        /// order, without waiting for those of other flows.
         #[test]
         fn flows_stay_in_order(hashes in prop::collection::vec(0u32..4, 1..40), picks in prop::collection::vec(any::<prop::sample::Index>(), 80)) {
             let mut frames = Frames::default();

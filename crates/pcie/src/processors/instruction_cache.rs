@@ -1,13 +1,13 @@
-//! The instruction cache of a core: tags alone, for the scratchpad has the bytes.
+//! The instruction cache of a core: only tags, because the scratchpad holds the bytes.
 
 /// Bytes of a line: four words, so that a line comes out of four banks.
 pub(super) const LINE_BYTES: u64 = 32;
-/// What no line has as its number.
+/// The tag of an invalid line.
 const NONE: u64 = u64::MAX;
 
 #[derive(Clone, Debug, state::State)]
 pub(super) struct InstructionCache {
-    /// The lines of each set, the one used last first.
+    /// The lines of each set, most recently used first.
     #[state(slice)]
     lines: Vec<u64>,
     #[state(fixed)]
@@ -22,7 +22,7 @@ impl InstructionCache {
         }
     }
 
-    /// Whether the line of `address` is there. It is from now on, and the one used last.
+    /// Whether the line of `address` is present. Fills it, and marks it as most recently used.
     pub fn look_up(&mut self, address: u64) -> bool {
         let line = address / LINE_BYTES;
         let sets = self.lines.len() / self.ways;
@@ -34,7 +34,7 @@ impl InstructionCache {
         place.is_some()
     }
 
-    /// Forgets all lines.
+    /// Invalidates all lines.
     pub fn clear(&mut self) {
         self.lines.fill(NONE);
     }
@@ -44,8 +44,8 @@ impl InstructionCache {
 mod tests {
     use super::*;
 
-    /// 8 KB of two ways are 128 sets: lines 4096 bytes apart share one, and the one used least
-    /// recently makes room.
+    /// 8 KB of two ways are 128 sets: lines 4096 bytes apart share one, and the least recently used
+    /// one is evicted.
     #[test]
     fn the_least_recently_used_line_makes_room() {
         let mut cache = InstructionCache::new(8192, 2);

@@ -3,17 +3,16 @@
 //!
 //! They execute firmware out of a *scratchpad* of several banks behind a crossbar, which they
 //! share. Instructions come through an instruction cache of each core from the same scratchpad. A
-//! core that is free takes the oldest frame, works on it where it is, in the input buffer, and
-//! gives it to a receive ring of the host or to the network. Every address that is nothing of the
-//! interface is host memory: a load from there crosses PCI Express, and the core goes on until it
-//! needs the value.
+//! free core takes the oldest frame, processes it in place, in the input buffer, and passes it to a
+//! receive ring of the host or to the network. Every address outside the interface is host memory:
+//! a load from there crosses PCI Express, and the core continues until it needs the value.
 //!
-//! They are stepped here and not on the `pipeline` crate, whose cores live on the coherent fabric:
-//! these have no data cache, no coherence, and a memory of a fixed latency that is theirs alone.
-//! What instructions mean they take from the same crate, `riscv`.
+//! They do not use the `pipeline` crate, whose cores live on the coherent fabric: these have no
+//! data cache, no coherence, and a private memory of fixed latency. Both take the meaning of
+//! instructions from the crate `riscv`.
 //!
-//! All cores advance together, cycle by cycle: an event for each cycle in which one of them issues.
-//! In a cycle the first core is another one each time, so that none always loses a bank.
+//! All cores advance together, with an event for each cycle in which one of them issues. The core
+//! that goes first rotates, so that none always loses a bank conflict.
 
 mod core;
 mod frames;
@@ -35,20 +34,19 @@ use schemars::JsonSchema;
 use scratchpad::Scratchpad;
 use serde::Serialize;
 
-/// Where things are for firmware, and its registers: names and addresses, for
-/// `guest/include/interface_map.h`.
+/// The address map of firmware: names and addresses, for `guest/include/interface_map.h`.
 pub const INTERFACE_MAP: [(&str, u64); 3] = [
     ("SCRATCHPAD", SCRATCHPAD),
     ("REGISTERS", REGISTERS),
     ("FRAME", FRAME),
 ];
-/// Offsets of the registers that firmware sees.
+/// Offsets of the registers visible to firmware.
 pub const INTERFACE_REGISTERS: &[(&str, u64)] = register::ALL;
 
-/// What firmware includes.
+/// The header that firmware includes.
 pub(crate) const HEADER: system::Header = ("guest/include/interface_map.h", header);
 
-/// Where things are for firmware of a programmable network interface.
+/// The address map of firmware of a programmable network interface.
 fn header() -> String {
     let ranges = INTERFACE_MAP
         .iter()
@@ -122,28 +120,28 @@ pub struct ProcessorsStatistics {
     pub host_load_data_bytes: u64,
 }
 
-/// What crosses PCI Express for the cores.
+/// Traffic of the cores on PCI Express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crossing {
     /// A block for the window.
     Window,
     /// Notes of a frame.
     Note,
-    /// A load of host memory.
+    /// The request of a load of host memory.
     Request,
-    /// What it brings.
+    /// The data of a load of host memory.
     Data,
 }
 
-/// What the cores share.
+/// State shared by the cores.
 #[derive(state::State)]
 pub(crate) struct Shared {
     #[state(fixed)]
     spec: ProcessorsSpec,
-    /// Receive rings of the host.
+    /// Number of receive rings of the host.
     #[state(fixed)]
     queues: u32,
-    /// Cores of the host.
+    /// Number of cores of the host.
     #[state(fixed)]
     host_cores: usize,
     /// Bytes of the longest frame, in whole words.
@@ -151,12 +149,12 @@ pub(crate) struct Shared {
     frame_bytes: u64,
     scratchpad: Scratchpad,
     frames: Frames,
-    /// Where in the scratchpad is room for what hardware of the host sends, and for how many bytes.
+    /// The window in the scratchpad for blocks from hardware of the host: its offset and its bytes.
     window: [u64; 2],
     /// The first cycle in which the port of the frames' buffer is free.
     frame_port: u64,
-    /// Frames that have left the cores, and loads that have begun, in this cycle: nothing when no
-    /// event is handled.
+    /// Frames that have left the cores, and loads that have begun, in this cycle; empty between
+    /// events.
     #[state(fixed)]
     left: Vec<(Fate, Frame)>,
     #[state(fixed)]
@@ -166,7 +164,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// The cycle, `cycle` or later, in which the frames' buffer, another bank behind the crossbar,
-    /// takes an access.
+    /// accepts an access.
     fn access_frame(&mut self, cycle: u64) -> u64 {
         let at = cycle.max(self.frame_port);
         self.frame_port = at + 1;
@@ -185,14 +183,14 @@ pub(crate) struct Processors {
     #[state(slice)]
     cores: Vec<Core>,
     shared: Shared,
-    /// The cycle for which a timer was asked; no cycle: none was.
+    /// The cycle for which a timer is set; `NEVER` if there is none.
     woken_for: u64,
     fault: Option<String>,
 }
 
 impl Processors {
-    /// Cores with firmware, between an interface for frames of at most so many bytes and so many
-    /// receive rings of a host of so many cores.
+    /// Cores with firmware, in an interface for frames of up to `frame_bytes` bytes, in a host with
+    /// these numbers of receive rings and cores.
     pub fn new(
         spec: &ProcessorsSpec,
         firmware: &[u8],
@@ -221,7 +219,7 @@ impl Processors {
             let end = image.segments.iter().map(|one| one.range().end).max();
             let begin = image.segments.iter().map(|one| one.range().start).min();
             return Err(wrong(format!(
-                "it takes addresses from {:#x} to {:#x}, and firmware has {room} bytes from \
+                "it takes addresses from {:#x} to {:#x}, but firmware has {room} bytes from \
                  {SCRATCHPAD:#x} on: the scratchpad's {}, less {stacks} for the stacks of {} cores",
                 begin.unwrap_or(0),
                 end.unwrap_or(0),
@@ -242,7 +240,7 @@ impl Processors {
         })
     }
 
-    /// What has been counted.
+    /// Their counts.
     pub fn statistics(&self) -> ProcessorsStatistics {
         ProcessorsStatistics {
             scratchpad_words: self.shared.scratchpad.words,
@@ -251,17 +249,17 @@ impl Processors {
         }
     }
 
-    /// What firmware has done that cannot be, with the place where.
+    /// Firmware's first error and its location.
     pub fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// Frames that no core has taken.
+    /// Number of frames that no core has taken.
     pub fn waiting_frames(&self) -> usize {
         self.shared.frames.waiting()
     }
 
-    /// A frame has come.
+    /// Adds a frame that has arrived.
     pub fn give(&mut self, now: Time, frame: Frame) {
         self.shared.frames.give(frame);
         let cycle = self.clock.cycle_at_or_after(now);
@@ -272,7 +270,7 @@ impl Processors {
         }
     }
 
-    /// A load of host memory has come: its bytes, or none if there is no memory.
+    /// Handles the data of a load of host memory; `None` if there is no memory.
     pub fn loaded(&mut self, now: Time, number: u64, raw: Option<u64>) {
         let cycle = self.clock.cycle_at_or_after(now);
         if let Some(core) = self.cores.get_mut((number >> 8) as usize) {
@@ -280,7 +278,7 @@ impl Processors {
         }
     }
 
-    /// The word at an offset in the scratchpad, which the host loads.
+    /// The word that the host loads at an offset in the scratchpad.
     pub fn read_scratchpad(&mut self, now: Time, offset: u64) -> Option<u64> {
         let word = self.shared.scratchpad.read(offset, 8)?;
         let cycle = self.clock.cycle_at_or_after(now);
@@ -288,7 +286,7 @@ impl Processors {
         Some(word)
     }
 
-    /// The host stores a word there; false if there is none.
+    /// A store of the host to the scratchpad; false if the offset is outside.
     pub fn write_scratchpad(&mut self, now: Time, offset: u64, word: u64) -> bool {
         let is_there = self.shared.scratchpad.write(offset, 8, word);
         if is_there {
@@ -298,7 +296,7 @@ impl Processors {
         is_there
     }
 
-    /// Hardware of the host has sent a block, for this offset of the window.
+    /// Handles a block from hardware of the host, for this offset of the window.
     pub fn write_window(&mut self, now: Time, offset: u64, block: &[u8]) {
         let [start, bytes] = self.shared.window;
         let has_room = offset
@@ -318,7 +316,7 @@ impl Processors {
         self.shared.statistics.window_blocks_refused += u64::from(!is_written);
     }
 
-    /// What has crossed PCI Express for the cores.
+    /// Counts traffic of the cores on PCI Express.
     pub fn crossed(&mut self, what: Crossing, bytes: u64) {
         let counts = &mut self.shared.statistics;
         *match what {
@@ -329,7 +327,7 @@ impl Processors {
         } += bytes;
     }
 
-    /// When the next core issues, and in which cycle, if that has to be asked for.
+    /// The time and cycle in which the next core issues, if a timer must be set for it.
     pub fn next_wake(&mut self) -> Option<(Time, u64)> {
         let next = self.cores.iter().map(|core| core.next).min()?;
         if next >= self.woken_for {
@@ -339,11 +337,11 @@ impl Processors {
         Some((self.clock.time(next), next))
     }
 
-    /// The timer of a cycle has rung: whoever issues in it does. Then [`Processors::take_left`] and
-    /// [`Processors::take_loads`] have what comes of it.
+    /// Handles the timer of a cycle: the cores that are due issue. [`Processors::take_left`] and
+    /// [`Processors::take_loads`] then return the results.
     pub fn step(&mut self, cycle: u64) {
         if cycle != self.woken_for {
-            return; // An earlier one was asked for behind it.
+            return; // an earlier timer was set after this one
         }
         self.woken_for = NEVER;
         let count = self.cores.len();
@@ -370,7 +368,7 @@ impl Processors {
         }
     }
 
-    /// Frames that have left the cores since this was asked, and what becomes of them.
+    /// Frames that have left the cores since the last call, and their fate.
     pub fn take_left(&mut self) -> Vec<(Fate, Frame)> {
         let left = std::mem::take(&mut self.shared.left);
         let counts = &mut self.shared.statistics;
@@ -384,7 +382,7 @@ impl Processors {
         left
     }
 
-    /// Loads of host memory that have begun since this was asked.
+    /// Loads of host memory that have begun since the last call.
     pub fn take_loads(&mut self) -> Vec<HostLoad> {
         std::mem::take(&mut self.shared.loads)
     }

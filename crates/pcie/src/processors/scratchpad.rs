@@ -2,10 +2,10 @@
 
 use riscv::elf::Image;
 
-/// Bytes of a word, which a bank and a core's way through the crossbar take in a cycle.
+/// Bytes of a word, which a bank and a core's crossbar port transfer in a cycle.
 pub(super) const WORD_BYTES: u64 = 8;
 
-/// What of it is behind the crossbar.
+/// The scratchpad behind the crossbar.
 #[derive(Clone, Debug, state::State)]
 pub(super) struct Scratchpad {
     #[state(octets)]
@@ -16,10 +16,10 @@ pub(super) struct Scratchpad {
     /// The word that each core has reserved for its `sc`.
     #[state(slice)]
     reserved: Vec<Option<u64>>,
-    /// Words that were read or written.
+    /// Number of words read or written.
     #[state(count)]
     pub words: u64,
-    /// Cycles that accesses have waited for a bank.
+    /// Number of cycles that accesses have waited for a bank.
     #[state(count)]
     pub conflicts: u64,
 }
@@ -39,7 +39,7 @@ impl Scratchpad {
         self.bytes.len() as u64
     }
 
-    /// Puts firmware into it, which is linked for `start`; false if it does not fit below `end`.
+    /// Loads firmware that is linked for `start`; false if it does not fit below `end`.
     pub fn load(&mut self, image: &Image, start: u64, end: u64) -> bool {
         image.segments.iter().all(|segment| {
             let Some(offset) = segment.address.checked_sub(start) else {
@@ -57,8 +57,8 @@ impl Scratchpad {
         })
     }
 
-    /// The cycle, `cycle` or later, in which the bank of the word at `offset` takes an access of so
-    /// many cycles.
+    /// The cycle, `cycle` or later, in which the bank of the word at `offset` accepts an access of
+    /// `cycles` cycles.
     pub fn access(&mut self, offset: u64, cycle: u64, cycles: u64) -> u64 {
         let bank = (offset / WORD_BYTES) as usize % self.free.len();
         let at = cycle.max(self.free[bank]);
@@ -68,15 +68,14 @@ impl Scratchpad {
         at
     }
 
-    /// 1 to 8 bytes at `offset`, if there are.
+    /// 1 to 8 bytes at `offset`, if they exist.
     pub fn read(&self, offset: u64, bytes: u8) -> Option<u64> {
         let place = self.bytes.get(range(offset, bytes)?)?;
         let digits = place.iter().rev();
         Some(digits.fold(0, |value, &byte| value << 8 | u64::from(byte)))
     }
 
-    /// Writes the low bytes of a value; false if there are none there. Reservations of the words
-    /// end.
+    /// Writes the low bytes of a value; false if they do not exist. Reservations of the words end.
     pub fn write(&mut self, offset: u64, bytes: u8, value: u64) -> bool {
         let place = range(offset, bytes).and_then(|range| self.bytes.get_mut(range));
         let Some(place) = place else {
@@ -90,12 +89,12 @@ impl Scratchpad {
         true
     }
 
-    /// A core reserves the word at `offset`.
+    /// Reserves the word at `offset` for a core.
     pub fn reserve(&mut self, core: usize, offset: u64) {
         self.reserved[core] = Some(offset / WORD_BYTES);
     }
 
-    /// Whether the core has reserved the word at `offset`, and nobody has written it since. The
+    /// Whether the core holds a reservation of the word at `offset`, with no write since. The
     /// reservation ends.
     pub fn take_reservation(&mut self, core: usize, offset: u64) -> bool {
         self.reserved[core].take() == Some(offset / WORD_BYTES)

@@ -87,7 +87,7 @@ impl Default for ProcessorsSpec {
 }
 
 impl ProcessorsSpec {
-    /// Whether there can be such cores. Keys begin at the interface's table.
+    /// Checks whether such cores are possible. Keys are relative to the interface's table.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         let powers_of_two = [
             ("instruction_cache_bytes", self.instruction_cache_bytes),

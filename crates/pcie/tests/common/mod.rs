@@ -1,10 +1,10 @@
 //! A network interface on a chip of one tile, a scripted core, and a wire.
 //!
-//! The clock has a gigahertz, so that a cycle is a nanosecond; every way on the tile takes one, the
-//! bank of the last-level cache ten. So a read or a write at home takes 12 once the line is on the
-//! chip.
+//! The clock is one gigahertz, so that a cycle is a nanosecond; every hop on the tile takes one
+//! cycle, the bank of the last-level cache ten. So a read or a write at home takes 12 once the line
+//! is on the chip.
 
-// Both test files use a part of this.
+// Each test file uses only a part of this.
 #![allow(dead_code)]
 
 use fabric::{
@@ -17,10 +17,10 @@ use network::rack::{Interface, LineRate};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Where the memory is: 8 MiB.
+/// The start of memory: 8 MiB.
 pub const MEMORY: u64 = 0x8000_0000;
 pub const MEMORY_BYTES: u64 = 0x80_0000;
-/// Where the registers are.
+/// The start of the registers.
 pub const REGISTERS: u64 = 0x1001_6000;
 /// The server's address and the client's.
 pub const SERVER: u32 = 0x0a00_0002;
@@ -30,17 +30,17 @@ pub fn ns(nanoseconds: f64) -> Time {
     Time::from_ns(nanoseconds)
 }
 
-/// What has been read, and when.
+/// Lines that have been read, and their times.
 type Reads = Rc<RefCell<Vec<(Time, LineData)>>>;
-/// The headers of messages that have come, and when.
+/// The headers of messages, and their arrival times.
 type Messages = Rc<RefCell<Vec<(Time, u64)>>>;
-/// The words of messages that have come, and the messages with which the next one is answered.
+/// The words of received messages, and the messages that answer the next one.
 type Told = Rc<RefCell<(Vec<LineData>, Vec<AgentMessage>)>>;
-/// What is to be written, and where.
+/// Pending writes: addresses and bytes.
 type Writes = Rc<RefCell<Vec<(u64, Vec<u8>)>>>;
 
-/// Reads and writes lines at home, when it is woken: the token is the address of a line to be read.
-/// It hears messages.
+/// Reads and writes lines at home when woken: the token is the address of a line to read. It also
+/// receives messages.
 struct Memory {
     read: Reads,
     heard: Messages,
@@ -48,7 +48,7 @@ struct Memory {
     to_write: Writes,
 }
 
-/// What it has read and is to write is the test's.
+/// The test owns its reads and pending writes.
 impl state::State for Memory {
     fn walk(&mut self, _walker: &mut dyn state::Walker) {}
 }
@@ -103,15 +103,15 @@ pub struct Bench {
     pub inboxes: [Inbox; 1],
     pub now: Time,
     nic: AgentId,
-    /// Who hears messages.
+    /// The agent that receives messages.
     pub memory: AgentId,
     read: Reads,
     heard: Messages,
     pub told: Told,
     to_write: Writes,
-    /// Answers that have come: when, the request's token, and what.
+    /// Replies: time, the request's token, and value.
     pub answers: Vec<(Time, u64, Result<u64, ()>)>,
-    /// What the interface has sent.
+    /// Packets that the interface has sent.
     pub sent: Vec<(Time, Packet)>,
 }
 
@@ -121,7 +121,7 @@ impl Bench {
         Bench::with_latency(nic, attachment, 10)
     }
 
-    /// The same with a last-level cache of so many cycles.
+    /// The same with a last-level cache of this latency in cycles.
     pub fn with_latency<N: Agent + Interface + 'static>(
         mut nic: N,
         attachment: Attachment,
@@ -183,12 +183,12 @@ impl Bench {
         self.fabric.agent_mut(self.nic).unwrap()
     }
 
-    /// One of the interface's timers rings now.
+    /// Fires one of the interface's timers now.
     pub fn wake(&mut self, token: u64) {
         self.fabric.wake_agent(self.nic, self.now, token);
     }
 
-    /// Lets everything happen up to `until`.
+    /// Runs all events up to `until`.
     pub fn run_until<N: Interface + 'static>(&mut self, until: Time) {
         self.fabric.run_until(until, &mut self.inboxes);
         self.now = until;
@@ -208,12 +208,12 @@ impl Bench {
         self.run_until::<N>(until);
     }
 
-    /// The messages that have come since this was asked last.
+    /// The messages since the last call.
     pub fn take_heard(&mut self) -> Vec<(Time, u64)> {
         self.heard.take()
     }
 
-    /// The core asks now.
+    /// The core sends a request now.
     pub fn ask(&mut self, kind: RequestKind, token: u64) {
         let mut outbox = Outbox::default();
         let request = OutgoingKind::Request {
@@ -242,7 +242,7 @@ impl Bench {
         self.ask(RequestKind::Read { address, bytes }, offset);
     }
 
-    /// Asks, waits and returns the answer.
+    /// Sends a request, waits and returns the answer.
     pub fn answer<N: Interface + 'static>(
         &mut self,
         ask: impl FnOnce(&mut Bench),
@@ -254,14 +254,14 @@ impl Bench {
         result
     }
 
-    /// The last bit of `packet` arrives so many nanoseconds from now.
+    /// The last bit of `packet` arrives `nanoseconds` from now.
     pub fn give<N: Interface + 'static>(&mut self, nanoseconds: f64, packet: &Packet) {
         let at = self.now + ns(nanoseconds);
         let token = self.nic::<N>().receive(0, at, packet.clone());
         self.fabric.wake_agent(self.nic, at, token);
     }
 
-    /// The last bit of `packet` arrives at one of several ports so many nanoseconds from now.
+    /// The last bit of `packet` arrives at one of several ports `nanoseconds` from now.
     pub fn give_at<N: Interface + 'static>(
         &mut self,
         port: usize,
@@ -273,7 +273,7 @@ impl Bench {
         self.fabric.wake_agent(self.nic, at, token);
     }
 
-    /// Puts bytes into memory, and their lines into the last-level cache.
+    /// Writes bytes to memory, and brings their lines into the last-level cache.
     pub fn store<N: Interface + 'static>(&mut self, address: u64, bytes: &[u8]) {
         let mut at = 0;
         while at < bytes.len() {
@@ -309,7 +309,7 @@ impl Bench {
     }
 }
 
-/// A packet to the server with so many bytes of payload.
+/// A packet to the server with a payload of this size.
 pub fn request(number: u64, payload_bytes: usize) -> Packet {
     Packet {
         from: Endpoint {
