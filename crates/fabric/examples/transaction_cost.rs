@@ -1,5 +1,5 @@
-//! What a miss that hits in the last-level cache costs the host:
-//! `cargo run --release -p fabric --example transaction_cost`.
+//! The host's cost of simulating a miss that hits in the last-level cache: `cargo run --release -p
+//! fabric --example transaction_cost`.
 
 use fabric::{
     AddressRange, CacheId, CacheNotice, CacheSpec, CoreId, DeliveryKind, Fabric, FabricSpec, Inbox,
@@ -7,10 +7,10 @@ use fabric::{
 };
 use std::time::Instant;
 
-/// Twice as many as a private cache holds.
+/// Twice the number of lines of a private cache.
 const LINES: u64 = 1 << 10;
 
-/// Each core misses on one line after another, `overlap` at a time.
+/// Lets each core miss on one line after another, with `overlap` misses outstanding.
 fn run(cores: usize, overlap: usize, write: bool, accesses: u64) -> (f64, f64) {
     let range = AddressRange {
         start: 0,
@@ -24,7 +24,7 @@ fn run(cores: usize, overlap: usize, write: bool, accesses: u64) -> (f64, f64) {
     let mut inboxes: Vec<Inbox> = (0..16).map(|_| Inbox::default()).collect();
     let mut next: Vec<u64> = vec![0; cores];
     let mut out = Outbox::default();
-    // Cores that write have lines of their own; readers share them, out of step.
+    // Writing cores have lines of their own; readers share lines, at different times.
     let line = |core: usize, number: u64| {
         let own = if write { core as u64 * LINES } else { 0 };
         LineAddress(own + (number + core as u64 * 251) % LINES)
@@ -93,7 +93,7 @@ fn run(cores: usize, overlap: usize, write: bool, accesses: u64) -> (f64, f64) {
 
 fn main() {
     for (cores, overlap, write) in [(1, 1, false), (16, 1, false), (16, 4, false), (16, 4, true)] {
-        // The least of several, because other work on the host only adds.
+        // The minimum of several, because other work on the host only adds time.
         let (ns, events) = (0..5)
             .map(|_| run(cores, overlap, write, 500_000))
             .min_by(|one, other| one.0.total_cmp(&other.0))

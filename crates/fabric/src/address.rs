@@ -8,13 +8,13 @@ pub const LINE_BYTES: usize = 64;
 
 /// The bytes of one cache line.
 ///
-/// Messages hold it beside other fields, so that its alignment is no more than a register's.
-/// Arrays of lines hold an `AlignedLine` each.
+/// Messages contain it beside other fields, so its alignment is no larger than a register's. Arrays
+/// of lines contain an `AlignedLine` each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::Plain)]
 #[repr(C, align(8))]
 pub struct LineData(pub [u8; LINE_BYTES]);
 
-/// A line on a cache line of the host.
+/// A line aligned to a cache line of the host.
 #[derive(Clone, Copy, Debug, state::State)]
 #[repr(C, align(64))]
 pub(crate) struct AlignedLine(pub(crate) LineData);
@@ -33,7 +33,7 @@ impl LineData {
         self.read_from(offset) & u64::MAX >> (64 - bytes * 8)
     }
 
-    /// The little-endian value of the bytes from `offset` on, eight of them if there are so many.
+    /// The little-endian value of up to eight bytes from `offset` on, within the line.
     #[inline]
     pub fn read_from(&self, offset: usize) -> u64 {
         let start = offset.min(LINE_BYTES - 8);
@@ -100,7 +100,7 @@ impl State for LineData {
 pub struct AddressRange {
     /// First address.
     pub start: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
@@ -111,7 +111,7 @@ impl AddressRange {
         address.wrapping_sub(self.start) < self.length
     }
 
-    /// The first address behind the range.
+    /// The first address after the range.
     pub const fn end(&self) -> u64 {
         self.start + self.length
     }

@@ -2,28 +2,28 @@
 
 use crate::Time;
 
-/// A length of time that is taken.
+/// A reserved interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 struct Taken {
     start: Time,
-    /// The first instant behind it.
+    /// Its end, exclusive.
     end: Time,
 }
 
-/// When a link is taken.
+/// The reservations of a link.
 ///
-/// It knows every gap. A link of a server with one socket needs less, since its reservations are
-/// near. Messages from another socket are reserved hundreds of cycles ahead, and must not delay a
-/// message that passes before them.
+/// It records every gap. A link of a server with one socket needs less, since its reservations are
+/// near in time. Messages from another socket are reserved hundreds of cycles ahead, and must not
+/// delay a message that passes before them.
 #[derive(Clone, Debug, Default, state::State)]
 pub(crate) struct Calendar {
-    /// In the order of time, none touching the next.
+    /// In order of time, without adjacent intervals.
     taken: Vec<Taken>,
 }
 
 impl Calendar {
-    /// Reserves `length` in a row, from `earliest` or as soon as possible after it. There are no
-    /// further reservations before `now`.
+    /// Reserves `length` contiguously, at `earliest` or as soon as possible after it. No
+    /// reservation will be requested before `now`.
     pub(crate) fn reserve(&mut self, now: Time, earliest: Time, length: Time) -> Time {
         self.settle(now);
         let mut place = self.taken.partition_point(|taken| taken.end <= earliest);
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(calendar.taken.len(), 1);
     }
 
-    /// Each reservation is the first that those before it leave room for: a bit for each instant.
+    /// Each reservation is the first one possible given those before it: a bit for each instant.
     #[test]
     fn reservations_are_the_first_possible() {
         let mut random = Random(1);

@@ -25,7 +25,7 @@ pub(crate) static INCLUSIVE_HOME: &Table = &Table {
         ("WriteAtHome, to memory", IN_TAGS),
         ("Prefetch", IN_TAGS),
         ("Put from the owner", &["owner", "busy"]),
-        // The other cells are for when it is served, after it has waited: `reached!` is in them.
+        // The other cells are noted when the Put is served, after it has waited, with `reached!`.
         ("Put from another", &["busy"]),
         ("InvalidateAck", &["busy"]),
         ("ForwardAck", &["busy"]),
@@ -131,8 +131,8 @@ pub(crate) fn trace(on: bool) {
     TRACED.set(on);
 }
 
-/// `row` happens to `who`'s `line`, which is in the state `column`. Fails where the table has no
-/// such cell.
+/// Notes the event `row` for `who`'s `line`, which is in the state `column`. Fails if the table has
+/// no such cell.
 pub(crate) fn note(
     table: &Table,
     who: Option<CacheId>,

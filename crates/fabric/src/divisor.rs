@@ -34,7 +34,7 @@ impl Divisor {
     #[inline(always)]
     pub const fn divide(self, n: u64) -> u64 {
         debug_assert!(n < 1 << 63);
-        // Twice n, so that the upper half of the product is wanted whatever the shift.
+        // Twice n, so that the upper half of the product is used for every shift.
         (((n * 2) as u128 * self.reciprocal as u128) >> 64) as u64 >> self.shift
     }
 
@@ -58,7 +58,7 @@ mod tests {
             prop_assert_eq!(divisor.remainder(n), n % value);
             let small = Divisor::new(value % 1_000_000 + 1);
             prop_assert_eq!(small.divide(n), n / small.value());
-            // Beside a multiple, where an error would show.
+            // Beside a multiple, where an error would be visible.
             let multiple = (n / small.value() * small.value()).saturating_add_signed(near);
             let multiple = multiple.min((1 << 63) - 1);
             prop_assert_eq!(small.divide(multiple), multiple / small.value());

@@ -10,33 +10,34 @@
 //!
 //! - Time is not modelled. Messages from the home to one cache arrive in order, and so do those
 //!   from one cache to the home; Transfers, answers of memory and read-outs arrive at any time.
-//! - A cache may at any time ask for a line in order to read or to write it, write a line that it
-//!   owns, and replace a line. A requested write is performed when the line arrives. A cache may
-//!   hold a line that it has received (as a core does between LR and SC).
+//! - A cache may at any time request a line for reading or writing, write a line that it owns, and
+//!   replace a line. A requested write is performed when the line arrives. A cache may hold a line
+//!   that it has received (as a core does between LR and SC).
 //! - An agent may read a line at the home, or write a line or a part of it there, for the
 //!   last-level cache or for memory.
-//! - A home may be asked to prefetch a line at any time.
+//! - A home may be requested to prefetch a line at any time.
 //! - A non-inclusive last-level cache may lose a line at any time.
-//! - A cache asks for nothing while [`Configuration::buffered`] of its Puts are not acknowledged.
-//!   Without a bound there would be no end of states: Transfers can overtake PutAcks forever.
+//! - A cache sends no requests while [`Configuration::buffered`] of its Puts are unacknowledged.
+//!   Without this bound the number of states would be infinite: Transfers can overtake PutAcks
+//!   forever.
 //! - The register of random replacement is not part of a state: if a state is reached with several
 //!   register values, the search continues with the first.
 //! - Two lines have the same home, and recall each other. Lines with different homes only replace
-//!   each other in caches, which one line that is replaced at any time covers.
+//!   each other in caches, which is covered by replacement of a line at any time.
 //!
 //! # What is checked
 //!
 //! - In every state: one writer or many readers; each copy in a cache is the line's last write;
 //!   the directory knows the holders of lines that are not busy; no Put waits for a way.
 //! - With every message: it has a cell in the two tables of states and events that is not "error";
-//!   loads, and an agent's reads at home, read the last write; a load of a line that is used once,
-//!   what was the last write when it was sent.
-//! - No deadlock and no livelock: in whatever order messages are delivered, if caches ask for
-//!   nothing more, it ends, and then nothing waits for anything.
+//!   loads, and an agent's reads at home, read the last write; a load of a line that is used once
+//!   reads the last write at the time of sending.
+//! - No deadlock and no livelock: in every order of message delivery, without further requests of
+//!   caches, activity ends, and then nothing is waiting.
 //! - Every cell and every point marked with `reached!` is reached.
 //!
-//! Of a line's data only this is kept, in each of two bytes: whether it is the last write. A part
-//! of a line is the first byte.
+//! A line's data is reduced to two bytes, each of which records whether it is the last write. A
+//! part of a line is the first byte.
 
 use crate::coverage::{INCLUSIVE_HOME, NON_INCLUSIVE_HOME, PRIVATE_CACHE, report};
 use crate::home::{Bank, HomeAction, HomeWrite};
@@ -51,22 +52,22 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug)]
 struct Configuration {
     caches: usize,
-    /// They map to one set of one way in private caches.
+    /// Number of lines. They map to one set of one way in private caches.
     lines: usize,
     inclusion: Inclusion,
-    /// Of the directory, which has one set.
+    /// Ways of the directory, which has one set.
     ways: u32,
-    /// Of the directory and of the caches.
+    /// The replacement policy of the directory and of the caches.
     replacement: Replacement,
     mshrs: u32,
-    /// Puts that a cache may have under way when it asks for a line.
+    /// Maximum number of unacknowledged Puts of a cache when it requests a line.
     buffered: usize,
-    /// Lines can be replaced although no other line of the model comes.
+    /// Whether lines can be replaced without another line of the model.
     replace: bool,
-    /// Caches keep others waiting for a line.
+    /// Whether caches hold lines and delay other requests for them.
     hold: bool,
     agent: AgentDoes,
-    /// The home prefetches lines.
+    /// Whether the home prefetches lines.
     prefetch: bool,
 }
 
@@ -79,7 +80,7 @@ enum AgentDoes {
 }
 
 impl Configuration {
-    /// Room for the lines, which the world keeps elsewhere.
+    /// Memory for the lines, whose data the model keeps elsewhere.
     fn ram(&self) -> Ram {
         let length = (LINE_BYTES * self.lines) as u64;
         Ram::new(vec![AddressRange { start: 0, length }]).unwrap()
@@ -95,11 +96,11 @@ enum Action {
     ReadAtHome(LineAddress),
     /// Whether it allocates, and whether it is a whole line.
     WriteAtHome(LineAddress, bool, bool),
-    /// The non-inclusive last-level cache needs the place.
+    /// The non-inclusive last-level cache evicts the line.
     LoseLine(LineAddress),
     Prefetch(LineAddress),
     ToHome(usize),
-    /// With `true`, a forward that waits for the data goes on waiting.
+    /// With `true`, a forward that waits for the data continues to wait.
     ToCache(usize, bool),
     Transfer(usize, bool),
     Hold(usize),
@@ -109,7 +110,7 @@ enum Action {
 }
 
 impl Action {
-    /// It makes an end of something that is under way.
+    /// Whether the event completes or advances something in flight.
     fn is_delivery(self) -> bool {
         !matches!(
             self,
@@ -131,7 +132,7 @@ enum AtHome {
     ReadOut(LineAddress),
 }
 
-/// The first two bytes of a line's data that is the line's last write. They are 0 in what is older.
+/// The first two bytes of line data that is the line's last write. They are 0 in older data.
 const LAST: [u8; 2] = [1, 1];
 
 fn is_last(data: &LineData) -> bool {
@@ -152,9 +153,9 @@ struct World {
     memory: Vec<LineData>,
     to_home: Vec<VecDeque<(LineAddress, ToHome)>>,
     to_cache: Vec<VecDeque<(LineAddress, ToCache)>>,
-    /// Sorted: to whom, which line.
+    /// Sorted: destination, line and message.
     transfers: Vec<(usize, LineAddress, ToCache)>,
-    /// What a cache keeps others waiting with.
+    /// The line and message that each cache delays.
     held: Vec<Option<(LineAddress, ToCache)>>,
     /// Sorted.
     fetches: Vec<LineAddress>,
@@ -373,7 +374,7 @@ impl World {
         for line in self.lines() {
             self.memory[line.0 as usize] = ram.read_line(line);
         }
-        // A write at home comes before the messages of the same step that tell of its data.
+        // A write at home precedes the messages of the same step that depend on its data.
         for action in &actions {
             if let HomeAction::Written(_, line, data) = action {
                 assert!(
@@ -393,7 +394,7 @@ impl World {
                 HomeAction::Grant(cache, line, grant, _) => {
                     let data = self.memory[line.0 as usize];
                     assert!(is_last(&data), "an older write is sent");
-                    // Where it was found is only for reports.
+                    // The source is only used in reports.
                     let message = ToCache::Data(grant, Source::LastLevel, data);
                     self.to_cache[usize::from(cache.0)].push_back((line, message));
                 }
@@ -441,7 +442,7 @@ impl World {
             self.send(cache, out);
             return;
         };
-        // The messages have to be where a store finds their data.
+        // The messages must be where a store finds their data.
         self.send(cache, std::mem::take(&mut out));
         if grant == Grant::Modified {
             self.store(cache, slot, line);
@@ -560,7 +561,7 @@ impl World {
                 };
                 let id = cache.id();
                 let Some((_, known, owner, busy)) = entry else {
-                    panic!("{id:?} holds {line:?}, of which the directory does not know");
+                    panic!("{id:?} holds {line:?}, which is not in the directory");
                 };
                 assert!(
                     is_last(cache.line(slot)),
@@ -568,7 +569,7 @@ impl World {
                 );
                 let writable = cache.writable(slot);
                 *(if writable { &mut owners } else { &mut sharers }) += 1;
-                // As owner: its upgrade is on the way.
+                // As owner: its upgrade is in flight.
                 let known = owner == Some(id) || !writable && known & (1 << id.0) != 0;
                 assert!(
                     busy || known,

@@ -1,12 +1,11 @@
-//! The fabric: connects the parts, and processes their events in the order of time.
+//! The fabric: connects the parts, and processes their events in order of time.
 //!
 //! # The order of events
 //!
-//! Events of one time are ordered by who sent them and by a count of the sender's. For what cores
-//! leave in their outboxes that is the core and the core's count; everything else comes out of
-//! the processing of an earlier event and is counted as it does. The order therefore depends only
-//! on the simulated events, not on the time at which an outbox was handed over, nor on how far each
-//! [`Fabric::run_until`] went.
+//! Simultaneous events are ordered by their sender and the sender's count. For messages in a core's
+//! outbox these are the core and its count; every other event results from processing an earlier
+//! event, and is counted then. The order therefore depends only on the simulated events, not on the
+//! time at which an outbox was handed over, nor on how far each [`Fabric::run_until`] went.
 //!
 //! # Latencies
 //!
@@ -15,14 +14,14 @@
 //! `way` is that to the link, the transmission, the link's latency, and the way from there):
 //!
 //! - line in the last-level cache: way(request) + bank + way(data);
-//! - line of another cache: way(request) + bank + way(forward) + forward latency + way(data), and
+//! - line of another cache: way(request) + bank + way(forward) + forward latency + way(data), plus
 //!   the look-up in a core's cache, after which its answer departs;
-//! - shared line, to be written: way(request) + bank + way(Invalidate) + way(ack) + bank +
-//!   way(data), for the last acknowledgement;
+//! - write of a shared line: way(request) + bank + way(Invalidate) + way(ack) + bank + way(data),
+//!   for the last acknowledgement;
 //! - line in memory: way(request) + bank + way(read) + memory latency + way(data) + bank +
 //!   way(data);
-//! - DMA: like the above, with way(acknowledgement) last for a write. Copies that it invalidates
-//!   cost as much as for a cache that writes.
+//! - DMA: like the above, with way(acknowledgement) last for a write. Invalidating copies costs the
+//!   same as for a write by a cache.
 
 mod event;
 mod passage;
@@ -85,14 +84,14 @@ pub struct Fabric {
     pub(crate) server_count: u64,
     #[state(exact)]
     pub(crate) internal_count: u64,
-    /// Everything before this has been processed.
+    /// All events before this time have been processed.
     pub(crate) done_until: Time,
     pub(crate) mesh: Mesh,
     pub(crate) memory: Memory,
     /// One for each tile.
     #[state(slice)]
     pub(crate) banks: Vec<Bank>,
-    /// Of one socket.
+    /// Number of banks of one socket.
     #[state(fixed)]
     pub(crate) bank_count: Divisor,
     #[state(fixed)]
@@ -207,7 +206,7 @@ impl Fabric {
         Ok(fabric)
     }
 
-    /// Takes what a core has left in its outbox. Nothing in it may be earlier than the time up to
+    /// Accepts the messages in a core's outbox. None of them may be earlier than the time up to
     /// which the fabric has run.
     pub fn send(&mut self, core: CoreId, out: &mut Outbox) {
         let index = usize::from(core.0);
@@ -262,8 +261,8 @@ impl Fabric {
         self.run_until_answered(until, Time::NEVER, inboxes);
     }
 
-    /// The same, but stops before the first event that a core could have answered: a core answers
-    /// no sooner than `reaction` after a delivery.
+    /// The same, but stops before the first event that could depend on a core's answer: a core
+    /// answers no sooner than `reaction` after a delivery.
     pub fn run_until_answered(&mut self, until: Time, reaction: Time, inboxes: &mut [Inbox]) {
         let mut until = until;
         self.first_delivery = Time::NEVER;
@@ -291,16 +290,20 @@ impl Fabric {
         self.queue.push(at, order, event);
     }
 
-    /// The cycle of the event at hand, which is at `now`, and the first that begins with it or
-    /// later.
+    /// The cycle of the current event, which is at `now`, and the first cycle that begins at or
+    /// after it.
     #[inline]
     pub(crate) fn cycles(&self, now: Time) -> (u64, u64) {
         let cycle = self.queue.cycle();
-        debug_assert_eq!(cycle, self.clock.cycle_of(now), "another event is at hand");
+        debug_assert_eq!(
+            cycle,
+            self.clock.cycle_of(now),
+            "another event is being processed"
+        );
         (cycle, cycle + u64::from(self.clock.time(cycle) < now))
     }
 
-    /// A message of a private cache leaves it, arrives at its line's home, or is accepted there.
+    /// A message of a private cache departs, arrives at its line's home, or is admitted there.
     #[inline]
     fn go_on_to_home(&mut self, now: Time, place: u32, inboxes: &mut [Inbox]) {
         let (cycle, ready) = self.cycles(now);

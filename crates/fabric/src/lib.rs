@@ -1,16 +1,15 @@
 //! The coherent fabric: private caches, banked last-level cache with its directory, mesh and
 //! memory controllers, and the agents that take part in coherence beside the cores.
 //!
-//! Data is where the hardware has it: a line's bytes are in the private cache that owns it, or else
-//! at its home. An error in the protocol therefore gives wrong data, which tests detect.
+//! Data is kept where the hardware keeps it: a line's bytes are in the private cache that owns it,
+//! or else at its home. An error in the protocol therefore gives wrong data, which tests detect.
 //!
 //! The fabric is driven by events in the order of their times. Cores are not part of it: a core
 //! runs alone for a *window* that is shorter than the shortest path through the fabric, accesses
 //! its own private caches directly, and leaves messages for the fabric in its [`Outbox`]; messages
 //! to the core arrive in the core's [`Inbox`] with the time at which they take effect.
 
-/// Records that a test has reached a point, so that tests can report the races that they have
-/// covered.
+/// Records that a test has reached a point, so that tests can report the races that they cover.
 macro_rules! reached {
     ($what:literal) => {
         #[cfg(test)]
@@ -18,7 +17,7 @@ macro_rules! reached {
     };
 }
 
-/// What only tests need done at a place.
+/// Code that only tests need.
 macro_rules! cell {
     ($note:expr) => {
         #[cfg(test)]

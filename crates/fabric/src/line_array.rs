@@ -6,7 +6,7 @@ use std::ops::Range;
 
 const NO_LINE: u64 = u64::MAX;
 
-/// Set-associative. Who uses it tells the index of a line, from which its set follows.
+/// Set-associative. The caller supplies the index of a line, from which its set follows.
 #[derive(Clone, Debug, state::State)]
 pub(crate) struct LineArray {
     #[state(fixed)]
@@ -16,7 +16,7 @@ pub(crate) struct LineArray {
     /// Line numbers, set by set; [`NO_LINE`] in a free way.
     #[state(slice)]
     lines: Vec<u64>,
-    /// Newer than memory.
+    /// Whether each line is newer than memory.
     #[state(slice)]
     dirty: Vec<bool>,
     /// The replacement policy's byte of each way.
@@ -43,7 +43,7 @@ impl LineArray {
         start..start + self.ways
     }
 
-    /// Where `line` is, with what a prefetcher has to know.
+    /// The position of `line`, with information for a prefetcher.
     pub(crate) fn look_up(&self, index: u64, line: LineAddress) -> LookUp {
         LookUp {
             line,
@@ -52,7 +52,7 @@ impl LineArray {
         }
     }
 
-    /// Places for lines, and ways of each set.
+    /// Number of places for lines, and of ways in each set.
     pub(crate) fn places(&self) -> (usize, usize) {
         (self.lines.len(), self.ways)
     }
@@ -68,7 +68,7 @@ impl LineArray {
         self.find(index, line).is_some()
     }
 
-    /// Uses `line`; false if it is not here.
+    /// Uses `line`; false if it is absent.
     pub(crate) fn touch(&mut self, index: u64, line: LineAddress) -> bool {
         let found = self.find(index, line);
         if let Some(place) = found {
@@ -79,7 +79,7 @@ impl LineArray {
         found.is_some()
     }
 
-    /// How many lines a set has.
+    /// Number of ways of a set.
     pub(crate) fn ways(&self) -> usize {
         self.ways
     }
@@ -116,14 +116,14 @@ impl LineArray {
         evicted
     }
 
-    /// Drops `line`; returns whether it was newer than memory, if it was here.
+    /// Drops `line`; returns whether it was newer than memory, if it was present.
     pub(crate) fn remove(&mut self, index: u64, line: LineAddress) -> Option<bool> {
         let place = self.find(index, line)?;
         self.lines[place] = NO_LINE;
         Some(self.dirty[place])
     }
 
-    /// For the exhaustive exploration: what decides on the array's behaviour.
+    /// For the exhaustive exploration: hashes the state that determines the array's behaviour.
     #[cfg(test)]
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
@@ -154,11 +154,11 @@ mod tests {
         assert_eq!(install(&mut array, 4, false), Some((LineAddress(2), false)));
         assert_eq!(install(&mut array, 2, false), Some((LineAddress(0), true)));
         assert!(!array.contains(0, LineAddress(0)));
-        // A second time it only becomes newer than memory.
+        // The second time it only becomes newer than memory.
         assert_eq!(install(&mut array, 2, true), None);
         assert_eq!(array.remove(2, LineAddress(2)), Some(true));
         assert_eq!(array.remove(2, LineAddress(2)), None);
-        // A free way is taken before a line has to go.
+        // A free way is used before a line is evicted.
         assert_eq!(install(&mut array, 6, false), None);
         assert!(array.contains(4, LineAddress(4)));
     }

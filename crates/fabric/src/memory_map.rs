@@ -1,4 +1,4 @@
-//! The address map as cores see it.
+//! The address map of the cores.
 
 use crate::ram::overlap;
 use crate::{AddressRange, AgentId, Fabric};
@@ -29,7 +29,7 @@ pub(crate) struct Mapped {
 }
 
 impl MemoryMap {
-    /// What `address` belongs to.
+    /// The owner of `address`.
     #[inline]
     pub fn classify(&self, address: u64) -> Region {
         let found = self.find(address);
@@ -51,12 +51,12 @@ impl MemoryMap {
             .map(|mapped| mapped.range)
     }
 
-    /// All that belongs to memory or to an agent.
+    /// All ranges of memory and of agents.
     pub fn ranges(&self) -> impl Iterator<Item = AddressRange> {
         self.ranges.iter().map(|mapped| mapped.range)
     }
 
-    /// Hides the memory at `hidden`, which is all that the map has there, from programs.
+    /// Hides the memory at `hidden`, which must be a whole range, from programs.
     #[must_use]
     pub fn without(mut self, hidden: AddressRange) -> MemoryMap {
         self.ranges
@@ -64,9 +64,8 @@ impl MemoryMap {
         self
     }
 
-    /// Keeps user mode from writing to memory and from reaching devices in `ranges`, each of which
-    /// is all that the map has at its addresses. Code and data there can still be executed and
-    /// read.
+    /// Keeps user mode from writing to memory and from accessing devices in `ranges`, each of which
+    /// must be a whole range of the map. Code and data there can still be executed and read.
     #[must_use]
     pub fn protect(mut self, ranges: &[AddressRange]) -> MemoryMap {
         for mapped in &mut self.ranges {
@@ -75,14 +74,14 @@ impl MemoryMap {
         self
     }
 
-    /// Whether `address` is kept from user mode ([`MemoryMap::protect`]).
+    /// Whether `address` is protected from user mode ([`MemoryMap::protect`]).
     pub fn is_protected(&self, address: u64) -> bool {
         self.find(address).is_some_and(|mapped| mapped.protected)
     }
 }
 
 impl Fabric {
-    /// Which addresses belong to what, for cores. Agents attached later are not in it.
+    /// The address map for cores. It does not contain agents that are attached later.
     pub fn memory_map(&self) -> MemoryMap {
         let memory = self.ram.ranges().iter().map(|&range| (range, Region::Ram));
         let devices = self
@@ -97,7 +96,7 @@ impl Fabric {
                 protected: false,
             })
             .collect();
-        // The largest is asked for most.
+        // The largest range is accessed most.
         ranges.sort_by_key(|mapped| std::cmp::Reverse(mapped.range.length));
         MemoryMap { ranges }
     }

@@ -2,16 +2,16 @@
 //!
 //! A message's path is reserved link by link when its departure is known. The departure from a
 //! bank, a cache's read port or an agent is known a few cycles in advance, so a link records which
-//! future cycles are reserved, and a message takes the first gap that is long enough. Routers work
-//! in step with the clock: a message that is ready inside a cycle enters at the next. Wormhole
+//! future cycles are reserved, and a message takes the first gap that is long enough. Routers are
+//! synchronous: a message that becomes ready within a cycle enters with the next one. Wormhole
 //! routers with one path between two tiles keep messages in order (Dally and Towles, Principles and
-//! Practices of Interconnection Networks, ch. 13), and the protocol needs that; a short message
-//! that finds a gap before an older long one waits for it at the end.
+//! Practices of Interconnection Networks, ch. 13), and the protocol requires this; a short message
+//! that finds a gap before an older long one waits for it at the destination.
 //!
-//! Two sockets have a mesh each, and a link between them. A message from one to the other goes over
+//! Two sockets have a mesh each, and a link between them. A message from one to the other crosses
 //! its mesh to the tile where the link begins, is assembled there, crosses the link, and continues
-//! over the other mesh when all of it has arrived, as the link checks it first. Its links on the
-//! other mesh are reserved far ahead, so the links of such a server have a [`Calendar`] each.
+//! over the other mesh when all of it has arrived, because the link checks it first. Its links on
+//! the other mesh are reserved far ahead, so the links of such a server have a [`Calendar`] each.
 
 use crate::calendar::Calendar;
 use crate::divisor::Divisor;
@@ -31,33 +31,33 @@ pub(crate) enum Order {
     ToHome,
     /// From homes to private caches.
     FromHome,
-    /// No order is promised.
+    /// Unordered.
     Free,
 }
 
-/// Cycles that a link looks ahead.
+/// Number of cycles in a link's window of reservations.
 const WINDOW: u64 = 64;
 
-/// When a link is taken.
+/// The reservations of a link.
 #[derive(Clone, Debug, Default, state::State)]
 struct Link {
-    /// The cycle of the lowest bit of `taken`; nothing is reserved before it any more.
+    /// The cycle of the lowest bit of `taken`; no earlier cycle will be reserved.
     #[state(cycle)]
     base: u64,
-    /// The cycles of the window that are taken.
+    /// The reserved cycles of the window.
     taken: u64,
-    /// Beyond the window all cycles before this one are reserved.
+    /// Cycles from the end of the window up to this one are reserved.
     #[state(cycle)]
     taken_until: u64,
 }
 
 impl Link {
-    /// Reserves `flits` cycles in a row, from `earliest` or as soon as possible after it. There are
-    /// no further reservations before `now`. `cycles` has as many bits set as there are flits, the
-    /// lowest ones.
+    /// Reserves `flits` consecutive cycles, at `earliest` or as soon as possible after it. No
+    /// reservation will be requested before `now`. `cycles` has as many bits set as there are
+    /// flits, the lowest ones.
     #[inline(always)]
     fn reserve(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
-        // Usually the cycles are free, and the window is long enough that it need not be moved.
+        // Usually the cycles are free and the window need not be moved.
         let offset = earliest - self.base;
         if offset + flits <= WINDOW {
             if self.taken & cycles << offset == 0 {
@@ -74,7 +74,7 @@ impl Link {
         self.reserve_behind(now, earliest, flits, cycles)
     }
 
-    /// The first position in the window with enough consecutive free cycles.
+    /// The positions in the window with enough consecutive free cycles.
     #[inline(always)]
     fn gaps(&self, flits: u64) -> u64 {
         let mut free = !self.taken;
@@ -84,7 +84,7 @@ impl Link {
         free
     }
 
-    /// The same, where the window has to be moved.
+    /// The same, if the window has to be moved.
     #[inline(never)]
     fn reserve_behind(&mut self, now: u64, earliest: u64, flits: u64, cycles: u64) -> u64 {
         self.move_on(now);
@@ -96,7 +96,7 @@ impl Link {
         self.reserve_later(now, earliest, flits)
     }
 
-    /// The same, where a message waits or looks far ahead.
+    /// The same, for a message that waits or reserves far ahead.
     #[inline(never)]
     fn reserve_later(&mut self, now: u64, earliest: u64, flits: u64) -> u64 {
         let free = self.gaps(flits);
@@ -106,7 +106,7 @@ impl Link {
             self.taken |= u64::MAX >> (WINDOW - flits) << (start - now);
             return start;
         }
-        // Behind the window only an end is kept, so a gap that is left there is lost.
+        // Beyond the window only an end is recorded, so a gap left there is lost.
         let start = earliest.max(self.taken_until).max(now + WINDOW);
         self.taken_until = start + flits;
         start
@@ -127,7 +127,7 @@ impl Link {
         }
     }
 
-    /// The cycles from `from` to `taken_until` are taken, some of which are in the window now.
+    /// Marks the cycles from `from` to `taken_until` that are in the window as reserved.
     #[cold]
     #[inline(never)]
     fn bring_into_window(&mut self, from: u64) {
@@ -142,7 +142,7 @@ impl Link {
 /// The link between two sockets.
 #[derive(Clone, Debug, state::State)]
 struct SocketLink {
-    /// Tiles of a socket: those of the second are numbered behind those of the first.
+    /// Number of tiles of a socket; the second socket's follow the first's.
     #[state(fixed)]
     tiles: usize,
     /// The tile of each socket where the link begins.
@@ -184,7 +184,7 @@ impl SocketLink {
         }
     }
 
-    /// A message is whole at the end of the link at `at`; returns when it is at the other end.
+    /// Sends a message that is complete at the link at `at`; returns its arrival at the other end.
     fn cross(&mut self, now: Time, at: Time, from_socket: usize, bytes: u64) -> Time {
         let length = Time::from_ns(bytes as f64 / self.bandwidth_gb_per_s);
         let direction = &mut self.directions[from_socket];
@@ -204,7 +204,7 @@ pub(crate) struct Crossings {
     pub(crate) queueing: Time,
 }
 
-/// Where the links of a way are in the list of all of them.
+/// The position of a route's links in the list of all routes.
 #[derive(Clone, Copy, Debug)]
 struct Route {
     start: u32,
@@ -214,7 +214,7 @@ struct Route {
 #[derive(Clone, Debug, state::State)]
 #[state(all(count))]
 pub(crate) struct Mesh {
-    /// Of all sockets.
+    /// Number of tiles of all sockets.
     #[state(fixed)]
     tiles: usize,
     #[state(fixed)]
@@ -225,7 +225,7 @@ pub(crate) struct Mesh {
     clock: Clock,
     #[state(fixed)]
     link_bytes: Divisor,
-    /// Messages take no time and no links: see [`PerfectCache::FirstLevel`].
+    /// Whether messages take no time and no links: see [`PerfectCache::FirstLevel`].
     #[state(fixed)]
     takes_no_time: bool,
     /// Four for each tile: to the east, west, south, north.
@@ -234,7 +234,7 @@ pub(crate) struct Mesh {
     /// The other socket, if there is one; then the links are in its calendars.
     #[state(inside)]
     socket_link: Option<SocketLink>,
-    /// The links from each tile to each other, one way behind the other, and where they are.
+    /// The links from each tile to each other, route by route, and the position of each route.
     #[state(fixed)]
     routes: Vec<u16>,
     #[state(fixed)]
@@ -246,14 +246,14 @@ pub(crate) struct Mesh {
     pub(crate) hops: u64,
     pub(crate) hop_cycles: u64,
     queueing_cycles: u64,
-    /// Tests let one of four messages take longer, by less than so many cycles (0 for none); the
-    /// other number decides which.
+    /// In tests, one message in four is delayed by less than this number of cycles (0 for none);
+    /// the other number selects the messages.
     #[cfg(test)]
     #[state(fixed)]
     pub(crate) jitter: (u64, u64),
 }
 
-/// The links of the way from one tile to another: along the row, then along the column.
+/// The links of the route from one tile to another: along the row, then along the column.
 fn route(columns: usize, from: usize, to: usize) -> Vec<u16> {
     let mut tile = from;
     let mut links = Vec::new();
@@ -294,7 +294,7 @@ impl Mesh {
         for from in 0..tiles {
             for to in 0..tiles {
                 let start = routes.len() as u32;
-                // Between sockets there is none on a mesh.
+                // A mesh has no routes between sockets.
                 if from / in_socket == to / in_socket {
                     let first_link = (from / in_socket * in_socket * 4) as u16;
                     let links = route(spec.columns, from % in_socket, to % in_socket);
@@ -350,7 +350,7 @@ impl Mesh {
             .map_or(self.tiles, |link| link.tiles)
     }
 
-    /// The tile where the link of `socket` to the other one begins; of one socket any.
+    /// The tile where the link of `socket` to the other one begins; arbitrary with one socket.
     pub(crate) fn link_tile(&self, socket: usize) -> usize {
         self.socket_link
             .as_ref()
@@ -376,13 +376,13 @@ impl Mesh {
         })
     }
 
-    /// The time that messages waited for links.
+    /// Total time that messages waited for links.
     pub(crate) fn queueing(&self) -> Time {
         self.clock.time(self.queueing_cycles)
     }
 
-    /// Sends a message that departs at `departure`, not before `now`; returns when all of it has
-    /// arrived.
+    /// Sends a message that departs at `departure`, not before `now`; returns the arrival of its
+    /// last flit.
     pub(crate) fn send(
         &mut self,
         now: Time,
@@ -398,7 +398,7 @@ impl Mesh {
         self.clock.time(arrival)
     }
 
-    /// The same in cycles: it is ready to depart in cycle `departure`.
+    /// The same in cycles, for a message that is ready to depart in cycle `departure`.
     #[inline]
     pub(crate) fn send_in_cycle(
         &mut self,
@@ -418,7 +418,7 @@ impl Mesh {
             let flits = self.link_bytes.divide(bytes - 1) + 1;
             let Route { start, hops } = self.ways[pair];
             let (route, hops) = (&self.routes[start as usize..], u64::from(hops));
-            // Longer ones are never looked for in the window.
+            // Longer messages are never placed in the window.
             let cycles = u64::MAX >> WINDOW.saturating_sub(flits);
             let mut head = departure;
             let links = self.links.as_mut_slice();
@@ -504,8 +504,8 @@ impl Mesh {
 
 #[cfg(test)]
 impl Mesh {
-    /// How much longer a message takes in a test. It depends on nothing but the message, so that
-    /// others can be left out without changing it.
+    /// The additional cycles of a message in a test. They depend only on the message, so that
+    /// removing other messages does not change them.
     fn more_cycles(&self, departure: u64, pair: usize) -> u64 {
         let (cycles, seed) = self.jitter;
         let mut random = crate::tests::Random(seed ^ (departure << 16 | pair as u64));
@@ -573,7 +573,7 @@ mod tests {
             mesh.send(at, at, from, to, bytes, Order::Free)
         };
         assert_eq!(send(0, 1, LINE_MESSAGE_BYTES), cycles(10 + 3 + 4));
-        // The link is taken for 5 cycles.
+        // The link is occupied for 5 cycles.
         assert_eq!(send(0, 1, CONTROL_BYTES), cycles(10 + 5 + 3));
         // Another link of the same router.
         assert_eq!(send(0, 4, CONTROL_BYTES), cycles(10 + 3));
@@ -591,10 +591,10 @@ mod tests {
         };
         assert_eq!(send(20, CONTROL_BYTES, Order::Free), 23);
         assert_eq!(send(15, LINE_MESSAGE_BYTES, Order::FromHome), 15 + 3 + 4);
-        // Cycles 15 to 20 are taken now: four free cycles before are not enough, nor is any gap
-        // up to the end of the message at 20.
+        // Cycles 15 to 20 are reserved now: the four free cycles before are too few, as is every
+        // gap up to the end of the message at 20.
         assert_eq!(send(11, LINE_MESSAGE_BYTES, Order::Free), 21 + 3 + 4);
-        // In a gap, but not before the ordered one.
+        // It enters a gap, but without overtaking the ordered one.
         assert_eq!(send(12, CONTROL_BYTES, Order::Free), 15);
         assert_eq!(send(13, CONTROL_BYTES, Order::FromHome), 22);
     }
@@ -608,11 +608,11 @@ mod tests {
         assert_eq!(reserve(&mut link, 0, 62, 5), 64);
         assert_eq!(reserve(&mut link, 0, 56, 5), 56);
         assert_eq!(reserve(&mut link, 0, 1000, 5), 1000);
-        // What is behind the window has come into it: from 64 to 1005 nothing is free.
+        // The reservations beyond the window have moved into it: nothing is free from 64 to 1005.
         assert_eq!(reserve(&mut link, 50, 58, 4), 1005);
         assert_eq!(reserve(&mut link, 1000, 1000, 1), 1009);
         assert_eq!(reserve(&mut link, 5000, 5000, 1), 5000);
-        // As long as the window.
+        // It is as long as the window.
         assert_eq!(reserve(&mut link, 6000, 6000, 64), 6000);
         assert_eq!(reserve(&mut link, 6000, 6000, 1), 6064);
     }
@@ -641,12 +641,13 @@ mod tests {
             let at = cycles(1000 * (from + 16 * to) as u64);
             mesh.send(at, at, from, to, bytes, Order::Free) - at
         };
-        // Within a socket as ever.
+        // Within a socket as usual.
         assert_eq!(send(0, 3, LINE_MESSAGE_BYTES), cycles(2 * 3 + 4));
         assert_eq!(send(4, 7, LINE_MESSAGE_BYTES), cycles(2 * 3 + 4));
         // Local to the port, 8 bytes and 20 cycles over the link, local from the other port.
         assert_eq!(send(1, 5, CONTROL_BYTES), cycles(1 + 1 + 20 + 1));
-        // Tile 2 is two hops from tile 1, as tile 6 from tile 5; each mesh has a tail of 4 flits.
+        // Tile 2 is two hops from tile 1, like tile 6 from tile 5; each mesh adds a tail of 4
+        // flits.
         let line = 2 * 3 + 4 + 72 / 8 + 20 + 2 * 3 + 4;
         assert_eq!(send(2, 6, LINE_MESSAGE_BYTES), cycles(line));
         assert_eq!(send(6, 2, LINE_MESSAGE_BYTES), cycles(line));
@@ -697,7 +698,7 @@ mod tests {
 
     #[test]
     fn messages_longer_than_the_window_are_carried_behind_it() {
-        // A byte a cycle: 72 flits, which begin behind the window of 64 cycles. The second waits
+        // A byte a cycle: 72 flits, which extend beyond the window of 64 cycles. The second waits
         // for them: 136 + 3 for the hop + 71 for its tail. A short one goes before both.
         let spec = MeshSpec {
             link_bytes: 1,

@@ -36,7 +36,7 @@ pub enum Source {
     Memory,
 }
 
-/// Permission that comes with a line.
+/// The permission granted with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum Grant {
     /// Others may hold it too; reading only.
@@ -50,24 +50,24 @@ pub enum Grant {
 /// A message from a private cache to a line's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum ToHome {
-    /// Wants to read the line.
+    /// Requests the line for reading.
     GetS,
-    /// Wants to own the line; a sharer that upgrades sends this too.
+    /// Requests ownership of the line; a sharer that upgrades sends this too.
     GetM,
-    /// Gives up a line that it wrote.
+    /// Returns a line that the cache wrote.
     PutM(LineData),
-    /// Gives up an exclusive line that it did not write.
+    /// Returns an exclusive line that the cache did not write.
     PutE,
-    /// Has given up its shared copy.
+    /// Acknowledges that the shared copy is gone.
     InvalidateAck,
     /// Answers a forward. `data` is the line's content if it was written here or the home has
-    /// asked for it; `kept` tells whether a shared copy stays.
+    /// requested it; `kept` tells whether a shared copy remains.
     ForwardAck {
-        /// The line's bytes, where they may differ from the home's.
+        /// The line's bytes, if they may differ from the home's.
         data: Option<LineData>,
-        /// The line was written here.
+        /// Whether the line was written here.
         dirty: bool,
-        /// A shared copy stays in this cache.
+        /// Whether a shared copy remains in this cache.
         kept: bool,
     },
 }
@@ -79,36 +79,36 @@ pub enum ToCache {
     Data(Grant, Source, LineData),
     /// Give up the shared copy and acknowledge.
     Invalidate,
-    /// Become a sharer, send the line to `requester`, tell the home.
+    /// Become a sharer, send the line to `requester`, and notify the home.
     ForwardGetS {
         /// The requester; `None` if it is the home itself.
         requester: Option<CacheId>,
-        /// The home has no copy and needs one, even of a clean line.
+        /// Whether the home has no copy and needs one, even of a clean line.
         with_data: bool,
     },
-    /// Give the line up, send it to `requester`, tell the home.
+    /// Give up the line, send it to `requester`, and notify the home.
     ForwardGetM {
         /// The requester; `None` if it is the home itself.
         requester: Option<CacheId>,
     },
-    /// A `PutM` or `PutE` has been seen.
+    /// A `PutM` or `PutE` has been received.
     PutAck,
 }
 
-/// The path of a core's request to an agent, and of the answer back.
+/// The path of a core's request to an agent, and of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transit {
     /// Over the mesh, to the agent's tile.
     Tile,
     /// Over the mesh, to the home of a line: for agents that are banked with the directory.
     Home(LineAddress),
-    /// Over wires of its own, with a fixed latency.
+    /// Over dedicated wires, with a fixed latency.
     Fixed(Time),
 }
 
 impl state::State for Transit {
     fn walk(&mut self, walker: &mut dyn state::Walker) {
-        // A latency is no time that has come or will come.
+        // A latency is a duration, not a point in time.
         let (mut kind, mut value) = match self {
             Transit::Tile => (0u64, 0),
             Transit::Home(line) => (1, line.0),
@@ -151,7 +151,7 @@ pub enum RequestKind {
     },
     /// An instruction of an extension.
     Custom {
-        /// Which operation; the extension and its agent agree on the numbers.
+        /// The operation; the extension and its agent agree on the numbers.
         code: u32,
         /// Its operands.
         arguments: [u64; 2],
@@ -161,9 +161,9 @@ pub enum RequestKind {
 /// A message that a core leaves for the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutgoingMessage {
-    /// When it leaves the core. Times in an outbox need not be sorted.
+    /// The time at which it leaves the core. Times in an outbox need not be sorted.
     pub at: Time,
-    /// What it is.
+    /// Its kind and contents.
     pub kind: OutgoingKind,
 }
 
@@ -174,35 +174,35 @@ pub enum OutgoingKind {
     Coherence {
         /// Sender.
         cache: CacheId,
-        /// Which line.
+        /// The line.
         line: LineAddress,
         /// The message.
         message: ToHome,
     },
-    /// From a private cache that owned `line` to the one that asked for it.
+    /// From a private cache that owned `line` to the requester.
     Transfer {
         /// Sender.
         from: CacheId,
         /// Receiver.
         to: CacheId,
-        /// Which line.
+        /// The line.
         line: LineAddress,
-        /// Permission that the receiver gets.
+        /// Permission granted to the receiver.
         grant: Grant,
         /// Its bytes.
         data: LineData,
     },
     /// From a core to an agent.
     Request {
-        /// Which agent; `None`: whoever owns the address of the access.
+        /// The agent; `None`: the one that owns the address of the access.
         agent: Option<crate::AgentId>,
-        /// The way it travels.
+        /// The path of the request.
         transit: Transit,
-        /// What is asked.
+        /// The kind of request.
         kind: RequestKind,
-        /// Which of the core's harts asks.
+        /// The requesting hart of the core.
         hart: u16,
-        /// Comes back with the reply, so that the core knows what was answered.
+        /// Returned with the reply, so that the core can match it.
         token: u64,
     },
 }
@@ -210,7 +210,7 @@ pub enum OutgoingKind {
 /// Messages of one core for the fabric.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// In the order in which they were made.
+    /// In order of creation.
     pub messages: Vec<OutgoingMessage>,
 }
 
@@ -225,12 +225,12 @@ impl Outbox {
 /// A message from the fabric to a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Delivery {
-    /// When it takes effect.
+    /// The time at which it takes effect.
     pub at: Time,
-    /// Orders deliveries of one time.
+    /// Orders simultaneous deliveries.
     #[state(exact)]
     pub sequence: u64,
-    /// What it is.
+    /// Its kind and contents.
     pub kind: DeliveryKind,
 }
 
@@ -239,7 +239,7 @@ pub struct Delivery {
 pub enum DeliveryKind {
     /// For one of the core's private caches.
     Cache {
-        /// Which.
+        /// The cache.
         cache: CacheId,
         /// The line.
         line: LineAddress,
@@ -250,37 +250,37 @@ pub enum DeliveryKind {
     Reply {
         /// The request's token.
         token: u64,
-        /// The answer; `Err(())` means that the access is not one that the agent allows, or that
-        /// no agent or memory is there: the core takes an access fault.
+        /// The answer; `Err(())` means that the agent does not permit the access, or that neither
+        /// an agent nor memory is at the address: the core takes an access fault.
         result: Result<u64, ()>,
     },
     /// An interrupt line changes.
     Interrupt {
-        /// That of which of the core's hardware threads.
+        /// The core's hardware thread.
         thread: u8,
         /// Its bit in `mip`.
         bit: u8,
-        /// Raised or lowered.
+        /// Whether it was raised.
         level: bool,
     },
-    /// The core will want a line: a hint of an agent, which asks the core to fetch it.
+    /// An agent's hint that the core should fetch a line.
     Stash {
         /// The line.
         line: LineAddress,
-        /// Whether the core will write it, and not only read it.
+        /// Whether the core will write it.
         is_to_write: bool,
     },
     /// A notice of an agent to the core's extension. The two agree on its meaning.
     Notice {
-        /// That of which of the core's hardware threads.
+        /// The core's hardware thread.
         thread: u8,
-        /// What it is.
+        /// The notice.
         header: u64,
     },
 }
 
 impl DeliveryKind {
-    /// Whether it only ends an eviction.
+    /// Whether it only acknowledges an eviction.
     #[inline]
     pub fn is_acknowledgement(&self) -> bool {
         matches!(
@@ -293,17 +293,17 @@ impl DeliveryKind {
     }
 }
 
-/// Deliveries for one core, in the order of their times.
+/// Deliveries for one core, in order of time.
 #[derive(Debug, state::State)]
 #[state(fields)]
 pub struct Inbox {
     awaited: DeliveryQueue,
-    /// The ends of evictions, which nothing waits for, in a separate queue: they are half of all
-    /// deliveries, and short enough to overtake lines in flight.
+    /// Acknowledgements of evictions, which nothing waits for, in a separate queue: they are half
+    /// of all deliveries, and short enough to overtake lines in flight.
     acknowledgements: DeliveryQueue,
     #[state(exact)]
     next_sequence: u64,
-    /// When the next one takes effect, and whether it is the end of an eviction.
+    /// The time of the next delivery, and whether it acknowledges an eviction.
     #[state(fixed)]
     next_at: Time,
     #[state(fixed)]
@@ -326,7 +326,7 @@ impl state::State for Inbox {
     fn walk(&mut self, walker: &mut dyn state::Walker) {
         self.walk_fields(walker);
         if walker.purpose() == state::Purpose::Compare {
-            // Of two of one time it matters which comes first.
+            // The order of two simultaneous deliveries matters.
             let key = |delivery: &Delivery| (delivery.at, delivery.sequence);
             for one in &self.acknowledgements.0 {
                 let before = |other: &Delivery| key(other) < key(one);
@@ -338,7 +338,7 @@ impl state::State for Inbox {
     }
 }
 
-/// Deliveries in the order of their times.
+/// Deliveries in order of time.
 #[derive(Debug, Default)]
 struct DeliveryQueue(std::collections::VecDeque<Delivery>);
 
@@ -349,7 +349,7 @@ impl state::State for DeliveryQueue {
 }
 
 impl DeliveryQueue {
-    /// Adds a delivery behind those of the same time or earlier.
+    /// Adds a delivery after those of the same time or earlier.
     #[inline]
     fn push(&mut self, delivery: Delivery) {
         if self.0.back().is_none_or(|last| last.at <= delivery.at) {
@@ -359,7 +359,7 @@ impl DeliveryQueue {
         }
     }
 
-    /// Adds a delivery that comes before others, of which there are few.
+    /// Inserts a delivery before others, of which there are few.
     #[inline(never)]
     fn insert(&mut self, delivery: Delivery) {
         let later = self.0.iter().rev();
@@ -367,7 +367,7 @@ impl DeliveryQueue {
         self.0.insert(self.0.len() - later, delivery);
     }
 
-    /// When the next one takes effect; [`Time::NEVER`] if there is none.
+    /// The time of the next delivery; [`Time::NEVER`] if there is none.
     #[inline]
     fn next_at(&self) -> Time {
         self.0.front().map_or(Time::NEVER, |delivery| delivery.at)
@@ -375,7 +375,7 @@ impl DeliveryQueue {
 }
 
 impl Inbox {
-    /// Adds a delivery behind those of the same time or earlier.
+    /// Adds a delivery after those of the same time or earlier.
     #[inline]
     pub fn push(&mut self, at: Time, kind: DeliveryKind) {
         let sequence = self.next_sequence;
@@ -406,14 +406,14 @@ impl Inbox {
         }
     }
 
-    /// When the next delivery takes effect; [`Time::NEVER`] if there is none.
+    /// The time of the next delivery; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_at(&self) -> Time {
         self.next_at
     }
 
-    /// When the next delivery takes effect that is not the acknowledgement of an eviction, which
-    /// nobody waits for; [`Time::NEVER`] if there is none.
+    /// The time of the next delivery other than acknowledgements of evictions, which nothing waits
+    /// for; [`Time::NEVER`] if there is none.
     #[inline]
     pub fn next_awaited_at(&self) -> Time {
         self.awaited.next_at()
@@ -491,7 +491,7 @@ mod tests {
         inbox.push(at(10), message(ToCache::PutAck));
         inbox.push(at(30), reply);
         inbox.push(at(20), message(ToCache::PutAck));
-        // The ends of evictions come first, but nobody waits for them.
+        // The acknowledgement comes first, but nothing waits for it.
         assert_eq!(inbox.next_at(), at(10));
         assert_eq!(inbox.next_awaited_at(), at(30));
         let order = [

@@ -1,18 +1,18 @@
-//! The contents of memory if all caches wrote back.
+//! The contents of memory after a write-back of all caches.
 
 use crate::{Fabric, LineAddress, LineData, PrivateCache};
 use std::collections::BTreeMap;
 
-/// Lines that are newer in private caches, or in flight from these to their homes, than in the
-/// memory image. It is correct for lines without accesses for longer than a message takes.
+/// Lines whose data in private caches, or in flight from there to their homes, is newer than the
+/// memory image. It is correct for lines without accesses during the longest latency of a message.
 #[derive(Clone, Debug, Default)]
 pub struct NewerLines(BTreeMap<LineAddress, LineData>);
 
 impl NewerLines {
-    /// Adds those of `cache`. A second-level cache comes before the first level that it is behind,
-    /// whose data are newer.
+    /// Adds the lines of `cache`. A second-level cache must be added before its first levels, whose
+    /// data are newer.
     pub fn add(&mut self, cache: &PrivateCache) {
-        // Another cache may own by now what this one is giving up.
+        // Another cache may already own a line that this one is evicting.
         for (line, data) in cache.leaving_lines() {
             self.0.entry(line).or_insert(*data);
         }
@@ -21,7 +21,7 @@ impl NewerLines {
         }
     }
 
-    /// What is in `line`, if it is newer than in the memory image.
+    /// The content of `line`, if it is newer than the memory image.
     pub fn get(&self, line: LineAddress) -> Option<&LineData> {
         self.0.get(&line)
     }

@@ -13,83 +13,83 @@ use crate::{
 use state::{Purpose, Walker};
 use std::collections::VecDeque;
 
-/// A place for a line in a private cache.
+/// The index of a place for a line in a private cache.
 pub type Slot = u32;
 
 /// The state of a line that a cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum State {
-    /// Others may have it too.
+    /// Other caches may have it too.
     Shared,
-    /// The only copy, as at its home.
+    /// The only copy, with the same data as its home.
     Exclusive,
-    /// The only copy, newer than at its home.
+    /// The only copy, newer than its home.
     Modified,
 }
 
-/// A line has been looked up.
+/// The result of looking up a line.
 #[derive(Clone, Copy, Debug)]
 pub struct LookUp {
-    /// Which line.
+    /// The line.
     pub line: LineAddress,
-    /// Where it is, if the cache holds it.
+    /// Its slot, if the cache holds it.
     pub slot: Option<Slot>,
-    /// The first place of its set.
+    /// The first slot of its set.
     pub(crate) set: usize,
 }
 
-/// What became of a request for a line.
+/// The outcome of a request for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// On its way.
+    /// It has been sent.
     Sent,
-    /// The line had been asked for already.
+    /// The line had already been requested.
     Pending,
-    /// Not now: all miss status holding registers are in use; or the line is on its way, but what
-    /// comes may be older than this request. Another line that comes, or this one, makes it
-    /// possible.
+    /// It is refused: all miss status holding registers are in use; or the line is in flight, but
+    /// its data may be older than this request. The arrival of this or another line makes the
+    /// request possible.
     Full,
 }
 
-/// What a message from the fabric did to a cache.
+/// The effect of a message from the fabric on a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheNotice {
-    /// Nothing that the owner of the cache must know.
+    /// None that the owner of the cache must know.
     None,
-    /// The line has come. Use it, then call [`PrivateCache::finish_fill`] before anything else
-    /// happens to the cache.
+    /// The line has arrived. Use it, then call [`PrivateCache::finish_fill`] before any other
+    /// operation on the cache.
     Filled {
-        /// Where it is.
+        /// Its slot.
         slot: Slot,
-        /// With which permission.
+        /// The permission granted.
         grant: Grant,
-        /// Where it was found.
+        /// The location where it was found.
         source: Source,
-        /// The line that had to make room.
+        /// The evicted line.
         evicted: Option<LineAddress>,
-        /// It serves what waits for it now and then goes away.
+        /// Whether it only serves the waiting accesses and is then dropped.
         use_once: bool,
     },
     /// The copy is gone.
     Lost(LineAddress),
-    /// The copy may only be read from now on.
+    /// The copy has become read-only.
     Downgraded(LineAddress),
 }
 
 const INVALID: u64 = u64::MAX;
 
-/// A bit of the tag of a line that an instruction has prefetched and that has not been used yet.
-/// The short way to a line that was used last compares all bits, and so leaves the first use to the
-/// long way, which sees the bit: counting costs lines that are not prefetched nothing.
+/// A bit in the tag of a line that an instruction has prefetched and that has not been used yet.
+/// The fast path to the most recently used line compares all bits, and so leaves the first use to
+/// the slow path, which checks the bit: counting costs nothing for lines that are not prefetched.
 const UNUSED: u64 = 1 << 63;
 
-/// What another cache, or the home, wants of an owned line.
+/// A request of another cache, or of the home, for an owned line.
 #[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
 struct Forward {
     /// `None`: the home.
     requester: Option<CacheId>,
     write: bool,
-    /// The home has no copy.
+    /// Whether the home has no copy.
     with_data: bool,
 }
 
@@ -111,21 +111,21 @@ impl Forward {
     }
 }
 
-/// A request on its way.
+/// An outstanding request.
 #[derive(Clone, Debug, Hash, state::State, state::Plain)]
 struct Miss {
     line: LineAddress,
     write: bool,
-    /// An instruction has prefetched it, and nothing else has asked for it yet.
+    /// Whether an instruction has prefetched it, and nothing else has requested it yet.
     prefetched: bool,
-    /// An Invalidate came meanwhile.
+    /// Whether an Invalidate has arrived meanwhile.
     invalidated: bool,
     /// A forward that waits for the data.
     forward: Option<Forward>,
 }
 
 impl Miss {
-    /// Loads that have not been waiting for the line yet may not use it.
+    /// Whether loads that are not waiting for the line yet must not use it.
     fn comes_too_late(&self) -> bool {
         self.invalidated && !self.write
     }
@@ -138,7 +138,7 @@ struct Eviction {
     data: LineData,
 }
 
-/// A line that had to make room.
+/// A line that was evicted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Victim {
     pub(crate) line: LineAddress,
@@ -146,7 +146,7 @@ pub(crate) struct Victim {
     pub(crate) data: LineData,
 }
 
-/// What [`PrivateCache::finish_fill`] has to do.
+/// The work of [`PrivateCache::finish_fill`].
 #[derive(Clone, Debug, state::State, state::Plain)]
 struct Fill {
     line: LineAddress,
@@ -166,33 +166,34 @@ pub struct PrivateCache {
     set_mask: u64,
     #[state(fixed)]
     mshrs: usize,
-    /// Line numbers, set by set, some with [`UNUSED`]; [`INVALID`] where there is none.
+    /// Line numbers, set by set, some with [`UNUSED`]; [`INVALID`] in a free slot.
     #[state(exact, slice)]
     tags: Vec<u64>,
     #[state(exact, slice)]
     states: Vec<State>,
-    /// How many ways of each set have no line.
+    /// Number of free ways of each set.
     #[state(fixed)]
     free: Vec<u8>,
     /// The replacement policy's byte of each way.
     #[state(exact, octets)]
     order: Vec<u8>,
-    /// The slot of each set that was used last: to use it again changes nothing.
+    /// The most recently used slot of each set: using it again changes nothing.
     #[state(exact, slice)]
     recent: Vec<Slot>,
     #[state(exact, slice)]
     data: Vec<AlignedLine>,
     #[state(exact)]
     misses: Vec<Miss>,
-    /// How many of them there are for the low bits of a line: to see quickly that there is none.
+    /// The number of outstanding requests by the low bits of their lines: a fast check that there
+    /// is none.
     #[state(exact, slice)]
     missing: [u16; 64],
-    /// The oldest is acknowledged first, as a rule.
+    /// Usually the oldest is acknowledged first.
     evictions: VecDeque<Eviction>,
     fill: Option<Fill>,
     #[state(count)]
     version: u64,
-    /// Of lines that instructions have prefetched.
+    /// Counts of lines that instructions have prefetched.
     prefetches: PrefetchStatistics,
     policy: Policy,
 }
@@ -263,7 +264,7 @@ impl PrivateCache {
         (line.0 & self.set_mask) as usize * self.ways
     }
 
-    /// Where `line` is, if this cache holds it.
+    /// The slot of `line`, if this cache holds it.
     #[inline]
     pub fn find(&self, line: LineAddress) -> Option<Slot> {
         let start = self.set_start(line);
@@ -276,7 +277,7 @@ impl PrivateCache {
         None
     }
 
-    /// The same with what a prefetcher has to know.
+    /// The same, with information for a prefetcher.
     pub fn look_up(&self, line: LineAddress) -> LookUp {
         LookUp {
             line,
@@ -285,7 +286,7 @@ impl PrivateCache {
         }
     }
 
-    /// Where `line` is, if it is the most recently used of its set.
+    /// The slot of `line`, if it is the most recently used one of its set.
     #[inline(always)]
     pub fn find_recent(&self, line: LineAddress) -> Option<Slot> {
         let recent = self.recent[(line.0 & self.set_mask) as usize];
@@ -296,7 +297,8 @@ impl PrivateCache {
         (self.tags[recent as usize] == line.0).then_some(recent)
     }
 
-    /// Where `line` is, if this cache holds it; then it becomes the most recently used of its set.
+    /// The slot of `line`, if this cache holds it; marks it as the most recently used one of its
+    /// set.
     #[inline(always)]
     pub fn find_and_touch(&mut self, line: LineAddress) -> Option<Slot> {
         match self.find_recent(line) {
@@ -305,7 +307,7 @@ impl PrivateCache {
         }
     }
 
-    /// The same, if it may be written.
+    /// The same, if the line is writable.
     #[inline]
     pub fn find_and_touch_owned(&mut self, line: LineAddress) -> Option<Slot> {
         let slot = match self.find_recent(line) {
@@ -344,8 +346,8 @@ impl PrivateCache {
         self.states[slot as usize] != State::Shared
     }
 
-    /// Makes `slot`, which holds a line, the most recently used of its set. A line that is used
-    /// several times, and no other of its set meanwhile, counts as used once.
+    /// Makes `slot`, which holds a line, the most recently used of its set. Consecutive uses of a
+    /// line, without other lines of its set in between, count as one.
     #[inline]
     pub fn touch(&mut self, slot: Slot) {
         if self.tags[slot as usize] & UNUSED != 0 {
@@ -353,7 +355,7 @@ impl PrivateCache {
             self.prefetches.useful += 1;
         }
         if self.order[slot as usize] != 0 {
-            // The set as the line tells it: a division would take the host longer than all else.
+            // The line gives the set without a division, which would dominate the host's time.
             let set = (self.tags[slot as usize] & self.set_mask) as usize;
             debug_assert_eq!(
                 set,
@@ -370,7 +372,7 @@ impl PrivateCache {
         }
     }
 
-    /// The bytes at `slot`, to be written; the line must be [writable](PrivateCache::writable).
+    /// The bytes at `slot`, for writing; the line must be [writable](PrivateCache::writable).
     #[inline]
     pub fn line_mut(&mut self, slot: Slot) -> &mut LineData {
         debug_assert!(self.writable(slot), "a line is written that is not owned");
@@ -379,7 +381,7 @@ impl PrivateCache {
         &mut self.data[slot as usize].0
     }
 
-    /// The line that would have to make room if `line` came now.
+    /// The line that `line` would evict if it arrived now.
     pub(crate) fn would_evict(&self, line: LineAddress) -> Option<LineAddress> {
         if self.find(line).is_some() {
             return None;
@@ -388,9 +390,9 @@ impl PrivateCache {
         (tag != INVALID).then_some(LineAddress(tag & !UNUSED))
     }
 
-    /// Gives the miss register of `line` back, whose place it takes as the most recently used of
-    /// its set. Returns what had to make room. This and what follows is for a cache that has
-    /// another one behind it, which speaks with the homes.
+    /// Releases the miss register of `line`, and gives the line a slot as the most recently used
+    /// one of its set. Returns the evicted line. This and the following functions are for a cache
+    /// in front of another one, which communicates with the homes.
     pub(crate) fn place(
         &mut self,
         line: LineAddress,
@@ -429,21 +431,21 @@ impl PrivateCache {
         (slot, victim)
     }
 
-    /// The line at `slot`, which makes room for another.
+    /// Evicts the line at `slot`.
     fn replaced(&mut self, slot: Slot) -> LineAddress {
         let tag = self.tags[slot as usize];
         self.prefetches.unused += u64::from(tag & UNUSED != 0);
         LineAddress(tag & !UNUSED)
     }
 
-    /// Drops `line`, if it is here.
+    /// Drops `line`, if present.
     pub(crate) fn drop_line(&mut self, line: LineAddress) {
         if let Some(slot) = self.find(line) {
             self.lose(slot);
         }
     }
 
-    /// `line`, if it is here, may only be read from now on.
+    /// Makes `line`, if present, read-only.
     pub(crate) fn share(&mut self, line: LineAddress) {
         if let Some(slot) = self.find(line) {
             self.states[slot as usize] = State::Shared;
@@ -456,7 +458,7 @@ impl PrivateCache {
         &mut self.free[(line.0 & self.set_mask) as usize]
     }
 
-    /// The place that `line` would take.
+    /// The slot that `line` would take.
     #[inline]
     fn victim(&self, line: LineAddress) -> Slot {
         let start = self.set_start(line);
@@ -470,7 +472,7 @@ impl PrivateCache {
         (start + way.unwrap_or(0)) as Slot
     }
 
-    /// The place that `line`, which comes now and is used, takes.
+    /// Takes a slot for `line`, which arrives now and is used.
     fn take_way(&mut self, line: LineAddress) -> Slot {
         let slot = self.victim(line);
         let start = self.set_start(line);
@@ -484,12 +486,12 @@ impl PrivateCache {
         slot
     }
 
-    /// Lines that have been asked for and have not come.
+    /// Number of lines that have been requested and have not arrived.
     pub fn outstanding(&self) -> usize {
         self.misses.len()
     }
 
-    /// `line` has just been asked for by a prefetch instruction.
+    /// Records that a prefetch instruction has just requested `line`.
     pub fn note_prefetch(&mut self, line: LineAddress) {
         if let Some(index) = self.miss_of(line) {
             self.misses[index].prefetched = true;
@@ -497,14 +499,14 @@ impl PrivateCache {
         }
     }
 
-    /// What has become of lines that prefetch instructions have asked for. What they have replaced
-    /// is not followed.
+    /// The outcomes of lines that prefetch instructions have requested. Lines that they evicted are
+    /// not tracked.
     pub fn prefetches(&self) -> PrefetchStatistics {
         self.prefetches
     }
 
-    /// What comes of it if a prefetcher asks for `line`, which is pending also if it is here. One
-    /// miss register is kept for what is needed.
+    /// The outcome of a prefetcher's request for `line`; a present line counts as pending. One miss
+    /// register is reserved for demand misses.
     pub fn may_prefetch(&self, line: LineAddress) -> RequestOutcome {
         if self.find(line).is_some() || self.is_pending(line) {
             RequestOutcome::Pending
@@ -515,7 +517,7 @@ impl PrivateCache {
         }
     }
 
-    /// Places for lines, and ways of each set.
+    /// Number of places for lines, and of ways in each set.
     pub(crate) fn places(&self) -> (usize, usize) {
         (self.tags.len(), self.ways)
     }
@@ -526,8 +528,8 @@ impl PrivateCache {
         self.misses.len() >= self.mshrs
     }
 
-    /// Whether `line` is outstanding, so that a store can wait for it without asking again. If a
-    /// prefetch instruction has asked for it, that was late.
+    /// Whether `line` is outstanding, so that a store can wait for it without another request. If a
+    /// prefetch instruction has requested it, the prefetch was late.
     #[inline]
     pub fn joins_miss(&mut self, line: LineAddress) -> bool {
         let miss = self.miss_of(line);
@@ -537,14 +539,15 @@ impl PrivateCache {
         miss.is_some()
     }
 
-    /// Something waits for a line that is outstanding: if it has been prefetched, that was late.
+    /// Records that an access waits for an outstanding line: if it was prefetched, the prefetch was
+    /// late.
     #[inline]
     fn note_late(&mut self, index: usize) {
         let late = std::mem::take(&mut self.misses[index].prefetched);
         self.prefetches.late += u64::from(late);
     }
 
-    /// Whether a request to read `line` would be [refused](RequestOutcome::Full) now.
+    /// Whether a read of `line` would be [refused](RequestOutcome::Full) now.
     pub fn refuses_to_read(&self, line: LineAddress) -> bool {
         if self.find(line).is_some() {
             return false;
@@ -555,7 +558,7 @@ impl PrivateCache {
         }
     }
 
-    /// What comes of `line`, if it is on its way, may be older than what is asked from now on: its
+    /// Marks the data of `line`, if in flight, as possibly older than later requests, because the
     /// cache behind has been told to give it up.
     pub(crate) fn pending_is_old(&mut self, line: LineAddress) {
         if let Some(miss) = self.misses.iter_mut().find(|miss| miss.line == line) {
@@ -563,30 +566,31 @@ impl PrivateCache {
         }
     }
 
-    /// Whether `line` has been asked for and has not come.
+    /// Whether `line` has been requested and has not arrived.
     #[inline]
     pub fn is_pending(&self, line: LineAddress) -> bool {
         self.miss_of(line).is_some()
     }
 
-    /// A number that changes whenever a tag, a state or a byte of data does.
+    /// A number that changes with every tag, state and byte of data.
     #[inline]
     pub fn content_version(&self) -> u64 {
         self.version
     }
 
-    /// What decides on the next victims, as long as no line comes: to compare two sample points.
+    /// The state that determines the next victims, as long as no line arrives, for comparing two
+    /// sample points.
     pub fn replacement_order(&self) -> (&[u8], &[Slot]) {
         (&self.order, &self.recent)
     }
 
-    /// How many lines it holds.
+    /// Number of lines that it holds.
     pub fn occupied(&self) -> u64 {
         let free: u64 = self.free.iter().map(|&ways| u64::from(ways)).sum();
         self.tags.len() as u64 - free
     }
 
-    /// What the cache holds.
+    /// The lines that the cache holds.
     pub fn lines(&self) -> impl Iterator<Item = (LineAddress, State, &LineData)> {
         self.tags
             .iter()
@@ -598,7 +602,7 @@ impl PrivateCache {
             })
     }
 
-    /// The lines that it holds newer than their homes.
+    /// The lines that are newer here than at their homes.
     pub(crate) fn modified_lines(&self) -> impl Iterator<Item = (LineAddress, &LineData)> {
         let modified = self
             .lines()
@@ -606,14 +610,13 @@ impl PrivateCache {
         modified.map(|(line, _, data)| (line, data))
     }
 
-    /// The lines that it has written and is giving up, as long as their homes have not said that
-    /// they have them.
+    /// Modified lines whose eviction their homes have not acknowledged.
     pub(crate) fn leaving_lines(&self) -> impl Iterator<Item = (LineAddress, &LineData)> {
         let dirty = self.evictions.iter().filter(|eviction| eviction.dirty);
         dirty.map(|eviction| (eviction.line, &eviction.data))
     }
 
-    /// The lines that have been asked for, and whether in order to write them.
+    /// The outstanding lines, each with whether it was requested for writing.
     pub fn pending_lines(&self) -> impl Iterator<Item = (LineAddress, bool)> {
         self.misses.iter().map(|miss| (miss.line, miss.write))
     }

@@ -1,16 +1,16 @@
-//! Events in the order of their times.
+//! Events in order of time.
 
 use crate::{Clock, Time};
 use state::{Plain, Purpose, State, Walker};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Cycles for which there is a list each.
+/// Number of cycles with a list of their own.
 const NEAR_CYCLES: u64 = 1024;
 const WORDS: usize = NEAR_CYCLES as usize / 64;
 const NONE: u32 = u32::MAX;
 
-/// Orders events: by their times, and those of one time by the numbers that came with them.
+/// The order of events: by time, and simultaneous ones by the numbers that came with them.
 type Key = u128;
 
 const NEVER: Key = Key::MAX;
@@ -25,45 +25,45 @@ fn time_of(key: Key) -> Time {
     Time::from_fs((key >> 64) as u64)
 }
 
-/// Where an event is in the order.
+/// An event's position in the order.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: Key,
-    /// The next one of the same cycle, or the next that is free.
+    /// The next entry of the same cycle, or the next free one.
     next: u32,
 }
 
-/// A queue of events. Those of the near future are in a list for each cycle, which has one or two
-/// of them as a rule; the others, few, are in a heap.
+/// A queue of events. Those of the near future are in a list for each cycle, usually of one or two
+/// events; the few others are in a heap.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<E> {
     clock: Clock,
-    /// The first event of each near cycle, and which cycles have one.
+    /// The first event of each near cycle, and a bit for each cycle that has one.
     first: Box<[u32; NEAR_CYCLES as usize]>,
     occupied: [u64; WORDS],
-    /// Which words of `occupied` are not zero.
+    /// A bit for each nonzero word of `occupied`.
     occupied_words: u32,
-    /// Nothing in the lists is before this cycle, nor [`NEAR_CYCLES`] after it.
+    /// All events in the lists are from this cycle on, and less than [`NEAR_CYCLES`] after it.
     base: u64,
     far: BinaryHeap<Reverse<(Key, u32)>>,
     entries: Vec<Entry>,
-    /// By the places of the entries.
+    /// Indexed by the places of the entries.
     events: Vec<E>,
-    /// The first entry that is free.
+    /// The first free entry.
     free: u32,
     /// The next event, or [`NEVER`].
     next: Key,
-    /// Where its list is; [`NONE`]: it is the first of the heap, or there is none.
+    /// The bucket of its list; [`NONE`]: it is the first of the heap, or there is none.
     next_bucket: u32,
 }
 
-/// Events that come at times which somebody has asked for.
+/// Events at requested times.
 pub(crate) trait Alarm {
-    /// Whether this is one. It does not take part in periods.
+    /// Whether the event is an alarm. Alarms do not take part in periods.
     fn is_alarm(&self) -> bool;
 }
 
-/// Where an event lies makes no difference, so they are walked in their order.
+/// The place of an event does not matter, so events are walked in order.
 impl<E: Copy + Plain + Alarm> State for Queue<E> {
     fn walk(&mut self, walker: &mut dyn Walker) {
         let mut events = self.in_order();
@@ -106,7 +106,7 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// Adds an event, not before the last that was taken.
+    /// Adds an event, not before the last one taken.
     #[inline(always)]
     pub fn push(&mut self, at: Time, order: u64, event: E) {
         let key = key(at, order);
@@ -124,8 +124,7 @@ impl<E: Copy> Queue<E> {
         self.insert(place, key, self.clock.cycle_of(at));
     }
 
-    /// Adds an event that has been [taken](Queue::take_before) once more, at the beginning of
-    /// `cycle`.
+    /// Reinserts an event that has been [taken](Queue::take_before), at the beginning of `cycle`.
     #[inline]
     pub fn put_back(&mut self, place: u32, cycle: u64, order: u64) {
         let key = key(self.clock.time(cycle), order);
@@ -175,7 +174,8 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// Puts an event into a cycle's list, behind that at `before`, where its key tells.
+    /// Inserts an event into a cycle's list, after the one at `before`, at the position given by
+    /// its key.
     #[inline(never)]
     fn insert_behind(&mut self, mut before: u32, key: Key, place: u32) {
         let mut after = self.entries[before as usize].next;
@@ -189,7 +189,7 @@ impl<E: Copy> Queue<E> {
         self.entries[place as usize].next = after;
     }
 
-    /// When the first [alarm](Alarm) is; [`Time::NEVER`] if there is none.
+    /// The time of the first [alarm](Alarm); [`Time::NEVER`] if there is none.
     pub fn next_alarm(&self) -> Time
     where
         E: Alarm,
@@ -199,7 +199,7 @@ impl<E: Copy> Queue<E> {
         alarms.next().map_or(Time::NEVER, |(at, ..)| at)
     }
 
-    /// All events in their order.
+    /// All events in order.
     fn in_order(&self) -> Vec<(Time, u64, E)> {
         let mut is_free = vec![false; self.entries.len()];
         let mut free = self.free;
@@ -222,8 +222,8 @@ impl<E: Copy> Queue<E> {
         time_of(self.next)
     }
 
-    /// Takes the next event if it is before `until`. It stays at the place that is returned until
-    /// it is [freed](Queue::free) or [put back](Queue::put_back).
+    /// Takes the next event if it is before `until`. It stays at the returned place until it is
+    /// [freed](Queue::free) or [put back](Queue::put_back).
     #[inline(always)]
     pub fn take_before(&mut self, until: Time) -> Option<(Time, u32)> {
         let at = time_of(self.next);
@@ -262,14 +262,14 @@ impl<E: Copy> Queue<E> {
         &mut self.events[place as usize]
     }
 
-    /// Gives up the place of an event that has been taken.
+    /// Frees the place of an event that has been taken.
     #[inline]
     pub fn free(&mut self, place: u32) {
         self.entries[place as usize].next = self.free;
         self.free = place;
     }
 
-    /// The cycle of the last event that was taken.
+    /// The cycle of the last event taken.
     #[inline]
     pub fn cycle(&self) -> u64 {
         self.base
@@ -291,7 +291,7 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// The first near cycle that has events, as the place of its list.
+    /// The bucket of the first near cycle with events.
     #[inline(always)]
     fn first_bucket(&self) -> Option<usize> {
         let start = (self.base % NEAR_CYCLES) as usize;
@@ -302,8 +302,8 @@ impl<E: Copy> Queue<E> {
         self.first_bucket_behind(start / 64)
     }
 
-    /// The same, behind word `first` of `occupied`; what is before the base in that word comes
-    /// last.
+    /// The same, from word `first` of `occupied` on, wrapping around; bits before the base in that
+    /// word come last.
     #[inline]
     fn first_bucket_behind(&self, first: usize) -> Option<usize> {
         let twice = self.occupied_words | self.occupied_words << WORDS;
@@ -327,7 +327,7 @@ mod tests {
     }
 
     proptest! {
-        /// The events come in the order of (time, order), whatever their distance.
+        /// Events come in the order of (time, order), whatever their distance.
         #[test]
         fn order(steps in prop::collection::vec((0u64..4, 0u64..3_000_000, any::<u8>()), 1..300)) {
             let clock = Clock::from_ghz(1e6 / 997.0);

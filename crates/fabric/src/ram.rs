@@ -10,9 +10,9 @@ use std::sync::Arc;
 const PAGE_LINES: usize = 64;
 type Page = [AlignedLine; PAGE_LINES];
 
-/// Pages of a table.
+/// Number of pages in a table.
 const TABLE_PAGES: usize = 512;
-/// `None` is a page of zeros that nobody has written.
+/// `None` is a page of zeros that has never been written.
 type Table = [Option<Box<Page>>; TABLE_PAGES];
 
 #[derive(Clone, Debug, state::State)]
@@ -22,8 +22,8 @@ struct Region {
     first_line: u64,
     #[state(fixed)]
     lines: u64,
-    /// Tables of which no page has been written are not there: of large memories most, which would
-    /// otherwise be looked at to free or to save them.
+    /// Tables without written pages are absent: large memories have mostly such tables, and freeing
+    /// or saving them would take time.
     #[state(fixed)]
     tables: Vec<Option<Box<Table>>>,
 }
@@ -44,7 +44,7 @@ impl Region {
         table[place % TABLE_PAGES].as_deref()
     }
 
-    /// Gives pages that have been written the lines that are in the image.
+    /// Copies the lines of the image into pages that have been written.
     fn overwrite(&mut self, image: &Image) {
         for place in self.places(|_| true) {
             let first = self.first_line + (place * PAGE_LINES) as u64;
@@ -72,7 +72,7 @@ impl Region {
         Some(table.as_mut()?[place % TABLE_PAGES].insert(page))
     }
 
-    /// Drops the pages for whose addresses `keep` is false, and returns how many are left.
+    /// Drops the pages for whose addresses `keep` is false, and returns the number left.
     fn retain(&mut self, keep: impl Fn(u64) -> bool) -> u64 {
         let mut left = 0;
         let first = LineAddress(self.first_line).base();
@@ -90,7 +90,7 @@ impl Region {
         left
     }
 
-    /// The places of pages that are there and wanted, in order.
+    /// The places of the present pages that are `wanted`, in order.
     fn places(&self, wanted: impl Fn(&Page) -> bool) -> Vec<usize> {
         let tables = self.tables.iter().enumerate();
         let tables = tables.filter_map(|(number, table)| Some((number, table.as_deref()?)));
@@ -103,7 +103,7 @@ impl Region {
     }
 }
 
-/// Only what is not zero is walked.
+/// Only nonzero contents are walked.
 impl State for Region {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
@@ -130,7 +130,7 @@ impl State for Region {
     }
 }
 
-/// So many of `value`, if the host has memory for them.
+/// `N` copies of `value`, if the host has memory for them.
 fn boxed<T: Clone, const N: usize>(value: T) -> Option<Box<[T; N]>> {
     let mut values = Vec::new();
     values.try_reserve_exact(N).ok()?;
@@ -145,15 +145,15 @@ fn is_zero(page: &Page) -> bool {
 /// Bytes of a page of an [`Image`].
 const IMAGE_PAGE_BYTES: u64 = 4096;
 
-/// What memory has from the beginning, for any number of servers at once: each has pages of its
-/// own for what it writes, and reads the others here.
+/// Initial contents of memory, shared by any number of servers: each has its own copies of the
+/// pages that it writes, and reads the others here.
 #[derive(Debug, Default)]
 pub struct Image {
     pages: Vec<Option<Box<[u8; IMAGE_PAGE_BYTES as usize]>>>,
 }
 
 impl Image {
-    /// Memory of these pages, by their address divided by their size.
+    /// An image of these pages, which are indexed by their address divided by their size.
     pub fn new(pages: Vec<Option<Box<[u8; IMAGE_PAGE_BYTES as usize]>>>) -> Image {
         Image { pages }
     }
@@ -163,7 +163,7 @@ impl Image {
         self.pages.iter().flatten().count() * IMAGE_PAGE_BYTES as usize
     }
 
-    /// The content of a line, if it has the line's page.
+    /// The content of a line, if the image has the line's page.
     fn line(&self, line: LineAddress) -> Option<LineData> {
         let address = line.base();
         let page = self.pages.get((address / IMAGE_PAGE_BYTES) as usize)?;
@@ -173,7 +173,7 @@ impl Image {
     }
 }
 
-/// A checkpoint has all that memory holds, wherever it is from.
+/// A checkpoint contains all nonzero memory, whatever its origin.
 impl State for Ram {
     fn walk(&mut self, walker: &mut dyn Walker) {
         if walker.is_restoring() {
@@ -185,25 +185,25 @@ impl State for Ram {
     }
 }
 
-/// The bytes of memory: zero until written, and only taking room on the host from then on.
+/// The bytes of memory: zero until written, and taking memory of the host only from then on.
 ///
-/// It holds what the last-level cache and the memory behind it hold; a line that a private cache
-/// owns may be newer there.
+/// It contains the data of the last-level cache and of the memory behind it; a private cache that
+/// owns a line may have newer data.
 #[derive(Clone, Debug, Default, state::State)]
 #[state(fields)]
 pub struct Ram {
-    /// The largest first, for it is asked for most; the others by their addresses.
+    /// The largest first, because it is accessed most; the others by address.
     #[state(slice)]
     regions: Vec<Region>,
-    /// What is in pages that have not been written.
+    /// The contents of pages that have not been written.
     #[state(fixed)]
     image: Option<Arc<Image>>,
     #[state(fixed)]
     ranges: Vec<AddressRange>,
-    /// What of it belongs to the second socket, the largest first.
+    /// The ranges that belong to the second socket, the largest first.
     #[state(fixed)]
     second_socket: Vec<AddressRange>,
-    /// Pages that have been written, without those of a checkpoint.
+    /// Number of pages that have been written, without those of a checkpoint.
     #[state(fixed)]
     touched_pages: u64,
     #[state(fixed)]
@@ -246,8 +246,8 @@ impl Ram {
         })
     }
 
-    /// The same memory, of which the lines that begin in `ranges` belong to the second socket of a
-    /// server that has two.
+    /// The same memory, with the lines that begin in `ranges` belonging to the second of two
+    /// sockets.
     pub fn with_second_socket(self, mut ranges: Vec<AddressRange>) -> Ram {
         ranges.sort_by_key(|range| Reverse(range.length));
         Ram {
@@ -256,7 +256,7 @@ impl Ram {
         }
     }
 
-    /// Gives memory the content of `image` where that has pages.
+    /// Gives memory the contents of `image` wherever that has pages.
     pub fn begin_with(&mut self, image: Arc<Image>) {
         for region in &mut self.regions {
             region.overwrite(&image);
@@ -264,7 +264,7 @@ impl Ram {
         self.image = Some(image);
     }
 
-    /// Makes all that is in the image its own.
+    /// Copies the whole image into its own pages.
     fn copy_image(&mut self) {
         let Some(image) = self.image.clone() else {
             return;
@@ -285,7 +285,7 @@ impl Ram {
         self.image = None;
     }
 
-    /// Adds a page with what the image has for it, unless the host has no memory left.
+    /// Adds a page with the image's contents, unless the host has no memory left.
     fn own_page(&mut self, region: usize, place: usize) -> Option<&mut Page> {
         let first = self.regions[region].first_line + (place * PAGE_LINES) as u64;
         let Some(page) = self.regions[region].add_page(place) else {
@@ -308,7 +308,7 @@ impl Ram {
         usize::from(second.iter().any(|range| range.contains(line.base())))
     }
 
-    /// Where memory is.
+    /// The ranges of memory.
     pub fn ranges(&self) -> &[AddressRange] {
         &self.ranges
     }
@@ -320,7 +320,7 @@ impl Ram {
         if offset < largest.lines {
             return Some((0, offset as usize));
         }
-        // The last that does not begin behind the line.
+        // The last region that does not begin after the line.
         let index = others.partition_point(|region| region.first_line <= line.0);
         self.place_in(index, line)
     }
@@ -338,7 +338,7 @@ impl Ram {
         self.place(line).is_some()
     }
 
-    /// The content of `line`; zeros where there is no memory.
+    /// The content of `line`; zeros if there is no memory.
     #[inline]
     pub fn read_line(&self, line: LineAddress) -> LineData {
         self.place(line)
@@ -351,7 +351,7 @@ impl Ram {
             .unwrap_or(LineData::ZERO)
     }
 
-    /// Replaces the content of `line`; nothing happens where there is no memory.
+    /// Replaces the content of `line`; has no effect if there is no memory.
     #[inline]
     pub fn write_line(&mut self, line: LineAddress, data: &LineData) {
         if let Some((region, offset)) = self.place(line) {
@@ -369,8 +369,8 @@ impl Ram {
         }
     }
 
-    /// Whether more pages of 4 KiB have been written than `limit`, or the host had no memory for
-    /// one: what was written there is lost.
+    /// Whether more than `limit` pages of 4 KiB have been written, or the host had no memory for
+    /// one and its writes were lost.
     #[inline]
     pub fn is_beyond(&self, limit: u64) -> bool {
         self.touched_pages > limit || self.host_is_full
@@ -381,7 +381,7 @@ impl Ram {
         self.host_is_full
     }
 
-    /// Forgets what was written to the pages for whose addresses `keep` is false: they are zero.
+    /// Discards the pages for whose addresses `keep` is false: they are zero again.
     pub fn retain(&mut self, keep: impl Fn(u64) -> bool) {
         let regions = self.regions.iter_mut();
         self.touched_pages = regions.map(|region| region.retain(&keep)).sum();
@@ -406,7 +406,7 @@ impl Ram {
         ))
     }
 
-    /// Writes `bytes` at `address`, as before the machine starts.
+    /// Writes `bytes` at `address`, as if before the machine starts.
     pub fn load(&mut self, address: u64, bytes: &[u8]) -> Result<(), SpecError> {
         self.check("load", address, bytes.len())?;
         let mut address = address;
@@ -472,7 +472,7 @@ mod tests {
 
     #[test]
     fn each_region_has_its_lines_and_nothing_is_between() {
-        // The largest is in the middle, and the sizes of the others do not go up with their places.
+        // The largest is in the middle, and the sizes of the others are not in order of address.
         let ranges = [
             range(0x1000, 0x80),
             range(0x2000, 0x40),
@@ -502,9 +502,8 @@ mod tests {
         assert!(!Ram::default().contains(LineAddress(0)));
     }
 
-    /// Two servers begin with the same image, of which a page ends inside a page of memory. Each
-    /// has what it has written since; what the program had before is overwritten where the image
-    /// is.
+    /// Two servers begin with the same image, one page of which ends inside a page of memory. Each
+    /// keeps its own writes; earlier contents are overwritten where the image has pages.
     #[test]
     fn servers_share_an_image_and_write_pages_of_their_own() {
         let mut pages: Vec<Option<Box<[u8; 4096]>>> = vec![None; 5];
@@ -531,7 +530,7 @@ mod tests {
             assert_eq!(word(&one, address), of_one, "{address:#x}");
             assert_eq!(word(&other, address), of_other, "{address:#x}");
         }
-        // A checkpoint has everything, and whoever restores it needs no image.
+        // A checkpoint contains everything; restoring it needs no image.
         let bytes = state::Writer::write(&mut other).unwrap();
         assert!(other.image.is_none());
         let mut restored = memory();
@@ -562,8 +561,8 @@ mod tests {
         assert_eq!(found, [0, 1, 0, 1]);
     }
 
-    /// Whatever the order in which pages were written, and whatever the memory that it is put into
-    /// had.
+    /// Holds for every order in which pages were written, and for every previous content of the
+    /// restored memory.
     #[test]
     fn what_is_saved_is_what_is_not_zero() {
         let saved = |addresses: &[u64]| {

@@ -1,9 +1,9 @@
 //! A private second-level cache, unified, with the two first-level caches before it.
 //!
-//! The coherence point of such a core is its second level (L2): a [`PrivateCache`] that speaks with
-//! the homes. It includes the first levels (L1), which are [`PrivateCache`]s too, but speak only
-//! with it, inside the core's own time. So there are no messages between L1 and L2, only look-ups
-//! that take their time:
+//! The coherence point of such a core is its second level (L2): a [`PrivateCache`] that
+//! communicates with the homes. It includes the first levels (L1), which are [`PrivateCache`]s too,
+//! but communicate only with it, within the core's own time. So there are no messages between L1
+//! and L2, only look-ups with a latency:
 //!
 //! | event | L2 does not have it | L2 has it to read | L2 owns it | L2 owns it, an L1 may read it | L2 owns it, the L1D may write it |
 //! | --- | --- | --- | --- | --- | --- |
@@ -16,14 +16,14 @@
 //! | replacement in L2 | | L1s drop it | Put | L1s drop it; Put | the data comes from the L1D, L1s drop it; Put |
 //! | replacement in L1D | | silent | | silent | data to L2, if it was written |
 //!
-//! - The L1D writes a line that it may write without a word. So L2's data may be old, and is
-//!   brought up to date from the L1D before L2 gives the line away.
-//! - A line that the L1I has is never writable in the L1D: code that is written is taken from the
-//!   L1I, as it is between cores.
-//! - A line that L2 had when an L1 asked may be gone when the look-up is over. Then L2 asks its
-//!   home.
-//! - An L1 that has missed keeps its miss register until its line comes. A miss for which L2 has no
-//!   register waits in L2, in order.
+//! - The L1D writes a writable line without notice. So L2's data may be old, and is brought up to
+//!   date from the L1D before L2 gives the line away.
+//! - A line that the L1I has is never writable in the L1D: code that is written is invalidated in
+//!   the L1I, as it is between cores.
+//! - A line that L2 had when an L1 requested it may be gone at the end of the look-up. Then L2
+//!   requests it from its home.
+//! - An L1 that has missed keeps its miss register until its line arrives. A miss for which L2 has
+//!   no register waits in L2, in order.
 
 use crate::prefetcher::Prefetching;
 use crate::{
@@ -34,17 +34,17 @@ use crate::{
 /// One of the first-level caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub enum Side {
-    /// That for instructions.
+    /// The instruction cache.
     Instruction,
-    /// That for data.
+    /// The data cache.
     Data,
 }
 
 /// The first-level caches of a core.
 pub struct FirstLevel<'a> {
-    /// That for instructions.
+    /// The instruction cache.
     pub instruction: &'a mut PrivateCache,
-    /// That for data.
+    /// The data cache.
     pub data: &'a mut PrivateCache,
 }
 
@@ -62,36 +62,36 @@ impl FirstLevel<'_> {
     }
 }
 
-/// A line has come to a first-level cache.
+/// The arrival of a line in a first-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstFill {
-    /// Which line.
+    /// The line.
     pub line: LineAddress,
-    /// Where it is in the cache.
+    /// Its slot in the cache.
     pub slot: Slot,
-    /// The line that had to make room in the same cache.
+    /// The line evicted from the same cache.
     pub evicted: Option<LineAddress>,
 }
 
-/// What a message from the fabric did to the caches of a core.
+/// The effect of a message from the fabric on the caches of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecondNotice {
-    /// Nothing that the core must know.
+    /// None that the core must know.
     None,
     /// The line is gone from all caches of the core.
     Lost(LineAddress),
-    /// A line has come. Use it, then call [`SecondLevel::finish_fill`] or
-    /// [`SecondLevel::keep_fill`] before anything else happens to the caches.
+    /// A line has arrived. Use it, then call [`SecondLevel::finish_fill`] or
+    /// [`SecondLevel::keep_fill`] before any other operation on the caches.
     Filled {
-        /// Where it was found.
+        /// The location where it was found.
         source: Source,
-        /// The line that had to make room in the second level, and so is gone from all.
+        /// The line evicted from the second level, and so from all caches.
         evicted: Option<LineAddress>,
-        /// It has come to the data cache.
+        /// Its arrival in the data cache, if any.
         data: Option<FirstFill>,
-        /// It has come to the instruction cache.
+        /// Its arrival in the instruction cache, if any.
         instruction: Option<FirstFill>,
-        /// It serves what waits for it now and then goes away.
+        /// Whether it only serves the waiting accesses and is then dropped.
         use_once: bool,
     },
 }
@@ -99,10 +99,10 @@ pub enum SecondNotice {
 /// Never, in cycles.
 const NEVER: u64 = u64::MAX;
 
-/// What a miss of a first-level cache waits for.
+/// The event that a miss of a first-level cache waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 enum WaitsFor {
-    /// The end of the look-up, which has found the line.
+    /// The end of a look-up that has found the line.
     LookUp {
         #[state(cycle)]
         until: u64,
@@ -139,9 +139,9 @@ pub struct SecondLevel {
     #[state(fixed)]
     hit_latency_cycles: u64,
     cache: PrivateCache,
-    /// In the order in which they came.
+    /// In order of arrival.
     misses: Vec<FirstMiss>,
-    /// The line that has come and is being used.
+    /// The line that has arrived and is being used.
     filling: Option<LineAddress>,
     statistics: SecondLevelStatistics,
     #[state(inside)]
@@ -163,7 +163,7 @@ impl SecondLevel {
         }
     }
 
-    /// The cache that `spec` describes, with its prefetcher, which fetches only what `memory` has.
+    /// The cache described by `spec`, with its prefetcher, which fetches only lines in `memory`.
     pub fn with_prefetcher(
         spec: &SecondLevelSpec,
         id: CacheId,
@@ -178,29 +178,29 @@ impl SecondLevel {
         }
     }
 
-    /// The second level itself: what is coherent of the core. Its data may be older than the
-    /// first level's.
+    /// The second level itself, which is the coherence point of the core. Its data may be older
+    /// than the first level's.
     pub fn cache(&self) -> &PrivateCache {
         &self.cache
     }
 
-    /// What has been counted so far.
+    /// Its counts so far.
     pub fn statistics(&self) -> SecondLevelStatistics {
         self.statistics
     }
 
-    /// What has been prefetched so far, if there is a prefetcher.
+    /// The prefetcher's counts so far, if there is one.
     pub fn prefetches(&self) -> Option<PrefetchStatistics> {
         self.prefetching.as_ref().map(|one| one.statistics())
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in flight.
     pub fn is_quiet(&self) -> bool {
         self.misses.is_empty() && self.cache.outstanding() == 0
     }
 
     /// The cycle in which [`SecondLevel::found`] has the next line for a first-level cache;
-    /// `u64::MAX` if none is on its way.
+    /// `u64::MAX` if none is in flight.
     pub fn next_found(&self) -> u64 {
         let until = self.misses.iter().map(|miss| match miss.waits_for {
             WaitsFor::LookUp { until } => until,
@@ -209,8 +209,8 @@ impl SecondLevel {
         until.min().unwrap_or(NEVER)
     }
 
-    /// A first-level cache wants `line`, in order to write it or only to read it; the request
-    /// reaches the second level in `cycle`.
+    /// A first-level cache requests `line`, for writing or only for reading; the request reaches
+    /// the second level in `cycle`.
     pub fn request(
         &mut self,
         first: FirstLevel<'_>,
@@ -242,8 +242,8 @@ impl SecondLevel {
         outcome
     }
 
-    /// Tells the prefetcher of a look-up, and asks for what it wants. One miss register is kept for
-    /// what is needed.
+    /// Notifies the prefetcher of a look-up, and requests its lines. One miss register is reserved
+    /// for demand misses.
     #[inline(never)]
     fn prefetch(&mut self, miss: &FirstMiss, cycle: u64, out: &mut Outbox) {
         let Some(prefetching) = &mut self.prefetching else {
@@ -261,7 +261,7 @@ impl SecondLevel {
         });
     }
 
-    /// The look-up begins in `cycle`.
+    /// Starts a look-up in `cycle`.
     fn look_up(&mut self, miss: &mut FirstMiss, cycle: u64, out: &mut Outbox) {
         let until = cycle + self.hit_latency_cycles;
         miss.waits_for = if self.serves(miss) {
@@ -275,14 +275,14 @@ impl SecondLevel {
         };
     }
 
-    /// Whether the line is here with the permission that is needed.
+    /// Whether the line is present with the required permission.
     fn serves(&self, miss: &FirstMiss) -> bool {
         let slot = self.cache.find(miss.line);
         slot.is_some_and(|slot| !miss.write || self.cache.writable(slot))
     }
 
-    /// A line whose look-up is over by `cycle`: it has come to the first-level cache. To be called
-    /// until it returns nothing.
+    /// A line whose look-up ends by `cycle`, and which has been filled into the first-level cache.
+    /// Must be called until it returns nothing.
     pub fn found(
         &mut self,
         first: FirstLevel<'_>,
@@ -304,7 +304,7 @@ impl SecondLevel {
         }
     }
 
-    /// Gives a line that is here to the first-level cache that has missed.
+    /// Fills a present line into the first-level cache that has missed.
     fn fill(&mut self, first: &mut FirstLevel<'_>, miss: &FirstMiss) -> FirstFill {
         let line = miss.line;
         let Some(second_slot) = self.cache.find(line) else {
@@ -344,7 +344,7 @@ impl SecondLevel {
         }
     }
 
-    /// Takes what the data cache has written of `line`.
+    /// Copies the data that the data cache has written to `line`.
     fn bring_up_to_date(&mut self, first: &FirstLevel<'_>, line: LineAddress) {
         if let Some(slot) = first.data.find(line)
             && first.data.state(slot) == State::Modified
@@ -354,7 +354,7 @@ impl SecondLevel {
         }
     }
 
-    /// Takes a message of the fabric, in the cycle of its delivery.
+    /// Handles a message of the fabric, in the cycle of its delivery.
     pub fn receive(
         &mut self,
         first: FirstLevel<'_>,
@@ -398,7 +398,7 @@ impl SecondLevel {
             prefetching.filled(line, slot, evicted);
         }
         let (mut data, mut instruction) = (None, None);
-        // The data cache first, for a store takes the line from the instruction cache.
+        // The data cache is first, because a store invalidates the line in the instruction cache.
         for side in [Side::Data, Side::Instruction] {
             let waits = |miss: &FirstMiss| {
                 miss.side == side && miss.line == line && miss.waits_for == WaitsFor::Home
@@ -431,7 +431,7 @@ impl SecondLevel {
         }
     }
 
-    /// Carries on to the first level what has happened to the second.
+    /// Propagates an event of the second level to the first level.
     fn tell(&mut self, first: &mut FirstLevel<'_>, notice: CacheNotice) -> CacheNotice {
         match notice {
             CacheNotice::Lost(line) => first.drop_line(line),
@@ -441,9 +441,9 @@ impl SecondLevel {
         notice
     }
 
-    /// Ends the use of a line that has come to a first-level cache. To be called once after each
-    /// [`SecondNotice::Filled`] and [`SecondLevel::found`], in the same cycle, or else
-    /// [`SecondLevel::keep_fill`]. True if the line is gone now.
+    /// Ends the use of a line that has arrived in a first-level cache. Must be called once after
+    /// each [`SecondNotice::Filled`] and [`SecondLevel::found`], in the same cycle, unless
+    /// [`SecondLevel::keep_fill`] is. Returns whether the line is now gone.
     pub fn finish_fill(
         &mut self,
         first: FirstLevel<'_>,
@@ -463,12 +463,12 @@ impl SecondLevel {
         matches!(notice, CacheNotice::Lost(_))
     }
 
-    /// Whether a line has come from the fabric and its use has not ended.
+    /// Whether a line has arrived from the fabric and its use has not ended.
     pub fn is_filling(&self) -> bool {
         self.filling.is_some()
     }
 
-    /// Like [`PrivateCache::keep_fill`], for what [`SecondLevel::receive`] has filled.
+    /// Like [`PrivateCache::keep_fill`], for a line filled by [`SecondLevel::receive`].
     pub fn keep_fill(&mut self, cycle: u64, out: &mut Outbox) -> Option<ToCache> {
         self.filling.take()?;
         let forward = self.cache.keep_fill();
@@ -476,7 +476,7 @@ impl SecondLevel {
         forward
     }
 
-    /// A line has come and a miss register has become free: those that got nothing look again.
+    /// Retries refused requests when a line has arrived and a miss register has become free.
     fn try_again(&mut self, cycle: u64, out: &mut Outbox) {
         for index in 0..self.misses.len() {
             let mut miss = self.misses[index];

@@ -1,4 +1,4 @@
-//! Descriptions of the fabric's parts, with their defaults, and the check that they make sense.
+//! Descriptions of the fabric's parts, with their defaults and checks.
 
 use crate::mesh::Mesh;
 use crate::{
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::borrow::Cow;
 
-/// More private caches than a directory entry has bits for cannot be on one fabric.
+/// The maximum number of private caches on a fabric: the number of bits in a directory entry.
 pub(crate) const MAXIMUM_CACHES: usize = 64;
 
 /// Far beyond any real hardware, and still within the host's memory.
 const MAXIMUM_TILES: usize = 256;
 const MAXIMUM_PRIVATE_BYTES: u64 = 16 << 20;
 const MAXIMUM_SHARED_BYTES: u64 = 1 << 30;
-/// Sums of these never come near the end of the time that can be told.
+/// Sums of these never approach the largest representable time.
 const MAXIMUM_CYCLES: u64 = 1_000_000;
 
-/// Checks that a set-associative array has a power of two sets, of entries of so many bytes or,
-/// where entries are counted, of 1.
+/// Checks that a set-associative array has a power of two sets, with entries of `entry_bytes` bytes
+/// or, if entries are counted, of 1.
 fn check_sets(key: &str, size: u64, ways: u32, entry_bytes: usize) -> Result<(), SpecError> {
     let set = u64::from(ways) * entry_bytes as u64;
     let sets = size / set;
@@ -76,7 +76,7 @@ impl Default for CacheSpec {
 }
 
 impl CacheSpec {
-    /// Whether the cache can be built.
+    /// Checks whether the cache can be built.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         check_sets("size_bytes", self.size_bytes, self.ways, LINE_BYTES)
@@ -247,7 +247,7 @@ impl LastLevelSpec {
         (self.size_bytes_per_bank / (u64::from(self.ways) * LINE_BYTES as u64)) as usize
     }
 
-    /// Whether the numbers of sets are possible.
+    /// Checks whether the numbers of sets are possible.
     fn check_sets(&self) -> Result<(), SpecError> {
         let size = self.size_bytes_per_bank;
         check_sets("size_bytes_per_bank", size, self.ways, LINE_BYTES)?;
@@ -372,7 +372,7 @@ impl Default for SocketLinkSpec {
     }
 }
 
-/// The most sockets that there can be.
+/// The maximum number of sockets.
 pub(crate) const MAXIMUM_SOCKETS: usize = 2;
 
 /// Which caches hit with every access, in order to see what misses cost. Lines, permissions and
@@ -453,7 +453,7 @@ impl Default for FabricSpec {
 }
 
 impl FabricSpec {
-    /// Whether the fabric can be built.
+    /// Checks whether the fabric can be built.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         require(
@@ -518,7 +518,7 @@ impl FabricSpec {
         Clock::from_ghz(self.clock_ghz)
     }
 
-    /// Nothing reaches a core sooner: an answer of a bank or of another cache.
+    /// The shortest latency to a core: that of an answer of a bank or of another cache.
     pub fn minimum_delivery_latency(&self) -> Time {
         let clock = self.clock();
         let built = self.as_built();
@@ -529,8 +529,8 @@ impl FabricSpec {
         clock.time(first) + Mesh::of(&built, clock).shortest()
     }
 
-    /// The description with the latencies that a perfect first level makes of it: all ways are one
-    /// cycle long, which is spent where a message leaves.
+    /// The description with the latencies of a perfect first level: every path takes one cycle,
+    /// which is spent where a message leaves.
     pub(crate) fn as_built(&self) -> Cow<'_, FabricSpec> {
         if self.perfect_cache != PerfectCache::FirstLevel {
             return Cow::Borrowed(self);

@@ -1,4 +1,4 @@
-//! What has happened on a fabric.
+//! Counts of a fabric.
 
 use crate::home::BankStatistics;
 use crate::{DramStatistics, Fabric, MemoryCacheStatistics, PrefetchStatistics};
@@ -120,7 +120,7 @@ pub struct FabricStatistics {
 }
 
 impl Fabric {
-    /// What has happened so far.
+    /// The counts so far.
     pub fn statistics(&self) -> FabricStatistics {
         let crossings = self.mesh.crossings();
         let mut statistics = FabricStatistics {

@@ -1,19 +1,18 @@
-//! The random tester: many agents and few lines, on the fabric as a whole, in the order of time.
+//! The random tester: many agents and few lines, on the whole fabric, in order of time.
 //!
-//! A run is a list of operations. When one fails, operations are taken out of the list as long as
-//! it still fails, and what is left is run again and printed with everything that happens.
+//! A run is a list of operations. When one fails, operations are removed from the list as long as
+//! it still fails, and the remaining ones are run again with all events printed.
 //!
 //! After every step:
 //! - a line has one writer or many readers, and every copy is the line's last write;
 //! - the directory knows the holders of a line that is not busy, and memory or the last-level cache
-//!   has the last write of a line that nobody owns;
-//! - the first levels before a second level hold what it holds.
+//!   has the last write of a line without an owner;
+//! - a second level includes its first levels.
 //!
-//! Every read gives the last write at its time. A line that is used once, and one that travels to
-//! an agent, may be as old as the read's beginning. A write is upon the last write. In the end
-//! nothing waits for anything. After an agent has read a line at home, nobody writes it before a
-//! grant of ownership has been told. The cells of all tables that are declared are come to, and no
-//! others.
+//! Every read returns the last write at its time. A line that is used once, and one that travels to
+//! an agent, may be as old as the read's beginning. Every write follows the last write. In the end
+//! nothing is waiting. After an agent has read a line at home, it is not written before a grant of
+//! ownership has been reported. All declared cells of the tables are reached, and no others.
 
 use crate::coverage::{
     INCLUSIVE_HOME, NON_INCLUSIVE_HOME, PRIVATE_CACHE, SECOND_LEVEL, report, trace,
@@ -34,9 +33,9 @@ enum Kind {
     Fetch,
     Load,
     Store,
-    /// Keeps others waiting for the line for a while, as a core does between LR and SC.
+    /// Delays other requests for the line for a while, as a core does between LR and SC.
     HoldingStore,
-    /// Of an agent with a private cache.
+    /// A read of an agent with a private cache.
     AgentRead,
     AgentWrite,
     ReadAtHome,
@@ -48,21 +47,21 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Operation {
     at: Time,
-    /// A core, or an agent behind the cores.
+    /// A core, or an agent after the cores.
     actor: usize,
     kind: Kind,
     line: LineAddress,
-    /// The word that is written.
+    /// The written word.
     word: usize,
 }
 
-/// What the tester does wrong on purpose.
+/// A deliberate error of the tester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sabotage {
     Nothing,
     /// A core answers an Invalidate of this line and keeps its copy.
     KeepsInvalidated(LineAddress),
-    /// What DMA writes to this line is lost.
+    /// DMA writes to this line are lost.
     LosesDma(LineAddress),
 }
 
@@ -71,26 +70,26 @@ struct System {
     fabric: FabricSpec,
     first_level: CacheSpec,
     second_level: Option<CacheSpec>,
-    /// Of the first-level data caches.
+    /// The prefetcher of the first-level data caches.
     data_prefetcher: DataPrefetcherKind,
-    /// Of the first-level instruction caches.
+    /// The prefetcher of the first-level instruction caches.
     instruction_prefetcher: SequentialPrefetcherKind,
-    /// Of the second levels.
+    /// The prefetcher of the second levels.
     prefetcher: PrefetcherKind,
     cached_agents: usize,
     dma_agents: usize,
-    /// One of four messages takes longer, by less than so many cycles, so that messages arrive in
-    /// any order that the protocol allows.
+    /// One message in four is delayed by less than this number of cycles, so that messages arrive
+    /// in every order that the protocol allows.
     jitter_cycles: u64,
     jitter_seed: u64,
     sabotage: Sabotage,
 }
 
-/// The bytes of a line after each write, from the beginning.
+/// The bytes of a line after each write, including the initial ones.
 #[derive(Default)]
 struct Golden {
     versions: BTreeMap<LineAddress, Vec<LineData>>,
-    /// Lines that an agent has read at home since their ownership was granted last.
+    /// Lines that an agent has read at home since the last grant of their ownership.
     armed: BTreeSet<LineAddress>,
 }
 
@@ -110,12 +109,12 @@ impl Golden {
         self.of(line).len() - 1
     }
 
-    /// A read that began when `since` was the version gives `data`.
+    /// Checks a read that began at version `since` and returned `data`.
     fn check_read(&mut self, line: LineAddress, data: &LineData, since: usize) {
         let found = self.of(line)[since..].contains(data);
         assert!(
             found,
-            "a read of {line:?} gives {data:?}, which it was not in that time"
+            "a read of {line:?} returns {data:?}, which it did not contain in that time"
         );
     }
 
@@ -123,7 +122,7 @@ impl Golden {
         assert_eq!(
             *before,
             self.last(line),
-            "a write of {line:?} is not upon the last write"
+            "a write of {line:?} does not follow the last write"
         );
         let unseen = self.armed.contains(&line);
         assert!(!unseen, "{line:?} was read at home and is written unseen");
@@ -131,11 +130,11 @@ impl Golden {
     }
 }
 
-/// What all share.
+/// State shared by all actors.
 #[derive(Default)]
 struct Shared {
     golden: Golden,
-    /// For each operation: the version of its line when it began, and whether it is done.
+    /// For each operation: the version of its line at its beginning, and whether it is done.
     begun: Vec<Option<usize>>,
     done: Vec<bool>,
 }
@@ -155,7 +154,7 @@ impl Shared {
     }
 }
 
-/// What operation number `index` writes.
+/// The line after operation number `index`.
 fn written(before: &LineData, index: usize, operation: &Operation) -> LineData {
     let mut data = *before;
     let words = match operation.kind {
@@ -232,7 +231,7 @@ impl Agent for TestAgent {
                 assert_eq!(data, written(&before, index, operation));
                 shared.golden.write(line, &before, data);
             }
-            // It has been looked at when it was performed.
+            // It was checked when it was performed.
             Kind::DmaWrite(..) => {}
             Kind::ReadAtHome => {
                 assert_eq!(data, shared.golden.last(line));
@@ -243,7 +242,7 @@ impl Agent for TestAgent {
     }
 }
 
-/// How long a holding store keeps others waiting.
+/// Cycles for which a holding store delays others.
 const HOLD: u64 = 40;
 
 struct TestCore {
@@ -251,13 +250,13 @@ struct TestCore {
     instruction: PrivateCache,
     data: PrivateCache,
     second: Option<SecondLevel>,
-    /// Of the first-level caches, by their side.
+    /// Those of the first-level caches, by side.
     prefetching: [Option<Prefetching>; 2],
     /// Operations that wait for their line, in order.
     waiting: Vec<usize>,
-    /// Those that have found no miss register.
+    /// Operations that found no miss register.
     refused: Vec<usize>,
-    /// A line that others wait for, until when, and their messages.
+    /// A line for which others wait, the end of the wait, and their messages.
     held: Option<(LineAddress, Time, Vec<ToCache>)>,
     operations: Rc<Vec<Operation>>,
     shared: Handle,
@@ -309,7 +308,7 @@ impl TestCore {
         inbox.next_at().min(held).min(found)
     }
 
-    /// Does an operation if its line is here with the permission that it needs.
+    /// Performs an operation if its line is present with the required permission.
     fn attempt(&mut self, index: usize, now: Time, once: bool) -> bool {
         let operation = self.operations[index];
         let line = operation.line;
@@ -370,13 +369,13 @@ impl TestCore {
         }
     }
 
-    /// Tells the prefetcher of a first-level cache of a load or a fetch.
+    /// Notifies the prefetcher of a first-level cache of a load or a fetch.
     fn prefetch(&mut self, index: usize, look_up: LookUp, now: Time, out: &mut Outbox) {
         let side = side_of(self.operations[index].kind);
         let Some(mut prefetching) = self.prefetching[side as usize].take() else {
             return;
         };
-        // Loads of the same word are those of one instruction.
+        // Loads of the same word belong to one instruction.
         let word = self.operations[index].word as u64;
         let load = LoadInstruction {
             pc: word * 2,
@@ -395,14 +394,14 @@ impl TestCore {
         self.prefetching[side as usize] = Some(prefetching);
     }
 
-    /// A line has come to a first-level cache.
+    /// Records the arrival of a line in a first-level cache.
     fn filled(&mut self, side: Side, fill: FirstFill) {
         if let Some(prefetching) = &mut self.prefetching[side as usize] {
             prefetching.filled(fill.line, fill.slot, fill.evicted);
         }
     }
 
-    /// A line has come to one of the caches: those that wait for it use it, and then others may.
+    /// Handles the arrival of a line in one of the caches: waiting operations use it first.
     fn used(&mut self, side: Side, line: LineAddress, once: bool, now: Time) -> Vec<usize> {
         let waiting = std::mem::take(&mut self.waiting);
         let mut again = Vec::new();
@@ -421,7 +420,7 @@ impl TestCore {
         self.held.as_ref().is_some_and(|held| held.0 == line)
     }
 
-    /// Who waits for a line that is not here any more waits for nothing.
+    /// Operations that wait for a lost line wait in vain.
     fn lost(&mut self, line: LineAddress, now: Time) {
         if self.holds(line)
             && let Some(held) = &mut self.held
@@ -451,8 +450,7 @@ impl TestCore {
         }
     }
 
-    /// After a line has come: asks again for what has not been served, and for what has found no
-    /// register.
+    /// After the arrival of a line: repeats requests that were not served or found no register.
     fn go_on(&mut self, again: Vec<usize>, now: Time, out: &mut Outbox) {
         for index in again.into_iter().chain(std::mem::take(&mut self.refused)) {
             if !self.attempt(index, now, false) {
@@ -752,7 +750,7 @@ impl Run {
         }
     }
 
-    /// DMA writes that have just been performed.
+    /// Handles DMA writes that have just been performed.
     fn written_at_home(&mut self, print: bool, now: Time) {
         for (agent, line, data) in std::mem::take(&mut self.fabric.written_at_home) {
             let mut shared = self.shared.borrow_mut();
@@ -806,12 +804,12 @@ impl Run {
                     "{id:?} has an older write of {line:?}"
                 );
                 let Some(&(sharers, owner, busy)) = directory.get(&line) else {
-                    panic!("{id:?} holds {line:?}, of which the directory does not know");
+                    panic!("{id:?} holds {line:?}, which is not in the directory");
                 };
                 let counts = holders.entry(line).or_default();
                 let known = if state == State::Shared {
                     counts.1 += 1;
-                    // As owner: its upgrade is on the way.
+                    // As owner: its upgrade is in flight.
                     sharers & (1 << id.0) != 0 || owner == Some(id)
                 } else {
                     counts.0 += 1;
@@ -885,7 +883,7 @@ impl System {
         };
         let first_level = cache(first_ways, choose(&[1, 2]), 3, choose(&[1, 2, 3]));
         let second_level = second_level.then(|| {
-            // No smaller than both first levels together can be filled by.
+            // At least the capacity of both first levels.
             let ways = first_ways * choose(&[1, 2]);
             cache(
                 ways,
@@ -984,7 +982,7 @@ impl System {
         system
     }
 
-    /// The same on two sockets of such a mesh each.
+    /// The same with two sockets, each with such a mesh.
     fn with_two_sockets(mut self) -> System {
         self.fabric.sockets = 2;
         self.fabric.cores = self.fabric.cores.next_multiple_of(2);
@@ -992,7 +990,7 @@ impl System {
     }
 
     /// The same with caches of one line on a long mesh: a line moves between neighbours, and is
-    /// evicted, faster than its home far away learns of it.
+    /// evicted, before its distant home is notified.
     fn contended(self) -> System {
         let one_line = |spec: CacheSpec| CacheSpec {
             size_bytes: 64,
@@ -1069,8 +1067,8 @@ impl System {
         outcome.is_err()
     }
 
-    /// Leaves out of a list that fails what can be left out of it. Operations that fail one after
-    /// the other, and without jitter, are easier to understand, and more of them can be left out.
+    /// Removes operations from a failing list while it still fails. Sequential operations without
+    /// jitter are easier to understand, and more of them can be removed.
     fn shrink(&self, mut operations: Vec<Operation>) -> (System, Vec<Operation>) {
         let steady = System {
             jitter_cycles: 0,
@@ -1106,7 +1104,7 @@ impl System {
         }
     }
 
-    /// Runs the operations; if they fail, says how, as shortly as possible, and fails.
+    /// Runs the operations; if they fail, reports the shortest failing list, and fails.
     fn test(&self, operations: &[Operation]) {
         if self.fails(operations) {
             println!("shrinking a failure of {} operations", operations.len());
@@ -1119,11 +1117,11 @@ impl System {
 }
 
 thread_local! {
-    /// Failures of this thread are expected, and not told.
+    /// Expected failures of this thread are not printed.
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets failures that are expected pass without a word.
+/// Suppresses the output of expected failures.
 fn hush() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -1147,7 +1145,7 @@ const CONFIGURATIONS: [(bool, Inclusion, bool); 8] = [
     (true, Inclusion::NonInclusive, true),
 ];
 
-/// The same where every access hits in the last-level cache, or on the cores' side of the fabric.
+/// The same with accesses that all hit in the last-level cache, or in the first level.
 #[test]
 fn random_operations_are_coherent_with_perfect_caches() {
     for perfect_cache in [PerfectCache::LastLevel, PerfectCache::FirstLevel] {
@@ -1163,7 +1161,7 @@ fn random_operations_are_coherent_with_perfect_caches() {
     }
 }
 
-/// Runs of each configuration, each from a seed of its own.
+/// Runs each configuration, each with its own seed.
 #[test]
 fn random_operations_are_coherent_at_every_step() {
     hush();
@@ -1198,15 +1196,15 @@ fn random_operations_are_coherent_at_every_step() {
     }
 }
 
-/// The tester finds what is wrong, and tells it shortly.
+/// The tester finds deliberate errors, and reports short lists.
 #[test]
 fn a_failure_shrinks_to_a_short_list() {
     hush();
     let mut random = Random(1);
     let line = LineAddress(MEMORY / 64);
-    // One has to read the line, perhaps another so that the first becomes a sharer, and somebody to
-    // write it: three operations, and some more where the time that they take is needed. What DMA
-    // has written differs at once from what it should be.
+    // One operation reads the line, perhaps another makes the first core a sharer, and one writes
+    // it: three operations, and some more if their time is needed. A lost DMA write is detected at
+    // once.
     for (sabotage, shortest) in [
         (Sabotage::KeepsInvalidated(line), 3),
         (Sabotage::LosesDma(line), 1),

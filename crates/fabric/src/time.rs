@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// A point in simulated time, or a length of it: whole femtoseconds.
+/// A point in simulated time, or a duration: whole femtoseconds.
 ///
 /// A femtosecond makes the clock periods in use exact enough (3.2 GHz is 312 500 fs) and a `u64`
 /// of them lasts five hours of simulated time.
@@ -17,7 +17,7 @@ pub struct Time(u64);
 impl Time {
     /// The beginning of the simulation.
     pub const ZERO: Time = Time(0);
-    /// Later than everything that happens.
+    /// Later than all events.
     pub const NEVER: Time = Time(u64::MAX);
 
     /// `femtoseconds` as a time.
@@ -45,12 +45,12 @@ impl Time {
         self.0 as f64 / 1e15
     }
 
-    /// The sum, or [`Time::NEVER`] where it would overflow.
+    /// The sum, or [`Time::NEVER`] on overflow.
     pub const fn saturating_add(self, other: Time) -> Time {
         Time(self.0.saturating_add(other.0))
     }
 
-    /// The difference, or zero where it would be negative.
+    /// The difference, or zero if negative.
     pub const fn saturating_sub(self, other: Time) -> Time {
         Time(self.0.saturating_sub(other.0))
     }
@@ -68,7 +68,7 @@ impl state::Plain for Time {
     }
 }
 
-/// A length of time that adds up.
+/// A duration that is accumulated.
 impl state::Counted for Time {
     fn counted(&mut self) -> &mut u64 {
         &mut self.0
@@ -101,7 +101,7 @@ impl fmt::Display for Time {
     }
 }
 
-/// A clock: turns cycles into time and back.
+/// A clock: converts between cycles and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     period_fs: Divisor,
@@ -132,7 +132,7 @@ impl Clock {
         }
     }
 
-    /// The cycle that `time` is in; `u64::MAX` for [`Time::NEVER`].
+    /// The cycle that contains `time`; `u64::MAX` for [`Time::NEVER`].
     #[inline]
     pub const fn cycle_of(self, time: Time) -> u64 {
         if time.0 >= 1 << 63 {
@@ -142,7 +142,7 @@ impl Clock {
         }
     }
 
-    /// The `cycle` of a time that [`Divisor::divide`] does not take: a guest may ask for an alarm
+    /// The `cycle` of a time that is too late for [`Divisor::divide`]: a guest may request an alarm
     /// in hours.
     const fn late_cycle(cycle: u64, time: Time) -> u64 {
         match time.0 {

@@ -564,8 +564,8 @@ fn rings_that_begin_full_are_nobodys() {
         server.run_step();
     }
     let error = &server.fabric.errors()[0];
-    let expected = "I/O sources: the line at 0x80000000 cannot be changed in no time: a cache \
-                    holds it or waits for it.";
+    let expected = "I/O sources: the line at 0x80000000 cannot be changed without taking time: a \
+                    cache holds it or waits for it.";
     assert_eq!(error, expected);
 }
 

@@ -1,4 +1,4 @@
-//! What happens in the fabric, and in which order if it happens at one time.
+//! The events of the fabric, and their order at one time.
 
 use crate::home::TransactionId;
 use crate::hosting::Hosted;
@@ -10,7 +10,7 @@ use crate::{AgentId, CacheId, CoreId, LineAddress, OutgoingKind, ToHome};
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) enum HomeInput {
     ReadAtHome(AgentId),
-    /// What is written is with the agent's access.
+    /// The written data is with the agent's access.
     WriteAtHome(AgentId),
     Memory(TransactionId),
     /// From another home.
@@ -43,14 +43,14 @@ pub(crate) enum Event {
     },
     /// Another message leaves a core.
     Departure { core: CoreId, kind: OutgoingKind },
-    /// Something else arrives at a bank; `admitted` when the bank accepts it.
+    /// Another input arrives at a bank; `admitted` when the bank accepts it.
     Home {
         bank: u32,
         admitted: bool,
         line: LineAddress,
         input: HomeInput,
     },
-    /// An agent can be given the line that it reads at home.
+    /// An agent can receive the line that it reads at home.
     ReadOut {
         bank: u32,
         transaction: TransactionId,
@@ -71,7 +71,7 @@ pub(crate) enum Event {
     },
     /// A line arrives at a memory controller.
     MemoryWrite { controller: u32, line: LineAddress },
-    /// A memory controller has asked for this time.
+    /// A memory controller has requested a wake-up at this time.
     MemoryWake { controller: u32 },
     /// An event of an agent.
     Hosted(Hosted),
@@ -83,7 +83,7 @@ impl Alarm for Event {
     }
 }
 
-/// Where the sender's number is in an event's order; below it is the sender's count.
+/// The position of the sender's number in an event's order; the sender's count is below it.
 pub(super) const SENDER_SHIFT: u32 = 48;
 
 /// The sender of events that result from other events; cores come before it.

@@ -1,4 +1,4 @@
-//! The ways of messages: from a private cache to a line's home, and to the private caches.
+//! The paths of messages: from a private cache to a line's home, and to the private caches.
 
 use super::{CacheOwner, CachePlace, Event, Fabric, Stage};
 use crate::hosting::Hosted;
@@ -7,8 +7,8 @@ use crate::{
     CacheId, CoreId, DeliveryKind, Inbox, LineAddress, OutgoingKind, Source, Time, ToCache, ToHome,
 };
 
-/// Sends a message of a private cache along the way to the home's bank; returns the cycle in which
-/// it arrives. `ready`: the first cycle in which it could leave, if it need not be forwarded.
+/// Sends a message of a private cache along the path to the home's bank; returns the cycle of its
+/// arrival. `ready`: the first cycle in which it could leave, if it need not be forwarded.
 #[inline]
 pub(super) fn send_to_bank(
     mesh: &mut Mesh,
@@ -27,8 +27,8 @@ pub(super) fn send_to_bank(
 }
 
 impl Fabric {
-    /// The bank that is the line's home, which is on the tile of the same number: lines are
-    /// interleaved over the banks of the socket that they belong to.
+    /// The bank that is the line's home, on the tile of the same number: lines are interleaved over
+    /// the banks of their socket.
     #[inline]
     pub(crate) fn bank_of(&self, line: LineAddress) -> usize {
         let first = self.ram.socket_of(line) * self.bank_count.value() as usize;

@@ -1,5 +1,5 @@
-//! What others read of the fabric: its parts and its faults, and whether it is in the state that it
-//! was in at a sample point.
+//! Observation of the fabric: its parts, its faults, and whether its state equals that at a sample
+//! point.
 
 use super::Fabric;
 use crate::home::Bank;
@@ -24,8 +24,8 @@ impl Fabric {
         self.mesh.settle(cycle);
     }
 
-    /// Whether periods can be detected: only with an inclusive last-level cache, where lines that
-    /// cores evict do not change.
+    /// Whether periods can be detected: only with an inclusive last-level cache, because there
+    /// evictions by cores do not change lines.
     pub fn can_repeat(&self) -> bool {
         self.banks.iter().all(Bank::can_repeat)
     }
@@ -53,12 +53,12 @@ impl Fabric {
         &self.ram
     }
 
-    /// The memory image, to load programs and data before the simulation begins.
+    /// The memory image, for loading programs and data before the simulation begins.
     pub fn ram_mut(&mut self) -> &mut Ram {
         &mut self.ram
     }
 
-    /// The waiting units and the causes, one sentence each: for reports of deadlocks.
+    /// The waiting units and their causes, one sentence each, for reports of deadlocks.
     pub fn waiting_for(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for bank in &self.banks {
@@ -93,7 +93,7 @@ impl Fabric {
         self.agents.iter().filter_map(|port| port.cache.as_ref())
     }
 
-    /// Lets one of four messages on the mesh take longer, by less than `cycles`.
+    /// Delays one message in four on the mesh by less than `cycles`.
     #[cfg(test)]
     pub(crate) fn set_jitter(&mut self, cycles: u64, seed: u64) {
         self.mesh.jitter = (cycles, seed);
@@ -110,12 +110,12 @@ impl Fabric {
             .collect()
     }
 
-    /// How many cores there are.
+    /// Number of cores.
     pub fn cores(&self) -> usize {
         self.cores
     }
 
-    /// How many sockets there are; of the cores each has as many.
+    /// Number of sockets; they have equal numbers of cores.
     pub fn sockets(&self) -> usize {
         self.sockets
     }
@@ -125,7 +125,7 @@ impl Fabric {
         self.mesh.link_tile(socket)
     }
 
-    /// The clock that the fabric's cycles are of.
+    /// The clock of the fabric's cycles.
     pub fn clock(&self) -> Clock {
         self.clock
     }

@@ -6,12 +6,13 @@ use super::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, state::State, state::Plain)]
 pub(crate) struct HomeWrite {
     pub(crate) agent: AgentId,
-    /// Where in the line the bytes go, and how many there are.
+    /// The offset of the bytes in the line, and their number.
     pub(crate) offset: u8,
     pub(crate) bytes: u8,
-    /// Into the last-level cache; otherwise to memory, and the last-level cache drops the line.
+    /// Whether it allocates in the last-level cache; otherwise the bytes go to memory, and the
+    /// last-level cache drops the line.
     pub(crate) allocate: bool,
-    /// The first `bytes` count.
+    /// The data, of which the first `bytes` are valid.
     pub(crate) data: LineData,
 }
 
@@ -20,14 +21,14 @@ impl HomeWrite {
         usize::from(self.bytes) == LINE_BYTES
     }
 
-    /// Allocates a line of which only a part is new.
+    /// Whether it allocates a line of which only a part is new.
     pub(super) fn needs_old_data(&self) -> bool {
         self.allocate && !self.is_whole_line()
     }
 }
 
 impl Bank {
-    /// An agent wants to read a line here.
+    /// Handles an agent's request to read a line here.
     pub(crate) fn read_at_home(
         &mut self,
         agent: AgentId,
@@ -41,7 +42,7 @@ impl Bank {
         self.request(line, Request::ReadAtHome { agent }, ram, out);
     }
 
-    /// An agent wants to write a line here.
+    /// Handles an agent's request to write a line here.
     pub(crate) fn write_at_home(
         &mut self,
         line: LineAddress,
@@ -55,8 +56,8 @@ impl Bank {
         self.request(line, Request::WriteAtHome(write), ram, out);
     }
 
-    /// Writes what an agent has sent; no private cache holds the line. It is reported like a grant
-    /// of ownership, because snoopers of grants need to know of every write.
+    /// Performs an agent's write; no private cache holds the line. It is reported like a grant of
+    /// ownership, because snoopers of grants must observe every write.
     pub(super) fn perform_write(
         &mut self,
         slot: Option<usize>,
@@ -85,7 +86,7 @@ impl Bank {
         out.push(HomeAction::Written(write.agent, line, data));
     }
 
-    /// An agent has been given its line.
+    /// Continues after an agent has received its line.
     pub(crate) fn read_out_done(
         &mut self,
         transaction: TransactionId,

@@ -19,7 +19,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
-        let what = "an InvalidateAck that nobody waits for";
+        let what = "an unexpected InvalidateAck";
         let (slot, transaction) = self.busy(line, what);
         self.entries[slot].sharers &= !bit(from);
         match &mut self.transactions[transaction as usize].step {
@@ -60,7 +60,7 @@ impl Bank {
         ram: &mut Ram,
         out: &mut Vec<HomeAction>,
     ) {
-        let what = "a ForwardAck that nobody waits for";
+        let what = "an unexpected ForwardAck";
         let (slot, transaction) = self.busy(line, what);
         let entry = &mut self.entries[slot];
         entry.owner = NO_OWNER;
@@ -90,7 +90,7 @@ impl Bank {
         }
     }
 
-    /// A line has come from memory.
+    /// Handles a line from memory.
     pub(crate) fn memory_answered(
         &mut self,
         transaction: TransactionId,
@@ -101,7 +101,7 @@ impl Bank {
             line, slot, step, ..
         } = self.transactions[transaction as usize];
         let Step::Memory(request) = step else {
-            internal_error(line, "an answer of memory that nobody waits for");
+            internal_error(line, "an unexpected answer of memory");
         };
         self.footprint.fail();
         self.install(Some(slot), line, false, request.origin(), out);

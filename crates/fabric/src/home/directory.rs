@@ -1,14 +1,15 @@
-//! Where the entries of the directory are.
+//! The locations of directory entries.
 
 use super::{Bank, EMPTY, Entry};
 use crate::LineAddress;
 use crate::prefetch::prefetch;
 
-/// The upper bit of each of eight bytes that is `byte`, and of some that are not.
+/// Sets the upper bit of each of eight bytes that equals `byte`, and of some that do not.
 #[inline(always)]
 fn maybe_alike(eight: u64, byte: u8) -> u64 {
     const ONES: u64 = u64::MAX / 255;
-    // A byte is zero where they agree; only then, or below a borrow, it loses its upper bit so.
+    // Equal bytes give zero; only zero bytes, or bytes above a borrow, lose their upper bit in this
+    // way.
     let differences = eight ^ (u64::from(byte) * ONES);
     differences.wrapping_sub(ONES) & !differences & (ONES << 7)
 }
@@ -19,20 +20,19 @@ impl Bank {
         (self.banks.divide(line.0) & self.set_mask) as usize
     }
 
-    /// Where the entry of a set's way is.
+    /// The slot of the entry of a way of a set.
     #[inline]
     pub(super) fn slot(&self, set: usize, way: usize) -> usize {
         (way << self.set_bits) + set
     }
 
-    /// A message about `line` will arrive. The host meanwhile prefetches from its memory the tags
-    /// that locate the line's entry.
+    /// Announces a message about `line`: the host prefetches the tags that locate the line's entry.
     #[inline]
     pub(crate) fn announce(&self, line: LineAddress) {
         prefetch(&self.sets[self.set(line) * self.ways * 2]);
     }
 
-    /// The same for the entry, when the tags have arrived. Returns its possible location.
+    /// Prefetches the entry, once the tags have arrived. Returns its possible location.
     #[inline]
     pub(crate) fn announce_entry(&self, line: LineAddress) -> u32 {
         let set = self.set(line);
@@ -50,13 +50,13 @@ impl Bank {
         u32::MAX
     }
 
-    /// The set that `slot` is in.
+    /// The set of `slot`.
     #[inline]
     pub(super) fn set_of(&self, slot: usize) -> usize {
         slot & self.set_mask as usize
     }
 
-    /// Which way of its set `slot` is.
+    /// The way of `slot` in its set.
     #[inline]
     pub(super) fn way_of(&self, slot: usize) -> usize {
         slot >> self.set_bits
@@ -75,21 +75,21 @@ impl Bank {
         &self.sets[start..start + self.ways]
     }
 
-    /// Where the replacement policy's bytes of a set's ways are.
+    /// The range of the replacement policy's bytes for a set's ways.
     #[inline]
     pub(super) fn order(&self, set: usize) -> std::ops::Range<usize> {
         let start = (set * 2 + 1) * self.ways;
         start..start + self.ways
     }
 
-    /// The byte of the tag of `line`, whose entry is `slot`, is noted.
+    /// Records the byte of the tag of `line`, whose entry is `slot`.
     #[inline]
     pub(super) fn note_tag_byte(&mut self, slot: usize, line: LineAddress) {
         let place = self.set_of(slot) * self.ways * 2 + self.way_of(slot);
         self.sets[place] = self.tag_byte(line);
     }
 
-    /// A byte that most lines of a set differ in.
+    /// A byte that differs between most lines of a set.
     #[inline]
     pub(super) fn tag_byte(&self, line: LineAddress) -> u8 {
         let tag = self.banks.divide(line.0) >> self.set_bits;
@@ -128,14 +128,14 @@ impl Bank {
         self.used[set] -= 1;
     }
 
-    /// The entry at `slot` is used.
+    /// Records a use of the entry at `slot`.
     #[inline]
     pub(super) fn touch(&mut self, slot: usize) {
         let (order, way) = (self.order(self.set_of(slot)), self.way_of(slot));
         self.policy.touch(&mut self.sets[order], way);
     }
 
-    /// The free entry at `slot` becomes that of `line`.
+    /// Assigns the free entry at `slot` to `line`.
     pub(super) fn insert(&mut self, slot: usize, line: LineAddress) {
         let set = self.set_of(slot);
         self.entries[slot].line = line.0;
@@ -156,7 +156,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// None of the ways that may have a line is left out.
+        /// No way that may hold the line is missed.
         #[test]
         fn bytes_that_are_alike_are_found(bytes in prop::array::uniform8(0u8..4), byte in 0u8..4) {
             let alike = maybe_alike(u64::from_le_bytes(bytes), byte);
@@ -164,7 +164,7 @@ mod tests {
             for (place, &other) in bytes.iter().enumerate() {
                 let found = alike >> (place * 8 + 7) & 1 == 1;
                 prop_assert!(found || other != byte);
-                // Only a byte above one that is alike can be taken for one.
+                // Only a byte above an equal one can be mistaken for an equal one.
                 let below = bytes[..place].contains(&byte);
                 prop_assert!(!found || other == byte || below);
             }

@@ -4,7 +4,8 @@ use super::{Bank, Entry};
 use crate::LineAddress;
 
 /// The entries of a bank that have been accessed since a sample point, with their values at that
-/// time. No other content has influenced the bank since, as long as no line was filled or evicted.
+/// time. No other contents have influenced the bank since, as long as no line was filled or
+/// evicted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Footprint {
     pub(super) recording: bool,
@@ -16,7 +17,7 @@ pub(super) struct Footprint {
 }
 
 impl Footprint {
-    /// From here on the behaviour depends on more than the entries.
+    /// Records that the behaviour depends on more than the entries from here on.
     #[inline]
     pub(super) fn fail(&mut self) {
         if self.recording {
@@ -24,7 +25,7 @@ impl Footprint {
         }
     }
 
-    /// Whether the entry at `slot` is seen for the first time.
+    /// Whether the entry at `slot` is accessed for the first time.
     #[inline]
     pub(super) fn sees(&mut self, slot: usize) -> bool {
         let (seen, bit) = (&mut self.seen[slot / 64], 1 << (slot % 64));
@@ -35,7 +36,7 @@ impl Footprint {
 }
 
 impl Bank {
-    /// Whether a footprint is ever of use.
+    /// Whether a footprint can be used.
     pub(crate) fn can_repeat(&self) -> bool {
         self.lines.is_none() && self.prefetching.is_none()
     }
@@ -56,8 +57,8 @@ impl Bank {
         self.footprint.looks.clear();
     }
 
-    /// Whether the bank holds the same content as at a sample point, as far as it has been used
-    /// since. Ends the previous sample point.
+    /// Whether the bank's contents used since a sample point are the same as then. Ends the
+    /// previous sample point.
     pub(crate) fn footprint_holds(&mut self, mark: usize) -> bool {
         let footprint = &mut self.footprint;
         footprint.seen.fill(0);
@@ -65,7 +66,7 @@ impl Bank {
             let Some((slot, entry)) = footprint.looks[look] else {
                 return false;
             };
-            // Later sample points have noted it again, as it was then.
+            // Later sample points have recorded it again, with its value then.
             if footprint.sees(slot) && self.entries[slot] != entry {
                 return false;
             }

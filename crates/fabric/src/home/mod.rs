@@ -16,37 +16,37 @@
 //! | ReadAtHome | fetch from memory | read out; busy | read out; busy | ForwardGetS for the home; busy | wait |
 //! | WriteAtHome | whole line: allocate, write; part: fetch from memory | write | Invalidate; busy | ForwardGetM for the home; busy | wait |
 //! | WriteAtHome, to memory | write memory | write memory, drop | Invalidate; busy | ForwardGetM for the home; busy | wait |
-//! | Prefetch | fetch from memory, if no line that is held has to go | drop it | drop it | drop it | drop it |
+//! | Prefetch | fetch from memory, unless that would recall a line | drop it | drop it | drop it | drop it |
 //! | Put from the owner | | | | take the data, PutAck | it has been sent a forward: PutAck, drop the data |
 //! | Put from another | never | when it is served: PutAck | when it is served: PutAck | when it is served: PutAck | it is about to become owner: wait |
 //! | InvalidateAck | error | error | error | error | the last one completes |
 //! | ForwardAck | error | error | error | error | completes |
 //!
-//! - *Put from a cache that has been sent a forward.* The Put was sent before the forward came.
+//! - *Put from a cache that has been sent a forward.* The Put was sent before the forward arrived.
 //!   The cache answers the forward from its eviction buffer, and the ForwardAck has the data; the
-//!   PutAck is ordered behind the forward.
-//! - *Put from another while busy.* The cache has got the line by a Transfer whose ForwardAck is
-//!   still on its way here. Its Put keeps its place in the queue. If a request before it in the
-//!   queue takes the ownership away, the cache answers from its buffer as above, and when
-//!   the Put is served, its sender is no longer the owner: it is only acknowledged. It never arrives from
-//!   another while the line is not busy: what takes ownership away is a ForwardAck, which comes
-//!   after the Put.
-//! - *WriteAtHome* is performed when nobody holds the line any more. Snoopers of ownership are told
-//!   then. A line that was dropped while requests wait for it is fetched again for them.
+//!   PutAck is ordered after the forward.
+//! - *Put from another while busy.* The cache has received the line by a Transfer whose ForwardAck
+//!   is still in flight to the home. Its Put keeps its place in the queue. If a request before it
+//!   in the queue takes the ownership away, the cache answers from its buffer as above, and when
+//!   the Put is served, its sender is no longer the owner: it is only acknowledged. A Put from
+//!   another cache never arrives while the line is not busy: ownership is taken away by a
+//!   ForwardAck, which arrives after the Put.
+//! - *WriteAtHome* is performed when no cache holds the line any more. Snoopers of ownership are
+//!   notified then. A line that was dropped while requests wait for it is fetched again for them.
 //! - *A miss* takes a way that is not busy, chosen by the replacement policy. Its holders are
 //!   recalled first (Invalidate, or ForwardGetM for the home). Misses of a set for which there is
 //!   no way yet wait in order. A later request for such a line can find it present and overtake,
-//!   which harms nobody: a cache has one request for a line at a time, and its Puts never wait for
-//!   a way.
-//! - Every answer leaves after the same latency of the bank, so that the order of the bank's
-//!   decisions is the order in which a cache learns of them.
+//!   which is harmless: a cache has one request for a line at a time, and its Puts never wait for a
+//!   way.
+//! - Every answer leaves after the same latency of the bank, so that a cache receives the answers
+//!   in the order of the bank's decisions.
 //!
 //! # A non-inclusive cache
 //!
 //! Its directory has tags of its own, and an entry only for a line that private caches hold or that
 //! is busy. A line that loses its place in the directory is recalled as above; one that loses its
-//! place in the last-level cache (LLC) is not: it is written to memory if it is newer, and that is
-//! all. So the states are two more:
+//! place in the last-level cache (LLC) is not: it is only written to memory if it is newer. So
+//! there are two more states:
 //!
 //! | event | absent | in LLC, no entry | sharers | sharers, not in LLC | owner | owner, not in LLC |
 //! | --- | --- | --- | --- | --- | --- | --- |
@@ -61,13 +61,13 @@
 //!
 //! The LLC is filled by lines from memory, by dirty lines that a private cache evicts or shares,
 //! and by lines that the home requests from an owner. An evicted clean line does not fill it (a
-//! PutE carries no data): if the LLC has lost the line, memory has it. These are the non-inclusive
-//! caches of Jaleel et al., "Achieving Non-Inclusive Cache Performance with Inclusive Caches",
-//! MICRO 2010. A line that the LLC has lost is fetched from memory even if it has sharers, because
-//! sharers drop lines silently and cannot be asked.
+//! PutE carries no data): if the LLC has lost the line, memory has it. This is the non-inclusive
+//! cache of Jaleel et al., "Achieving Non-Inclusive Cache Performance with Inclusive Caches", MICRO
+//! 2010. A line that the LLC has lost is fetched from memory even if it has sharers, because
+//! sharers drop lines silently, so the home cannot request the data from them.
 //!
-//! The module `exhaustive` goes through all orders of events in small systems, with these tables
-//! and that of the private caches.
+//! The module `exhaustive` explores all orders of events in small systems, with these tables and
+//! that of the private caches.
 
 mod agents;
 mod answers;
@@ -100,7 +100,7 @@ use transaction::{Origin, Request, Stalled, Step, Transaction};
 pub(crate) enum HomeAction {
     /// A message without data to a private cache.
     Send(CacheId, LineAddress, ToCache),
-    /// The line, as it is in memory's image, to a private cache.
+    /// The line, with its contents in memory's image, to a private cache.
     Grant(CacheId, LineAddress, Grant, Source),
     /// A cache is being granted E or M; precedes the granting message.
     Granted(LineAddress),
@@ -108,9 +108,9 @@ pub(crate) enum HomeAction {
     FetchFromMemory(TransactionId, LineAddress),
     /// A line goes to memory.
     WriteToMemory(LineAddress),
-    /// The home of that line is asked to [fetch it](Bank::prefetch).
+    /// Requests a [prefetch](Bank::prefetch) of the line from its home.
     Prefetch(LineAddress),
-    /// After the bank's latency the agent has its data; [`Bank::read_out_done`] goes on.
+    /// After the bank's latency the agent receives its data; [`Bank::read_out_done`] continues.
     ReadOut(TransactionId, AgentId, LineAddress),
     /// An agent's write is done, with the resulting line. After the bank's latency the agent is
     /// notified.
@@ -122,7 +122,7 @@ pub(crate) enum HomeAction {
 pub(crate) enum Answer {
     /// The line, from the last-level cache. A grant of E or M must be reported first.
     Grant(Grant),
-    /// An owner's line has been taken back.
+    /// An owner's evicted line has been accepted.
     PutAck,
 }
 
@@ -134,16 +134,16 @@ const NO_OWNER: u16 = u16::MAX;
 
 const IDLE: TransactionId = TransactionId::MAX;
 
-/// A directory entry; of an inclusive cache with the last-level cache's line.
+/// A directory entry; in an inclusive cache, also the state of the last-level cache's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 struct Entry {
     /// [`NO_LINE`] in a free way.
     line: u64,
     sharers: u64,
     owner: u16,
-    /// The last-level cache has the line. Always false where [`Bank::lines`] tell.
+    /// Whether the last-level cache has the line. Always false if [`Bank::lines`] records it.
     present: bool,
-    /// Newer than memory. Always false where [`Bank::lines`] tell.
+    /// Whether the line is newer than memory. Always false if [`Bank::lines`] records it.
     dirty: bool,
     transaction: TransactionId,
 }
@@ -158,12 +158,13 @@ const EMPTY: Entry = Entry {
 };
 
 impl Entry {
-    /// A private cache holds the line, or a request waits for it.
+    /// Whether a private cache holds the line, or a request waits for it.
     fn is_held(&self) -> bool {
         self.owner != NO_OWNER || self.sharers != 0 || self.transaction != IDLE
     }
 
-    /// `cache` gets the line, which has no owner, and no other holder if it will be owned.
+    /// Records that `cache` gets the line, which has no owner, and no other holder if it will be
+    /// owned.
     #[inline]
     fn grant(&mut self, cache: CacheId, grant: Grant) {
         if grant == Grant::Shared {
@@ -201,7 +202,7 @@ pub(crate) struct Bank {
     io_ways: Option<usize>,
     #[state(fixed)]
     set_mask: u64,
-    /// How many bits of a line's number choose its set.
+    /// Number of bits of a line's number that select its set.
     #[state(fixed)]
     set_bits: u32,
     /// The directory: the first ways of all sets, then their second ones, and so on. Entries that
@@ -212,17 +213,17 @@ pub(crate) struct Bank {
     /// The number of used entries of each set, since a search for a free one reads them all.
     #[state(exact, slice)]
     used: Vec<u16>,
-    /// The lines of a non-inclusive cache; those of an inclusive one are the directory's.
+    /// The tags of a non-inclusive cache; those of an inclusive one are the directory's.
     #[state(inside)]
     lines: Option<LineArray>,
-    /// Beside a non-inclusive cache, which entries name only sharers that
-    /// [are said](Bank::note_sharers) to have dropped the line, and have not been looked at since.
-    /// Empty if there never were any.
+    /// With a non-inclusive cache, whether an entry names only sharers that [are
+    /// noted](Bank::note_sharers) to have dropped the line, and has not been accessed since. Empty
+    /// if there never were any.
     #[state(exact)]
     noted: Vec<bool>,
     /// For each set, a byte of each way's tag, then the replacement policy's byte of each way.
-    /// Together they are on one cache line of the host, which has far more lines of the last-level
-    /// cache to look after than its own caches hold.
+    /// Together they are on one cache line of the host, because the simulated last-level cache has
+    /// far more lines than the host's caches hold.
     #[state(exact, octets)]
     sets: Vec<u8>,
     policy: Policy,
@@ -231,12 +232,12 @@ pub(crate) struct Bank {
     #[state(exact)]
     free: Vec<TransactionId>,
     stalled: Vec<Stalled>,
-    /// Queues that are not in use, kept for their room.
+    /// Unused queues, kept for their allocations.
     #[state(fixed)]
     spare: Vec<VecDeque<(LineAddress, Request)>>,
     #[state(inside)]
     prefetching: Option<Box<Prefetching>>,
-    /// The first time at which the bank can take another message.
+    /// The first time at which the bank can accept another message.
     pub(crate) port_free: Time,
     #[state(fixed)]
     footprint: Footprint,
@@ -246,7 +247,7 @@ pub(crate) struct Bank {
 impl State for Bank {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
-        // The content of completed transactions, and which of them is reused next, does not matter.
+        // The content of completed transactions, and the next one to be reused, do not matter.
         if walker.purpose() == Purpose::Compare && self.free.len() < self.transactions.len() {
             for (number, transaction) in self.transactions.iter_mut().enumerate() {
                 if !self.free.contains(&(number as TransactionId)) {
@@ -310,7 +311,7 @@ impl Bank {
     }
 
     /// Processes a private cache's message and returns the answer, if the message needs nothing
-    /// else: a request for a line that is present and that no other cache has to give up, or an
+    /// else: a request for a line that is present and not to be invalidated elsewhere, or an
     /// owner's eviction. Otherwise the caller passes it to [`Bank::message`]. `place` is a hint for
     /// the line's entry.
     #[inline]
@@ -418,7 +419,7 @@ impl Bank {
             let set = self.set(line);
             let mut waiting = self.spare.pop().unwrap_or_default();
             waiting.push_back((line, request));
-            // The victim that was just found busy or whose recall has begun determines it.
+            // It is determined by the victim just found busy or just recalled.
             let recalling = self.recall_in(set);
             self.stalled.push(Stalled {
                 set,
@@ -428,7 +429,7 @@ impl Bank {
         }
     }
 
-    /// False if the line has no entry and there is no way for it yet.
+    /// Tries to serve a request; false if the line has no entry and there is no way for it yet.
     fn try_request(
         &mut self,
         line: LineAddress,
@@ -549,7 +550,7 @@ impl Bank {
             }
             _ if owner != NO_OWNER => {
                 self.statistics.forwards += 1;
-                // So that the next reader finds it here.
+                // This way the next reader finds it here.
                 let with_data = !self.has_data(slot, line);
                 self.block(slot, line, Step::Forward { owner, request });
                 let forward = match request {
@@ -608,7 +609,7 @@ impl Bank {
         }
     }
 
-    /// Invalidates the copies of `holders`; `request` is served when they are gone.
+    /// Invalidates the copies of `holders`; `request` is served afterwards.
     fn invalidate_for(
         &mut self,
         slot: usize,

@@ -1,10 +1,10 @@
 //! Prefetches into the last-level cache.
 //!
-//! The home of a line that a cache or an agent reads asks the home of the next line to fetch that
-//! from memory, which is one message from bank to bank, as of any other request. That home fetches
-//! the line only if it is neither present nor held, and if there is room without recalling a line
-//! from its holders: prefetches never recall anything. Until memory has answered, the line is busy
-//! with a request without a requester.
+//! The home of a line that a cache or an agent reads asks the home of the next line to fetch it
+//! from memory, by one message from bank to bank, like any other request. That home fetches the
+//! line only if it is neither present nor held, and if there is room without recalling a line from
+//! its holders: prefetches never recall anything. Until memory has answered, the line is busy with
+//! a request without a requester.
 
 use super::*;
 use crate::prefetcher::Prefetching;
@@ -25,7 +25,7 @@ impl Bank {
         self.prefetching.as_ref().map(|one| one.statistics())
     }
 
-    /// The place of the entry `slot` among those of an inclusive cache, set by set.
+    /// The position of the entry `slot` among those of an inclusive cache, set by set.
     fn place(&self, slot: usize) -> Slot {
         (self.set_of(slot) * self.ways + self.way_of(slot)) as Slot
     }
@@ -60,7 +60,7 @@ impl Bank {
         self.prefetching = Some(prefetching);
     }
 
-    /// The home of the previous line requests a prefetch of `line`.
+    /// Handles a request of the previous line's home to prefetch `line`.
     pub(crate) fn prefetch(&mut self, line: LineAddress, out: &mut Vec<HomeAction>) {
         cell!(self.note("Prefetch", line));
         self.footprint.fail();
@@ -95,7 +95,7 @@ impl Bank {
         }
     }
 
-    /// `line` has been given the entry `slot`, which is its place in an inclusive cache.
+    /// Notes that `line` has been given the entry `slot`, which is its place in an inclusive cache.
     #[inline]
     pub(super) fn note_place(&mut self, slot: usize, line: LineAddress) {
         if self.prefetching.is_some() && self.lines.is_none() {
@@ -106,7 +106,7 @@ impl Bank {
         }
     }
 
-    /// `line`, whose entry is `slot`, has come from memory to its place in an inclusive cache.
+    /// Notes that `line`, whose entry is `slot`, has arrived from memory in an inclusive cache.
     #[inline]
     pub(super) fn note_arrival(&mut self, slot: usize, line: LineAddress) {
         if self.prefetching.is_some() && self.lines.is_none() {

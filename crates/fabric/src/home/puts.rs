@@ -3,7 +3,7 @@
 use super::*;
 
 impl Bank {
-    /// A Put arrives.
+    /// Handles a Put.
     pub(super) fn put(
         &mut self,
         cache: CacheId,

@@ -3,7 +3,7 @@
 use super::*;
 use std::ops::Range;
 
-/// The ways that a line may fill: for I/O the last ones, as in Intel's default mask.
+/// The ways that a line may be filled into: for I/O the last ones, as in Intel's default mask.
 #[inline]
 fn fillable(ways: usize, io_ways: Option<usize>, origin: Origin) -> Range<usize> {
     match io_ways {
@@ -32,7 +32,7 @@ impl Bank {
         }
     }
 
-    /// Uses a line of a non-inclusive cache; false if that does not have it.
+    /// Uses a line of a non-inclusive cache; false if the cache does not have it.
     #[inline(never)]
     pub(super) fn touch_line(&mut self, line: LineAddress) -> bool {
         let index = self.banks.divide(line.0);
@@ -40,8 +40,8 @@ impl Bank {
         lines.is_some_and(|lines| lines.touch(index, line))
     }
 
-    /// The last-level cache gets the line of the entry `slot`; a non-inclusive one does not need
-    /// the entry.
+    /// Installs the line of the entry `slot` in the last-level cache; a non-inclusive one does not
+    /// need the entry.
     #[inline]
     pub(super) fn install(
         &mut self,
@@ -59,7 +59,7 @@ impl Bank {
         }
     }
 
-    /// A non-inclusive cache gets a line, for which another may be evicted.
+    /// Installs a line in a non-inclusive cache, which may evict another.
     #[inline(never)]
     pub(super) fn install_line(
         &mut self,
@@ -109,7 +109,7 @@ impl Bank {
         self.footprint.fail();
         let set = self.set(line);
         let is_idle = |entry: &Entry| entry.transaction == IDLE;
-        // A directory beside the cache has no ways for I/O.
+        // A separate directory has no ways for I/O.
         let ways = match self.lines {
             None => fillable(self.ways, self.io_ways, origin),
             Some(_) => 0..self.ways,
@@ -144,7 +144,7 @@ impl Bank {
         None
     }
 
-    /// The entry to replace by a line that goes to one of `ways` of `set`, if it can be evicted.
+    /// The entry to evict for a line that goes into one of `ways` of `set`, if possible.
     #[inline]
     pub(super) fn victim(
         &self,
@@ -164,7 +164,7 @@ impl Bank {
         way.map(|way| self.slot(set, way))
     }
 
-    /// The line of the entry `slot` has been chosen as the victim.
+    /// Notes that the line of the entry `slot` has been chosen as the victim.
     pub(super) fn evict(&mut self, slot: usize) {
         let (order, way) = (self.order(self.set_of(slot)), self.way_of(slot));
         self.policy.evict(&mut self.sets[order], way);
@@ -176,8 +176,8 @@ impl Bank {
         found.is_some_and(|slot| self.entries[slot].is_held())
     }
 
-    /// The last-level cache gets a line as if it had just been written, if the line has no holder
-    /// or waiting request, and if there is room without recalling a line that has one.
+    /// Installs a line in the last-level cache as if it had just been written, if the line has no
+    /// holder or waiting request, and if there is room without recalling such a line.
     pub(crate) fn warm(&mut self, line: LineAddress) {
         let found = self.find(line);
         let is_held = Entry::is_held;
@@ -207,10 +207,10 @@ impl Bank {
         self.entries[slot].dirty = true;
     }
 
-    /// The directory has it that some caches share `line`, which nobody holds or waits for. Caches
-    /// drop what they share silently, so that they need not have it. In an inclusive cache the line
-    /// must be here. A directory of its own makes room by forgetting what it was told so before, as
-    /// no cache has those lines.
+    /// Records in the directory that some caches share `line`, which no cache holds or waits for.
+    /// Caches drop shared lines silently, so the directory may name caches that do not have it. In
+    /// an inclusive cache the line must be here. A separate directory makes room by discarding
+    /// earlier such records, as no cache has those lines.
     pub(crate) fn note_sharers(
         &mut self,
         line: LineAddress,
@@ -259,7 +259,7 @@ impl Bank {
         self.noted[slot] = true;
     }
 
-    /// Takes a line without holders out of the directory, and so out of an inclusive cache.
+    /// Removes a line without holders from the directory, and so from an inclusive cache.
     pub(super) fn drop_line(&mut self, slot: usize, out: &mut Vec<HomeAction>) {
         self.statistics.evictions += u64::from(self.lines.is_none());
         if self.entries[slot].dirty {
@@ -270,7 +270,7 @@ impl Bank {
         self.free_entry(slot);
     }
 
-    /// The last holder of a recalled line is gone.
+    /// Ends a recall when the line's last holder is gone.
     pub(super) fn finish_recall(
         &mut self,
         slot: usize,
@@ -296,7 +296,7 @@ impl Bank {
         self.retry_stalled(set, true, ram, out);
     }
 
-    /// A way of `set` may have become free, or its line not busy.
+    /// Retries misses when a way of `set` may have become free, or its line is no longer busy.
     pub(super) fn retry_stalled(
         &mut self,
         set: usize,
@@ -311,7 +311,7 @@ impl Bank {
             self.stalled[index].recalling = false;
         }
         while let Some(&(line, request)) = self.stalled[index].waiting.front() {
-            // One recall at a time is enough: misses are served in order. A line that is here
+            // One recall at a time is enough: misses are served in order. A line that is present
             // needs no way.
             if self.stalled[index].recalling && self.find(line).is_none() {
                 return;

@@ -1,9 +1,9 @@
-//! State for tests, and the cells of the tables that they have reached.
+//! State for tests, and the cells of the tables that tests have reached.
 
 use super::*;
 
 impl Bank {
-    /// Each line here with its sharers, owner, and whether it is busy: for checkers.
+    /// Each line here with its sharers, its owner, and whether it is busy, for checkers.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (LineAddress, u64, Option<CacheId>, bool)> {
         self.entries
             .iter()
@@ -95,7 +95,7 @@ impl Bank {
         self.note(row, line);
     }
 
-    /// `line` has just lost its place in the last-level cache.
+    /// Notes that `line` has just been evicted from the last-level cache.
     pub(super) fn note_eviction(&self, line: LineAddress) {
         self.note("loses its place in the LLC", line);
     }
@@ -121,7 +121,7 @@ impl Bank {
         removed.is_some()
     }
 
-    /// Adds the state that determines the bank's behaviour, without the numbers of transactions.
+    /// Hashes the state that determines the bank's behaviour, without the numbers of transactions.
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
         self.sets.hash(hasher);
@@ -140,7 +140,7 @@ impl Bank {
         self.stalled.hash(hasher);
     }
 
-    /// All data that waits here.
+    /// Visits all data that waits here.
     pub(crate) fn each_data(&mut self, change: &mut impl FnMut(LineAddress, &mut LineData)) {
         let transactions = self.transactions.iter_mut().flat_map(|transaction| {
             let line = transaction.line;
@@ -170,7 +170,7 @@ impl Bank {
         (!self.stalled.is_empty(), put)
     }
 
-    /// Drops state that takes room and has no influence.
+    /// Drops state that takes memory without influencing behaviour.
     pub(crate) fn shrink(&mut self) {
         self.spare.clear();
         if self.free.len() == self.transactions.len() {

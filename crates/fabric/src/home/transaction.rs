@@ -1,4 +1,4 @@
-//! What a busy line is busy with.
+//! The transactions of busy lines.
 
 use super::HomeWrite;
 use crate::{AgentId, CacheId, LineAddress, LineData, Source};
@@ -14,7 +14,7 @@ pub(super) enum Request {
         agent: AgentId,
     },
     WriteAtHome(HomeWrite),
-    /// Of the home itself.
+    /// A prefetch by the home itself.
     Prefetch,
     Put {
         cache: CacheId,
@@ -22,7 +22,7 @@ pub(super) enum Request {
     },
 }
 
-/// The requester whose access brings a line into the last-level cache.
+/// The kind of access that brings a line into the last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     Core,
@@ -32,7 +32,7 @@ pub(super) enum Origin {
 /// The event that a busy line waits for.
 #[derive(Clone, Copy, Debug, Hash, state::State, state::Plain)]
 pub(super) enum Step {
-    /// Nothing: between two requests of the queue.
+    /// None: the line is between two requests of the queue.
     Between,
     Memory(Request),
     Invalidates {
@@ -62,7 +62,7 @@ pub(super) struct Transaction {
     pub(super) waiting: VecDeque<Request>,
 }
 
-/// Misses of one set that have no way yet.
+/// Misses of one set that wait for a way.
 #[derive(Clone, Debug, Hash, state::State, state::Plain)]
 pub(super) struct Stalled {
     pub(super) set: usize,

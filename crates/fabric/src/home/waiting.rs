@@ -1,9 +1,9 @@
-//! The waiting requests of a bank and their causes, in words.
+//! The waiting requests of a bank and their causes, as sentences.
 
 use super::*;
 
 impl Bank {
-    /// Lines that are busy, and what they wait for.
+    /// Describes the busy lines, and the events that they wait for.
     pub(crate) fn waiting_for(&self, sentences: &mut Vec<String>) {
         let slots = (0..self.used.len()).flat_map(|set| (0..self.ways).map(move |way| (set, way)));
         for entry in slots

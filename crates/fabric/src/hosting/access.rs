@@ -1,4 +1,4 @@
-//! Accesses of agents to memory: through a private cache of the agent's own, or at the line's home.
+//! Accesses of agents to memory: through an agent's private cache, or at the line's home.
 
 use super::{AgentId, Hosted, MemoryAccess};
 use crate::fabric::{Event, HomeInput};
@@ -39,7 +39,7 @@ pub(crate) enum PendingState {
 pub(crate) struct PendingAccesses {
     /// The line of each: a separate list, because it is searched often and may be long.
     pub(crate) lines: Vec<LineAddress>,
-    /// The first ones are done first, as a rule.
+    /// In order of request; as a rule the first ones complete first.
     pub(crate) accesses: VecDeque<PendingAccess>,
 }
 
@@ -49,9 +49,9 @@ impl PendingAccesses {
         self.accesses.push_back(access);
     }
 
-    /// The first one to `line`: the others wait for it.
+    /// The first access to `line`, for which the later ones wait.
     pub(super) fn first(&self, line: LineAddress) -> Option<usize> {
-        // Eight at a time without looking between, which the compiler does at once.
+        // Eight at a time without early exit, which the compiler vectorizes.
         let (eights, _) = self.lines.as_chunks::<8>();
         let without =
             |eight: &&[LineAddress; 8]| !eight.iter().fold(false, |any, &one| any | (one == line));
@@ -69,7 +69,7 @@ impl PendingAccesses {
 }
 
 impl Fabric {
-    /// An agent begins an access.
+    /// Begins an access of an agent.
     pub(crate) fn access(
         &mut self,
         now: Time,
@@ -86,7 +86,7 @@ impl Fabric {
         let problem = if !self.ram.contains(line) {
             Some("there is no memory")
         } else if bytes == 0 {
-            Some("that is nothing")
+            Some("it has no bytes")
         } else if address as usize % LINE_BYTES + bytes > LINE_BYTES {
             Some("it crosses a line")
         } else if port.cache.is_none() && !at_home {
@@ -206,7 +206,7 @@ impl Fabric {
         self.agent_outbox = outbox;
     }
 
-    /// A message arrives at an agent's private cache.
+    /// Handles a message for an agent's private cache.
     pub(crate) fn agent_cache(
         &mut self,
         now: Time,
@@ -268,7 +268,7 @@ impl Fabric {
         }
     }
 
-    /// A miss status holding register has become free: waiting accesses continue, in order.
+    /// Continues waiting accesses, in order, when a miss status holding register has become free.
     pub(crate) fn retry_refused(&mut self, now: Time, id: AgentId, inboxes: &mut [Inbox]) {
         let port = &mut self.agents[usize::from(id.0)];
         port.refused = false;
@@ -291,8 +291,8 @@ impl Fabric {
         self.lines = lines;
     }
 
-    /// An agent's access goes to the home of its line: from the agent's tile, or for a part of the
-    /// agent beside the home from there.
+    /// Sends an agent's access to the home of its line: from the agent's tile or, for a part of the
+    /// agent beside the home, from there.
     pub(crate) fn send_home(
         &mut self,
         now: Time,
@@ -322,14 +322,14 @@ impl Fabric {
         );
     }
 
-    /// The access to `line` that `agent` has on its way to the home and back.
+    /// The access of `agent` to `line` that is in flight to the home or back.
     pub(crate) fn at_home(&self, agent: AgentId, line: LineAddress) -> Option<usize> {
         let pending = &self.agents[usize::from(agent.0)].pending;
         let index = pending.first(line)?;
         (pending.accesses[index].state == PendingState::AtHome).then_some(index)
     }
 
-    /// What `agent` writes to `line`.
+    /// The write of `agent` to `line`.
     pub(crate) fn home_write(&self, agent: AgentId, line: LineAddress) -> Option<HomeWrite> {
         let index = self.at_home(agent, line)?;
         match self.agents[usize::from(agent.0)].pending.accesses[index].access {
@@ -349,8 +349,8 @@ impl Fabric {
         }
     }
 
-    /// A line that an agent reads at home is available: the agent's part beside the home has it at
-    /// once, a DMA engine when it has crossed the mesh.
+    /// Delivers a line that an agent reads at home: to a part of the agent beside the home at once,
+    /// to a DMA engine after crossing the mesh.
     pub(crate) fn read_out(
         &mut self,
         now: Time,
@@ -388,7 +388,7 @@ impl Fabric {
         );
     }
 
-    /// An access that was done at home is over.
+    /// Completes an access that was done at home.
     pub(crate) fn at_home_done(
         &mut self,
         now: Time,
@@ -409,7 +409,7 @@ impl Fabric {
     }
 }
 
-/// Performs an access to a line that is present with the right permission; returns the line's
+/// Performs an access to a line that is present with the required permission; returns the line's
 /// content for the agent.
 pub(crate) fn perform(cache: &mut PrivateCache, slot: u32, access: &MemoryAccess) -> LineData {
     match *access {

@@ -7,25 +7,25 @@ use std::any::Any;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, state::State, state::Plain)]
 pub struct AgentId(pub u16);
 
-/// A core's store to a watched address that has been performed.
+/// A completed store of a core to a watched address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// When.
+    /// The time of the store.
     pub at: Time,
-    /// Whose store.
+    /// The core that stored.
     pub core: CoreId,
-    /// Where.
+    /// The address.
     pub address: u64,
-    /// The value that was there before.
+    /// The old value.
     pub before: u64,
-    /// The value that is there now.
+    /// The new value.
     pub value: u64,
 }
 
 /// The attachment of an agent.
 #[derive(Clone, Debug, Default)]
 pub struct Attachment {
-    /// Its place on the mesh.
+    /// Its tile on the mesh.
     pub tile: usize,
     /// Addresses whose loads and stores go to [`Agent::request`].
     pub owns: Option<AddressRange>,
@@ -33,21 +33,21 @@ pub struct Attachment {
     pub snoops: Option<AddressRange>,
     /// A private cache, for agents that read and write memory.
     pub cache: Option<CacheSpec>,
-    /// Whether it is on both of two sockets: it then has such a cache on the same tile of the other
-    /// socket, too, and accesses each line from the line's socket.
+    /// Whether it has a part on each of two sockets: it then has such a cache on the same tile of
+    /// the other socket, too, and accesses each line from the line's socket.
     pub on_each_socket: bool,
 }
 
-/// The destination of an answer, and its path.
+/// The destination and the path of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct ReplyTo {
-    /// The core that asked.
+    /// The core that sent the request.
     pub core: CoreId,
-    /// Its hart: the harts of one core share its messages.
+    /// Its hart: the harts of a core share its messages.
     pub hart: u16,
-    /// Its token.
+    /// The request's token.
     pub token: u64,
-    /// The tile where the request arrived, or `None` if it came over wires of its own.
+    /// The tile where the request arrived, or `None` if it came over dedicated wires.
     pub tile: Option<usize>,
 }
 
@@ -57,7 +57,7 @@ pub struct Request {
     /// The destination of the answer. Every request must be answered exactly once, now or later,
     /// except those that an extension sends without waiting.
     pub reply_to: ReplyTo,
-    /// What is asked.
+    /// The kind of request.
     pub kind: RequestKind,
 }
 
@@ -67,14 +67,14 @@ pub struct Request {
 pub struct Update {
     /// Nothing changes if one of these bits is set.
     pub unless: u64,
-    /// Bits that stay as they are.
+    /// Bits that are kept.
     pub keep: u64,
     /// Bits that are set.
     pub set: u64,
 }
 
 impl Update {
-    /// What `before` becomes.
+    /// The new value for `before`.
     pub fn of(&self, before: u64) -> u64 {
         if before & self.unless == 0 {
             before & self.keep | self.set
@@ -96,27 +96,27 @@ pub enum MemoryAccess {
     Write {
         /// First byte.
         address: u64,
-        /// How many, 1 to 64.
+        /// Number of bytes, 1 to 64.
         bytes: u8,
-        /// What; the first `bytes` count.
+        /// Data, of which the first `bytes` are written.
         data: LineData,
     },
     /// Adds to the little-endian `u64` at `address`, atomically, owning the line.
     FetchAdd {
         /// Aligned to 8.
         address: u64,
-        /// Added, wrapping.
+        /// The addend; the addition wraps.
         addend: u64,
     },
     /// Changes the little-endian `u64` at `address`, atomically, owning the line.
     Update {
         /// Aligned to 8.
         address: u64,
-        /// What it becomes.
+        /// The change.
         update: Update,
     },
     /// Reads the line at its home without keeping a copy; an owner becomes a sharer first. It is
-    /// for hardware with a part beside each directory bank, so the request comes from the home's
+    /// for hardware with a part beside each directory bank, so the request originates at the home's
     /// own tile. Afterwards the line has no owner, and a cache that wants to write it must ask the
     /// home. Needs no private cache.
     ReadAtHome {
@@ -136,19 +136,19 @@ pub enum MemoryAccess {
     DmaWrite {
         /// First byte.
         address: u64,
-        /// How many, 1 to 64.
+        /// Number of bytes, 1 to 64.
         bytes: u8,
-        /// What; the first `bytes` count.
+        /// Data, of which the first `bytes` are written.
         data: LineData,
-        /// The line goes into the last-level cache (Intel's DDIO), for which the rest of a line
-        /// that is not on the chip is fetched from memory. Without, the bytes go to memory, and
+        /// Whether the line goes into the last-level cache (Intel's DDIO); the rest of a line that
+        /// is not on the chip is then fetched from memory. Otherwise the bytes go to memory, and
         /// the last-level cache drops the line.
         allocate: bool,
     },
 }
 
 impl MemoryAccess {
-    /// The first byte, and how many.
+    /// The first byte, and the number of bytes.
     pub(crate) fn bytes(&self) -> (u64, usize) {
         match *self {
             MemoryAccess::Read { address }
@@ -162,7 +162,7 @@ impl MemoryAccess {
         }
     }
 
-    /// It is done at the line's home, not in the agent's private cache.
+    /// Whether it is done at the line's home, not in the agent's private cache.
     pub(crate) fn is_at_home(&self) -> bool {
         matches!(
             self,
@@ -176,9 +176,9 @@ impl MemoryAccess {
 /// A message from one agent to another. The two agree on its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct AgentMessage {
-    /// What it is.
+    /// The kind of message.
     pub header: u64,
-    /// What comes with it.
+    /// Its payload.
     pub data: LineData,
 }
 
@@ -186,10 +186,10 @@ pub struct AgentMessage {
 ///
 /// All methods run at the context's time, in the order of simulated time.
 pub trait Agent: Any + state::State {
-    /// A name for reports.
+    /// The name in reports.
     fn name(&self) -> String;
 
-    /// A core asks something.
+    /// Handles a core's request.
     fn request(&mut self, context: &mut AgentContext<'_>, request: Request) {
         context.refuse(request.reply_to);
     }
@@ -206,8 +206,8 @@ pub trait Agent: Any + state::State {
         true
     }
 
-    /// An access is done. `data` is the line's content: as read, as it is after a write, or as it
-    /// was *before* a fetch-and-add.
+    /// Notifies of a completed access. `data` is the line's content: as read, as it is after a
+    /// write, or as it was *before* a fetch-and-add.
     fn access_done(
         &mut self,
         _context: &mut AgentContext<'_>,
@@ -217,21 +217,22 @@ pub trait Agent: Any + state::State {
     ) {
     }
 
-    /// The agent's private cache has lost its copy of `line`, by an invalidation or an eviction.
+    /// Notifies that the agent's private cache has lost its copy of `line`, by an invalidation or
+    /// an eviction.
     fn line_lost(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
-    /// Another agent tells something.
+    /// Handles a message of another agent.
     fn message(&mut self, _context: &mut AgentContext<'_>, _from: AgentId, _message: AgentMessage) {
     }
 
-    /// A time that the agent asked for has come.
+    /// Notifies that a requested time has come.
     fn timer(&mut self, _context: &mut AgentContext<'_>, _token: u64) {}
 
-    /// A core's store to a watched address has been performed. This is an instrument, not hardware:
+    /// Reports a core's completed store to a watched address. This is an instrument, not hardware:
     /// the call comes some time after the store and must not influence the simulation.
     fn observe(&mut self, _observation: &Observation) {}
 
-    /// The events that the agent waits for, one sentence each: for reports of deadlocks.
+    /// The events that the agent waits for, one sentence each, for reports of deadlocks.
     fn waiting_for(&self) -> Vec<String> {
         Vec::new()
     }
@@ -293,12 +294,12 @@ pub(crate) enum Effect {
     },
 }
 
-/// Whose private cache has had a line.
+/// A private cache that has held a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharer {
     /// A hart's first-level data cache. Harts are numbered as in [`AgentContext::interrupt`].
     Hart(u16),
-    /// That of an agent, if it has one.
+    /// The cache of an agent, if it has one.
     Agent(AgentId),
 }
 
@@ -325,9 +326,9 @@ impl AgentContext<'_> {
         self.now
     }
 
-    /// The minimum latency from a decision to its delivery at a core; shorter delays are extended
-    /// to it, which [`FabricStatistics`](crate::FabricStatistics) counts. Agents whose description
-    /// has a latency of dedicated wires should reject a shorter one.
+    /// The minimum latency from a decision to its delivery at a core. Shorter delays are extended
+    /// to it, and [`FabricStatistics`](crate::FabricStatistics) counts these extensions. Agents
+    /// whose description has a latency of dedicated wires should reject a shorter one.
     pub fn minimum_delivery_latency(&self) -> Time {
         self.minimum_delivery_latency
     }
@@ -342,8 +343,8 @@ impl AgentContext<'_> {
         self.ram.socket_of(LineAddress::of(address))
     }
 
-    /// Sends a word from one tile to another, both of which the agent has a part on, after `delay`;
-    /// [`Agent::timer`] is called with `token` when it arrives.
+    /// Sends a word between two tiles on each of which the agent has a part, after `delay`;
+    /// [`Agent::timer`] is called with `token` on arrival.
     pub fn send_word(&mut self, from: usize, to: usize, delay: Time, token: u64) {
         self.effects.push(Effect::Word {
             from,
@@ -372,9 +373,9 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Raises or lowers a hart's interrupt line after `delay`. The first harts are those of the
-    /// cores in their order; if the cores have more hardware threads, the harts behind them are the
-    /// second ones, in the same order.
+    /// Raises or lowers a hart's interrupt line after `delay`. The first harts are the first
+    /// hardware threads of the cores, in the order of the cores; if cores have second threads,
+    /// these follow in the same order.
     pub fn interrupt(&mut self, hart: u16, bit: u8, level: bool, delay: Time) {
         self.effects.push(Effect::Interrupt {
             hart,
@@ -384,9 +385,8 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Tells a core to fetch `line` into its data cache, so that it can write it, as the stash
-    /// hints of AMBA CHI do (ARM IHI 0050, "Cache stashing"). The hint arrives after the minimum
-    /// latency.
+    /// Hints a core to fetch `line` into its data cache for writing, as the stash hints of AMBA CHI
+    /// do (ARM IHI 0050, "Cache stashing"). The hint arrives after the minimum latency.
     pub fn stash(&mut self, core: CoreId, line: LineAddress) {
         let is_to_write = true;
         self.effects.push(Effect::Stash {
@@ -396,7 +396,7 @@ impl AgentContext<'_> {
         });
     }
 
-    /// The same, so that it can read it.
+    /// Hints a core to fetch `line` into its data cache for reading.
     pub fn stash_to_read(&mut self, core: CoreId, line: LineAddress) {
         let is_to_write = false;
         self.effects.push(Effect::Stash {
@@ -416,14 +416,14 @@ impl AgentContext<'_> {
         });
     }
 
-    /// Requests [`Agent::timer`] at `at`, or now if that is past.
+    /// Requests a call of [`Agent::timer`] at `at`, or now if that is past.
     pub fn wake(&mut self, at: Time, token: u64) {
         self.effects.push(Effect::Wake { at, token });
     }
 
     /// Accesses memory; [`Agent::access_done`] is called with `token` when it is done. Accesses to
     /// one line are done in the order of their requests; others overlap up to the number of the
-    /// private cache's miss status holding registers, and wait in order beyond.
+    /// private cache's miss status holding registers, and wait in order beyond that.
     ///
     /// An impossible access (without memory, across lines, without a private cache) is recorded in
     /// [`Fabric::errors`](crate::Fabric::errors), reads zeros and writes nothing.
@@ -431,39 +431,40 @@ impl AgentContext<'_> {
         self.effects.push(Effect::Access { access, token });
     }
 
-    /// Puts the last-level cache into the state that writing all of `range`, from start to end,
-    /// before the simulation would leave: it holds the lines as newer than memory, as far as they
-    /// fit beside lines that private caches hold or await. Takes no time and changes no byte; lines
-    /// that a private cache holds or awaits are unaffected.
+    /// Puts the last-level cache into the state after writing all of `range`, from start to end,
+    /// before the simulation: it holds the lines as newer than memory, as far as they fit beside
+    /// lines that private caches hold or await. Takes no time and changes no byte; lines that a
+    /// private cache holds or awaits are unaffected.
     pub fn warm_last_level(&mut self, range: AddressRange) {
         self.effects.push(Effect::WarmLastLevel { range });
     }
 
-    /// Puts the directory into the state that it is in after both `sharers` have read the lines of
-    /// `range`, and their caches have dropped them, of which it is not told: of those lines that
-    /// are in the last-level cache, if that is inclusive, and that nobody holds or awaits. A
-    /// directory beside a non-inclusive one has room for fewer lines: it keeps those of the last
-    /// calls. Takes no time.
+    /// Puts the directory into the state after both `sharers` have read the lines of `range`, and
+    /// their caches have silently dropped them. This applies to lines that are in the last-level
+    /// cache, if that is inclusive, and that no cache holds or awaits. A directory beside a
+    /// non-inclusive cache has room for fewer lines: it keeps those of the last calls. Takes no
+    /// time.
     pub fn note_sharers(&mut self, range: AddressRange, sharers: [Sharer; 2]) {
         self.effects.push(Effect::NoteSharers { range, sharers });
     }
 
-    /// Changes a line as if `data` had been written before the simulation: in no time, and without
-    /// a change of any cache. It must be memory, and no private cache may hold or await it; else
-    /// this is recorded in [`Fabric::errors`](crate::Fabric::errors), and nothing changes.
+    /// Changes a line as if `data` had been written before the simulation, without taking time or
+    /// changing any cache. The line must be memory, and no private cache may hold or await it;
+    /// otherwise an error is recorded in [`Fabric::errors`](crate::Fabric::errors), and nothing
+    /// changes.
     pub fn put_into_memory(&mut self, line: LineAddress, data: LineData) {
         self.effects.push(Effect::PutIntoMemory { line, data });
     }
 
-    /// Sends another agent a message of `bytes` bytes over the mesh, where it takes links like any
-    /// other; [`Agent::message`] is called there. Messages between two agents may overtake each
+    /// Sends another agent a message of `bytes` bytes over the mesh, where it occupies links like
+    /// any other; [`Agent::message`] is called there. Messages between two agents may overtake each
     /// other.
     pub fn send(&mut self, to: AgentId, bytes: u64, message: AgentMessage) {
         let way = Way::Mesh { bytes };
         self.effects.push(Effect::Send { to, way, message });
     }
 
-    /// The same over wires of its own, on which the message takes `delay`.
+    /// Sends a message over dedicated wires, on which it takes `delay`.
     pub fn send_over_wires(&mut self, to: AgentId, delay: Time, message: AgentMessage) {
         let way = Way::Wires { delay };
         self.effects.push(Effect::Send { to, way, message });

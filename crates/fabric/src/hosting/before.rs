@@ -1,7 +1,7 @@
-//! Changes by agents as if before the simulation: in no time, and without a message.
+//! Changes by agents as if before the simulation, without taking time or sending messages.
 //!
 //! Lines that a private cache holds or awaits do not change, so that no cache has to be notified:
-//! one writer or many readers, inclusion and the directory's knowledge of both stay as they are.
+//! the invariants of one writer or many readers, of inclusion, and of the directory are preserved.
 
 use super::{AgentId, Sharer};
 use crate::{
@@ -48,7 +48,7 @@ impl Fabric {
         }
     }
 
-    /// Agent `id` changes a line of memory.
+    /// Changes a line of memory for agent `id`.
     pub(crate) fn put_into_memory(&mut self, id: AgentId, line: LineAddress, data: &LineData) {
         let problem = if !self.ram.contains(line) {
             "there is no memory"
@@ -60,7 +60,7 @@ impl Fabric {
         if self.errors.len() < 100 {
             let (name, address) = (self.agent_name(id), line.base());
             self.errors.push(format!(
-                "{name}: the line at {address:#x} cannot be changed in no time: {problem}."
+                "{name}: the line at {address:#x} cannot be changed without taking time: {problem}."
             ));
         }
     }

@@ -1,7 +1,7 @@
 //! The hosting of agents on the fabric: their places, requests and notifications.
 //!
-//! `agent` defines an agent; `access` performs its accesses to memory, through a private cache of
-//! its own or at a line's home.
+//! `agent` defines an agent; `access` performs its accesses to memory, through its private cache or
+//! at a line's home.
 
 mod access;
 mod agent;
@@ -74,7 +74,7 @@ pub(crate) enum Hosted {
     },
 }
 
-/// An agent's place on the fabric, or the second one of an agent that is on both sockets.
+/// An agent's place on the fabric, or the second place of an agent that is on both sockets.
 #[derive(state::State)]
 #[state(fields)]
 pub(crate) struct Port {
@@ -95,7 +95,7 @@ pub(crate) struct Port {
     pub(crate) hit_latency: Time,
     pub(crate) pending: PendingAccesses,
     pub(crate) next_serial: u64,
-    /// Some access found no miss status holding register free.
+    /// Whether some access found no free miss status holding register.
     pub(crate) refused: bool,
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn request_bytes(kind: &RequestKind) -> u64 {
     }
 }
 
-/// A hart's core, and which of its hardware threads it is.
+/// The core of a hart, and the hart's number among the core's hardware threads.
 fn place_of(hart: u16, inboxes: &[Inbox]) -> (CoreId, u8) {
     let cores = inboxes.len().max(1) as u16;
     (CoreId(hart % cores), (hart / cores) as u8)
@@ -150,7 +150,7 @@ impl Fabric {
                 self.calls += 1;
                 let pending = &mut self.agents[usize::from(agent.0)].pending;
                 let accesses = &mut pending.accesses;
-                // Serial numbers go up along the list.
+                // Serial numbers increase along the list.
                 if let Ok(index) = accesses.binary_search_by_key(&serial, |one| one.serial) {
                     accesses[index].state = PendingState::Ready;
                     let line = pending.lines[index];
@@ -625,7 +625,7 @@ impl Fabric {
         agent.downcast_mut()
     }
 
-    /// Lets [`Agent::timer`] of agent `id` be called at `at`, which must not be past.
+    /// Schedules a call of [`Agent::timer`] for agent `id` at `at`, which must not be past.
     pub fn wake_agent(&mut self, id: AgentId, at: Time, token: u64) {
         let order = SERVER | self.server_count;
         self.server_count += 1;
@@ -634,7 +634,7 @@ impl Fabric {
             .push(at, order, Event::Hosted(Hosted::Timer { agent: id, token }));
     }
 
-    /// Tells every agent of a store that a core has performed to a watched address.
+    /// Reports a core's completed store to a watched address to every agent.
     pub fn observe(&mut self, observation: &Observation) {
         for agent in self
             .agents

@@ -2,7 +2,7 @@
 
 use crate::AddressRange;
 
-/// The unit that answers at an address.
+/// The unit that responds to an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// An agent: registers.
@@ -16,20 +16,20 @@ pub enum Answers {
 pub struct NamedRange {
     /// The name in programs.
     pub name: &'static str,
-    /// Who answers.
+    /// The unit that responds.
     pub answers: Answers,
     /// The largest extent.
     pub range: AddressRange,
-    /// The servers that have it.
+    /// The servers with this range.
     pub servers: &'static str,
-    /// The file whose code it belongs to, below `crates`.
+    /// The file with its code, below `crates`.
     pub owner: &'static str,
-    /// The contents, in sentences.
+    /// Its contents, in sentences.
     pub text: &'static str,
 }
 
 impl NamedRange {
-    /// Its last address; behind it there may be none.
+    /// Its last address, which may be the last one of all.
     pub const fn last(&self) -> u64 {
         self.range.start + (self.range.length - 1)
     }

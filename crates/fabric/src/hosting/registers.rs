@@ -2,8 +2,8 @@
 
 use crate::{AgentContext, ReplyTo, Request, RequestKind, Time};
 
-/// Declares registers by the names that they have in the guests' headers, and `ALL`, which lists
-/// them: a test compares it with the header.
+/// Declares registers by their names in the guests' headers, and `ALL`, which lists them: a test
+/// compares it with the header.
 ///
 /// ```
 /// mod register {
@@ -18,7 +18,7 @@ use crate::{AgentContext, ReplyTo, Request, RequestKind, Time};
 macro_rules! registers {
     ($number:ty: $($(#[$about:meta])* $name:ident = $value:expr;)+) => {
         $($(#[$about])* pub const $name: $number = $value;)+
-        /// All of them, by their names.
+        /// All registers by name.
         pub const ALL: &[(&str, $number)] = &[$((stringify!($name), $name)),+];
     };
 }
@@ -35,7 +35,7 @@ pub enum RegisterAccess {
 impl Request {
     /// The offset from `start` of the 64-bit device register that this request accesses, and the
     /// access. `None` if it is not a valid register access: registers are written as a whole, and
-    /// read as a whole or, as compilers do where that suffices, by their lower half.
+    /// read as a whole or, as compilers do if it suffices, by their lower half.
     pub fn register(&self, start: u64) -> Option<(u64, RegisterAccess)> {
         match self.kind {
             RequestKind::Read { address, bytes } if address % 8 == 0 && bytes >= 4 => {

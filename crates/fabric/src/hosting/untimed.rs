@@ -8,8 +8,7 @@ use crate::{
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Memory as agents without a fabric see it. Addresses without memory read as zeros and ignore
-/// writes.
+/// The memory of agents without a fabric. Addresses without memory read as zeros and ignore writes.
 pub trait UntimedMemory {
     /// Reads bytes.
     fn read(&mut self, address: u64, bytes: &mut [u8]);
@@ -20,17 +19,17 @@ pub trait UntimedMemory {
 /// An interrupt line of a hart that an agent has raised or lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineChange {
-    /// Whose.
+    /// The hart.
     pub hart: u16,
     /// Its bit in `mip`.
     pub bit: u8,
-    /// Raised, not lowered.
+    /// Whether it was raised.
     pub level: bool,
 }
 
-/// Agents and their actions. Their accesses, answers and interrupts take no time; only their alarms
-/// wait. Lines have no owners: a store to a snooped line counts as a grant of its ownership. Stores
-/// are not observed.
+/// Agents and their actions. Their accesses, answers and interrupts take no time; only alarms wait.
+/// Lines have no owners: a store to a snooped line counts as a grant of its ownership. Stores are
+/// not observed.
 #[derive(Default)]
 pub struct UntimedAgents {
     agents: Vec<(Box<dyn Agent>, Option<AddressRange>)>,
@@ -38,10 +37,10 @@ pub struct UntimedAgents {
     snoops: Vec<(AddressRange, AgentId)>,
     /// The ranges of memory; the contents are elsewhere.
     map: Ram,
-    /// The latest time, which never goes back, although the times of harts that take turns do.
+    /// The latest time. It never goes back, although the times of harts that take turns do.
     now: Time,
     wanted: VecDeque<(usize, Effect)>,
-    /// Agents and their tokens by the time, and then in the order in which they asked.
+    /// Agents and their tokens, by time and then by order of request.
     alarms: BTreeMap<(Time, u64), (usize, u64)>,
     alarms_set: u64,
     changes: Vec<LineChange>,
@@ -49,7 +48,7 @@ pub struct UntimedAgents {
 }
 
 impl UntimedAgents {
-    /// No agents yet; memory is where `map` has it.
+    /// No agents yet; `map` gives the ranges of memory.
     pub fn new(map: Ram) -> UntimedAgents {
         UntimedAgents {
             map,
@@ -63,18 +62,18 @@ impl UntimedAgents {
         AgentId((self.agents.len() - 1) as u16)
     }
 
-    /// Lets an agent hear of stores in `range`.
+    /// Notifies an agent of stores in `range`.
     pub fn snoop(&mut self, range: AddressRange, id: AgentId) {
         self.snoops.push((range, id));
     }
 
-    /// Whether an agent hears of stores to this address.
+    /// Whether an agent is notified of stores to this address.
     pub fn is_snooped(&self, address: u64) -> bool {
         let mut snoops = self.snoops.iter();
         snoops.any(|(range, _)| range.contains(address))
     }
 
-    /// A core has stored at `address`, which an agent snoops.
+    /// Notifies agents of a core's store at `address`, which is snooped.
     pub fn stored(&mut self, now: Time, address: u64, memory: &mut impl UntimedMemory) {
         self.now = self.now.max(now);
         for index in 0..self.snoops.len() {
@@ -95,7 +94,7 @@ impl UntimedAgents {
         agent.downcast_mut()
     }
 
-    /// Who owns an address.
+    /// The agent that owns an address.
     pub fn owner(&self, address: u64) -> Option<AgentId> {
         let owns = |(_, range): &(_, Option<AddressRange>)| {
             range.is_some_and(|range| range.contains(address))
@@ -104,8 +103,8 @@ impl UntimedAgents {
         Some(AgentId(index as u16))
     }
 
-    /// A request of a core to an agent. `Err` if it is refused; `None` if it has not been answered,
-    /// and never will be.
+    /// A request of a core to an agent. `Err` if it is refused; `None` if it was not answered, and
+    /// never will be.
     pub fn request(
         &mut self,
         now: Time,
@@ -135,7 +134,7 @@ impl UntimedAgents {
         self.alarms.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    /// Lets the alarms ring that are due at `now`.
+    /// Fires the alarms that are due at `now`.
     pub fn ring_alarms(&mut self, now: Time, memory: &mut impl UntimedMemory) {
         while let Some(entry) = self.alarms.first_entry()
             && entry.key().0 <= now
@@ -147,12 +146,12 @@ impl UntimedAgents {
         }
     }
 
-    /// The interrupt lines that have changed since this was last asked, in order.
+    /// The interrupt lines that have changed since the last call, in order.
     pub fn take_changes(&mut self) -> Vec<LineChange> {
         std::mem::take(&mut self.changes)
     }
 
-    /// What the agents wait for, one sentence each.
+    /// The events that the agents wait for, one sentence each.
     pub fn waiting_for(&self) -> Vec<String> {
         let mut sentences = Vec::new();
         for (agent, _) in &self.agents {
@@ -218,7 +217,8 @@ impl UntimedAgents {
     }
 }
 
-/// The line's content: as read, as it is after a write, or as it was before an addition.
+/// Performs an access; returns the line's content: as read, as it is after a write, or as it was
+/// before an addition.
 fn perform(access: MemoryAccess, memory: &mut impl UntimedMemory) -> LineData {
     let mut line = |address: u64| {
         let mut data = LineData::ZERO;
@@ -276,8 +276,8 @@ mod tests {
         }
     }
 
-    /// Adds what is stored to a counter in memory, answers loads with what the counter was before
-    /// the last addition, and interrupts when an alarm rings.
+    /// Adds stored values to a counter in memory, answers loads with the counter's value before the
+    /// last addition, and interrupts when an alarm fires.
     #[derive(Default)]
     struct Adder {
         before: u64,
@@ -356,7 +356,7 @@ mod tests {
             };
             assert_eq!(ask(write), Some(Ok(0)));
         }
-        // 0 + 5 + 2, and before the last addition 5.
+        // 0 + 5 + 2; before the last addition it was 5.
         assert_eq!(ask(RequestKind::Read { address, bytes }), Some(Ok(5)));
         let custom = |code| RequestKind::Custom {
             code,

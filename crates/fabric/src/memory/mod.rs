@@ -1,4 +1,5 @@
-//! Memory controllers: their places, requests and answers. Each model of a controller is a file.
+//! Memory controllers: their places, requests and answers. Each model of a controller has its own
+//! file.
 //!
 //! A controller receives each read and write when it arrives, and determines when the answers of
 //! reads leave: at once, or later, when it is woken at a time that it has requested. It can
@@ -38,7 +39,7 @@ impl Ticket {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryRequest {
     pub(crate) line: LineAddress,
-    /// Of a read. Nobody waits for a write.
+    /// For a read, its ticket. Nothing waits for a write.
     pub(crate) read: Option<Ticket>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct MemoryRequest {
 pub(crate) struct Decisions {
     /// The departure times of answers, not before now.
     pub(crate) answers: Vec<(Time, LineAddress, Ticket)>,
-    /// The controller is to be woken then.
+    /// The time at which the controller is to be woken.
     pub(crate) wake: Option<Time>,
     /// The queueing time of the served requests.
     queueing: Time,
@@ -56,10 +57,10 @@ pub(crate) struct Decisions {
 /// A memory controller with its channel. Every read is answered once, at a time that depends only
 /// on the requests and their times.
 trait Controller {
-    /// A request arrives at `now`, in the order of time.
+    /// Handles a request that arrives at `now`, in order of time.
     fn ask(&mut self, now: Time, request: MemoryRequest, decisions: &mut Decisions);
 
-    /// It is `now` the time at which the controller asked to be woken.
+    /// Handles a requested wake-up at `now`.
     fn wake(&mut self, now: Time, decisions: &mut Decisions);
 }
 
@@ -97,15 +98,15 @@ impl Controller for Model {
 /// All memory controllers of a server.
 #[derive(Clone, Debug, state::State)]
 pub(crate) struct Memory {
-    /// The tile of each controller; those of the second socket are behind those of the first.
+    /// The tile of each controller; the second socket's follow the first's.
     #[state(fixed)]
     tiles: Vec<usize>,
-    /// Controllers of a socket.
+    /// Number of controllers of a socket.
     #[state(fixed)]
     of_socket: usize,
     #[state(slice)]
     controllers: Vec<Model>,
-    /// Those in front of the controllers, or none.
+    /// The caches in front of the controllers, if any.
     #[state(slice)]
     caches: Vec<SideCache>,
     /// A buffer, empty between events.
@@ -148,7 +149,7 @@ impl Memory {
         }
     }
 
-    /// What the channels of DRAM have done, if they are modelled.
+    /// The counts of the DRAM channels, if they are modelled.
     pub(crate) fn dram(&self) -> Option<DramStatistics> {
         let mut sum = None;
         for controller in &self.controllers {
@@ -159,7 +160,7 @@ impl Memory {
         sum
     }
 
-    /// What the caches in front of the controllers have done, if there are any.
+    /// The counts of the caches in front of the controllers, if there are any.
     pub(crate) fn cache(&self) -> Option<MemoryCacheStatistics> {
         let mut sum = None;
         for cache in &self.caches {
@@ -179,7 +180,7 @@ impl Memory {
         self.tiles[controller]
     }
 
-    /// A request arrives; the controller's decisions are in [`Memory::decisions`].
+    /// Handles a request; the controller's decisions are in [`Memory::decisions`].
     pub(crate) fn ask(&mut self, controller: usize, now: Time, request: MemoryRequest) {
         let decisions = &mut self.decisions;
         let mut behind = Behind {
@@ -194,7 +195,7 @@ impl Memory {
         self.queueing += std::mem::take(&mut self.decisions.queueing);
     }
 
-    /// The controller has asked to be woken at this time.
+    /// Handles a wake-up that the controller has requested at this time.
     pub(crate) fn wake(&mut self, controller: usize, now: Time) {
         let decisions = &mut self.decisions;
         self.controllers[controller].wake(now, decisions);

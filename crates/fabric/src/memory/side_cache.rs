@@ -1,11 +1,12 @@
-//! A cache in front of a memory controller, for all that is behind it.
+//! A cache in front of a memory controller, for all memory behind it.
 //!
-//! It has tags and times; the bytes are in memory's image. A missing block is allocated at once:
-//! requests for it wait until it arrives. The requested line comes first. Dirty blocks are written
-//! back when they are evicted. Free ways of a set are filled first.
+//! It has tags and times; the bytes are in memory's image. A missing block is allocated at once,
+//! and requests for it wait until it arrives. The requested line comes first. Dirty blocks are
+//! written back when they are evicted. Free ways of a set are filled first.
 //!
-//! The cache that FireSim has in front of its models of DRAM (`LastLevelCache.scala`), without its
-//! limit of misses under way. A write of less than a block fetches the block, as there.
+//! It models the cache that FireSim has in front of its models of DRAM (`LastLevelCache.scala`),
+//! without its limit on outstanding misses. A write of less than a block fetches the block, as
+//! there.
 
 use super::{Controller, Decisions, MemoryRequest, Model, Ticket};
 use crate::replacement::Policy;
@@ -100,25 +101,25 @@ impl std::ops::AddAssign for MemoryCacheStatistics {
     }
 }
 
-/// A block that has been asked for.
+/// A block that has been requested.
 #[derive(Clone, Debug, state::State, state::Plain)]
 struct Coming {
     block: u64,
-    /// The line of it that comes first.
+    /// Its first line to arrive.
     first: LineAddress,
-    /// When that has come, if it is known.
+    /// The arrival time of that line, once known.
     at: Option<Time>,
-    /// Reads that wait until it is known: no sooner than that.
+    /// Reads that wait until it is known; each is answered no sooner than its time.
     waiting: Vec<(Time, LineAddress, Ticket)>,
 }
 
 /// No block.
 const NOTHING: u64 = u64::MAX;
 
-/// A controller behind the cache, with what it has been asked for.
+/// The controller behind the cache, with the counts of its requests.
 pub(super) struct Behind<'a> {
     pub controller: &'a mut Model,
-    /// Lines read and written.
+    /// Number of lines read and written.
     pub reads: &'a mut u64,
     pub writes: &'a mut u64,
 }
@@ -142,14 +143,14 @@ pub(super) struct SideCache {
     sets: u64,
     #[state(fixed)]
     lines_of_block: u64,
-    /// Lines are interleaved over so many controllers.
+    /// Number of controllers over which lines are interleaved.
     #[state(fixed)]
     controllers: u64,
     #[state(fixed)]
     latency: Time,
     #[state(fixed)]
     occupancy: Time,
-    /// When its port has carried what has hit so far.
+    /// The time at which its port has carried all hits so far.
     free: Time,
     /// The block of each place, set by set.
     #[state(slice)]
@@ -165,8 +166,8 @@ pub(super) struct SideCache {
     pub(super) statistics: MemoryCacheStatistics,
 }
 
-/// The states at two times have the same future if no request has arrived in between and earlier
-/// ones are done, as for a channel of DRAM.
+/// Two states have the same future if no request has arrived in between and earlier ones are done,
+/// as for a channel of DRAM.
 impl State for SideCache {
     fn walk(&mut self, walker: &mut dyn Walker) {
         match walker.purpose() {
@@ -219,7 +220,7 @@ impl SideCache {
         (first..first + lines).map(move |local| LineAddress(local * controllers + number))
     }
 
-    /// A request arrives at `now`.
+    /// Handles a request at `now`.
     pub(super) fn ask(
         &mut self,
         now: Time,
@@ -292,7 +293,7 @@ impl SideCache {
             return way;
         }
         let order = &mut self.order[set..set + self.ways];
-        // Any way may go, so there is one.
+        // Any way may be evicted, so there is a victim.
         let way = self.policy.victim(order, || None, |_| true).unwrap_or(0);
         self.policy.evict(order, way);
         if self.is_dirty[set + way] {
@@ -305,7 +306,7 @@ impl SideCache {
         way
     }
 
-    /// Answers a read of a block that is there, or on its way.
+    /// Answers a read of a block that is present or in flight.
     fn answer(
         &mut self,
         block: u64,
@@ -321,7 +322,7 @@ impl SideCache {
         }
     }
 
-    /// The controller behind has decided when its answers leave: the cache's leave a look-up later.
+    /// Adds the cache's latency to the answers that the controller behind has scheduled.
     pub(super) fn decided(&mut self, decisions: &mut Decisions) {
         let mut answers = Vec::new();
         for (at, line, ticket) in decisions.answers.drain(..) {

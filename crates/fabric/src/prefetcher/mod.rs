@@ -1,8 +1,9 @@
-//! Prefetching: the lines that a cache requests before they are needed. Each prefetcher is a file.
+//! Prefetching: lines that a cache requests before they are needed. Each prefetcher has its own
+//! file.
 //!
-//! A prefetcher observes each demand access, and answers with lines to fetch. These are requested
-//! like any other line, for reading, so a prefetcher can change times, but never the values that
-//! are read nor their order.
+//! A prefetcher observes each demand access, and responds with lines to fetch. These are requested
+//! like any other line, for reading, so a prefetcher can change times, but never the values read or
+//! their order.
 //!
 //! The host's own prefetching is in the module `prefetch`.
 
@@ -46,7 +47,7 @@ pub enum DataPrefetcherKind {
 }
 
 impl DataPrefetcherKind {
-    /// Whether there is none.
+    /// Whether there is no prefetcher.
     pub fn is_none(&self) -> bool {
         *self == DataPrefetcherKind::None
     }
@@ -88,9 +89,9 @@ pub enum PrefetcherKind {
 /// A load instruction that has accessed a first-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadInstruction {
-    /// Where the instruction is.
+    /// The address of the instruction.
     pub pc: u64,
-    /// What it reads.
+    /// The address that it reads.
     pub address: u64,
 }
 
@@ -98,19 +99,19 @@ pub struct LoadInstruction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DemandAccess {
     line: LineAddress,
-    /// The cache has the line, with the permission that is needed.
+    /// Whether the cache has the line with the required permission.
     is_hit: bool,
-    /// It is the first one to a line that was prefetched.
+    /// Whether it is the first access to a prefetched line.
     is_first_use: bool,
-    /// The instruction that needs it; only first-level caches know.
+    /// The load instruction; known only in first-level caches.
     load: Option<LoadInstruction>,
 }
 
 trait Prefetcher {
-    /// A demand access has been looked up. Lines to prefetch are appended to `wanted`.
+    /// Handles a demand access. Lines to prefetch are appended to `wanted`.
     fn accessed(&mut self, access: &DemandAccess, wanted: &mut Vec<LineAddress>);
 
-    /// There was no miss register for the line that it requested last, nor for those after it.
+    /// No miss register was free for its last requested line, nor for those after it.
     fn refused(&mut self, _line: LineAddress) {}
 }
 
@@ -181,17 +182,17 @@ impl PrefetchStatistics {
 #[derive(Clone, Debug, state::State)]
 #[state(fields)]
 pub struct Prefetching {
-    /// Each is told of every access.
+    /// Each of them observes every access.
     #[state(exact, slice)]
     models: Vec<Model>,
     #[state(fixed)]
     memory: MemoryMap,
     #[state(fixed)]
     ways: usize,
-    /// For each place of the cache the line that was prefetched into it and has not been needed.
+    /// For each place of the cache, the line that was prefetched into it and has not been used.
     #[state(exact, slice)]
     waiting: Vec<Option<LineAddress>>,
-    /// For each place the line that the prefetched one has replaced and that has not come back.
+    /// For each place, the line that the prefetched one has evicted and that has not returned.
     #[state(exact, slice)]
     replaced: Vec<Option<LineAddress>>,
     /// Lines in flight that have not been needed yet.
@@ -203,7 +204,7 @@ pub struct Prefetching {
     /// Accesses so far.
     #[state(count)]
     accesses: u64,
-    /// The number of changes to the state of lines.
+    /// Number of changes to the state of lines.
     #[state(count)]
     version: u64,
     statistics: PrefetchStatistics,
@@ -212,7 +213,7 @@ pub struct Prefetching {
 impl State for Prefetching {
     fn walk(&mut self, walker: &mut dyn Walker) {
         if walker.purpose() == Purpose::Compare {
-            // Two states with an access in between are never equal.
+            // Two states with an access in between must never be equal.
             walker.number(&mut self.accesses.clone());
         }
         self.walk_fields(walker);
@@ -220,8 +221,8 @@ impl State for Prefetching {
 }
 
 impl Prefetching {
-    /// The prefetcher of a first-level data cache, if there is one of that kind. It fetches only
-    /// what `memory` has.
+    /// The prefetcher of a first-level data cache, if it has one of that kind. It fetches only
+    /// lines in `memory`.
     pub fn of_data(
         (kind, stride): (DataPrefetcherKind, StrideSpec),
         cache: &PrivateCache,
@@ -249,13 +250,12 @@ impl Prefetching {
         }
     }
 
-    /// The prefetcher of the next line, beside a cache with so many places for lines, and so many
-    /// ways.
+    /// The next-line prefetcher of a cache with these numbers of places for lines and of ways.
     pub(crate) fn next_line(places: (usize, usize), memory: &MemoryMap) -> Prefetching {
         Prefetching::new(vec![Model::NextLine(NextLine)], places, memory)
     }
 
-    /// The prefetcher of a second-level cache, if it has one. It fetches only what `memory` has.
+    /// The prefetcher of a second-level cache, if it has one. It fetches only lines in `memory`.
     pub(crate) fn of_second_level(
         spec: &SecondLevelSpec,
         cache: &PrivateCache,
@@ -288,7 +288,7 @@ impl Prefetching {
         }
     }
 
-    /// What it has done so far.
+    /// Its counts so far.
     pub fn statistics(&self) -> PrefetchStatistics {
         self.statistics
     }
@@ -307,8 +307,8 @@ impl Prefetching {
         }
     }
 
-    /// A demand access, of `load` if that is known, has been looked up. Asks for each line that
-    /// would be of use and is in the same page, by `ask`, as far as there are miss registers.
+    /// Handles a demand access, of `load` if that is known. Calls `ask` for each useful line in the
+    /// same page, as far as there are miss registers.
     pub fn accessed(
         &mut self,
         LookUp { line, slot, set }: LookUp,
@@ -361,22 +361,22 @@ impl Prefetching {
         self.wanted = wanted;
     }
 
-    /// Whether the line at `slot` was prefetched and has not been used since it came.
+    /// Whether the line at `slot` was prefetched and has not been used since its arrival.
     pub fn is_unused(&self, line: LineAddress, slot: Slot) -> bool {
         self.waiting[slot as usize] == Some(line)
     }
 
-    /// `line` has come to `slot`, where it has replaced `evicted`.
+    /// Records the arrival of `line` at `slot`, where it has evicted `evicted`.
     pub fn filled(&mut self, line: LineAddress, slot: Slot, evicted: Option<LineAddress>) {
         let is_prefetched = self.under_way.contains(&line);
         self.placed(line, slot, evicted.filter(|_| is_prefetched));
         self.came(line, slot);
     }
 
-    /// `line` has been given `slot`. If it is prefetched, it `replaced` a line.
+    /// Records that `line` has been given `slot`. If it is prefetched, it `replaced` a line.
     pub(crate) fn placed(&mut self, line: LineAddress, slot: Slot, replaced: Option<LineAddress>) {
         let place = slot as usize;
-        // A line that was asked for anew, in order to write it, comes to where it was.
+        // A line that is requested again for writing arrives at its old place.
         self.version += 1;
         let old = self.waiting[place].take();
         self.statistics.unused += u64::from(old.is_some_and(|old| old != line));
@@ -384,7 +384,7 @@ impl Prefetching {
         self.replaced[place] = replaced;
     }
 
-    /// `line` has come to `slot`, which it had been given.
+    /// Records the arrival of `line` at `slot`, which it had been given.
     pub(crate) fn came(&mut self, line: LineAddress, slot: Slot) {
         if self.is_under_way(line) {
             self.version += 1;
@@ -392,14 +392,14 @@ impl Prefetching {
         }
     }
 
-    /// A line has been asked for.
+    /// Records the request of a line.
     pub(crate) fn began(&mut self, line: LineAddress) {
         self.statistics.issued += 1;
         self.version += 1;
         self.under_way.push(line);
     }
 
-    /// Whether `line` was prefetched and has not come; from now on it is no longer on its way.
+    /// Whether `line` was prefetched and is in flight; it is then no longer counted as such.
     fn is_under_way(&mut self, line: LineAddress) -> bool {
         let index = self.under_way.iter().position(|&one| one == line);
         index
@@ -407,8 +407,8 @@ impl Prefetching {
             .is_some()
     }
 
-    /// Whether a prefetched line has replaced `line` in the set that begins at `set`; from now on
-    /// none has.
+    /// Whether a prefetched line has evicted `line` from the set that begins at `set`; clears this
+    /// record.
     fn forget_replaced(&mut self, line: LineAddress, set: usize) -> bool {
         let mut places = self.replaced[set..set + self.ways].iter_mut();
         places.any(|place| place.take_if(|one| *one == line).is_some())

@@ -2,8 +2,8 @@
 //! Manual describes the "streamer" of the second-level cache (Sandy Bridge, "Data Prefetch to the
 //! L2 and Last Level Cache").
 //!
-//! The manual does not say when a stream is detected: here with the third line, if it is on the
-//! same side of the second as that is of the first.
+//! The manual does not say when a stream is detected: here with the third line, if its step has the
+//! same direction as the one before.
 
 use super::{DemandAccess, PAGE_LINES, Prefetcher};
 use crate::LineAddress;
@@ -45,9 +45,9 @@ struct Stream {
     /// The line of the page that was looked up last.
     last: u64,
     ascends: bool,
-    /// The last two steps went the same way.
+    /// Whether the last two steps had the same direction.
     is_detected: bool,
-    /// There has been a step.
+    /// Whether there has been a step.
     has_moved: bool,
     /// The farthest line that has been fetched.
     fetched: u64,
@@ -57,7 +57,7 @@ struct Stream {
 pub(super) struct Streamer {
     #[state(fixed)]
     spec: StreamerSpec,
-    /// The one that was used last comes first.
+    /// Most recently used first.
     streams: Vec<Stream>,
 }
 
@@ -83,8 +83,8 @@ impl Stream {
         self.last = to;
     }
 
-    /// The line behind the farthest one that has been fetched, or behind the last one, if it is not
-    /// too far ahead.
+    /// The line after the farthest fetched one, or after the last look-up, if it is not too far
+    /// ahead.
     fn next(&mut self, distance: u64) -> Option<u64> {
         let next = if self.ascends {
             self.fetched.max(self.last) + 1
@@ -128,7 +128,7 @@ impl Prefetcher for Streamer {
         }
     }
 
-    /// The stream goes on with it at the next look-up.
+    /// The stream continues with it at the next look-up.
     fn refused(&mut self, line: LineAddress) {
         if let Some(stream) = self.streams.first_mut() {
             let line = line.0 % PAGE_LINES;
@@ -156,7 +156,8 @@ mod tests {
         looked_up.collect()
     }
 
-    /// From the third line on two lines, until they are three ahead; the page has 64 lines.
+    /// From the third line on, two lines are fetched, until they are three ahead; the page has 64
+    /// lines.
     #[test]
     fn an_ascending_stream_is_fetched_up_to_the_distance() {
         let spec = StreamerSpec {
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// The lines that are not fetched for want of a register are wanted again.
+    /// Lines that are not fetched for want of a register are requested again.
     #[test]
     fn a_stream_has_no_gaps() {
         let mut streamer = Streamer::new(StreamerSpec::default());
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(fetched(&mut streamer, &[3]), [[4, 5]]);
     }
 
-    /// Lines 70 to 64 are the lowest seven of page 1. A turn is a new beginning.
+    /// Lines 70 to 64 are the lowest seven of page 1. A change of direction starts a new stream.
     #[test]
     fn a_descending_stream_ends_with_its_page() {
         let mut streamer = Streamer::new(StreamerSpec::default());
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Two pages in turn are two streams; in a table of one each takes the other's place.
+    /// Two alternating pages are two streams; in a table of one each evicts the other.
     #[test]
     fn each_page_has_its_stream() {
         let lines = [0, 64, 1, 65, 2, 66];

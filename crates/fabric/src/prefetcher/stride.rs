@@ -1,8 +1,8 @@
 //! A reference prediction table: Baer and Chen, "An Effective On-Chip Preloading Scheme to Reduce
 //! Data Access Penalty", Supercomputing 1991.
 //!
-//! An entry has the last address and the stride of one load instruction. It predicts that address
-//! plus stride comes next:
+//! An entry has the last address and the stride of one load instruction. Its prediction for the
+//! next address is their sum:
 //!
 //! | state | the prediction was right | it was wrong |
 //! | --- | --- | --- |
@@ -11,8 +11,8 @@
 //! | steady | steady | initial, with the same stride |
 //! | no prediction | transient | no prediction, with the new stride |
 //!
-//! In every state but the last one, lines are fetched. Here there is no look-ahead program counter:
-//! a number of strides, the distance, takes its place.
+//! In every state but the last one, lines are fetched. A number of strides, the distance, replaces
+//! the look-ahead program counter.
 
 use super::{DemandAccess, LoadInstruction, Prefetcher};
 use crate::{LINE_BYTES, LineAddress};
@@ -64,12 +64,12 @@ enum Prediction {
     None,
 }
 
-/// Odd, as no program counter is.
+/// Odd, unlike every program counter.
 const NOBODY: u64 = 1;
 
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Entry {
-    /// [`NOBODY`] if it is not in use.
+    /// [`NOBODY`] if the entry is unused.
     pc: u64,
     address: u64,
     /// Modulo 2^64.
@@ -99,7 +99,7 @@ impl Stride {
         }
     }
 
-    /// Appends all entries that are in use.
+    /// Appends all entries in use.
     pub(super) fn append_words(&self, words: &mut Vec<u64>) {
         for (index, entry) in self.entries.iter().enumerate() {
             if entry.pc != NOBODY {
@@ -110,7 +110,7 @@ impl Stride {
         }
     }
 
-    /// The stride of the load, unless none is predicted.
+    /// The predicted stride of the load, if any.
     fn predict(&mut self, load: LoadInstruction) -> Option<u64> {
         let index = (load.pc >> 1) % u64::from(self.spec.entries);
         let entry = &mut self.entries[index as usize];
@@ -179,8 +179,9 @@ mod tests {
         loads.collect()
     }
 
-    /// Initial; a stride of 256 bytes makes it transient, which fetches 4 lines ahead; the next
-    /// steady. Another address makes it initial, with the same stride; it goes on from there.
+    /// The entry is initial; a stride of 256 bytes makes it transient, which fetches 4 lines ahead;
+    /// the next one steady. Another address makes it initial, with the same stride; it continues
+    /// from there.
     #[test]
     fn a_stride_is_predicted_from_the_second_load_on() {
         let mut table = Stride::new(StrideSpec::default());
@@ -190,7 +191,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Strides of 1, 2, 4 lines: transient, then none. A stride seen twice running, 4, makes it
+    /// Strides of 1, 2, 4 lines: transient, then none. A stride seen twice in a row, 4, makes it
     /// transient, and the third time steady.
     #[test]
     fn an_irregular_load_is_not_predicted() {
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    /// Words going down: a line at a time, as far as the distance says, and as many as the degree.
+    /// Descending words: one line at a time, at the distance, and up to the degree.
     #[test]
     fn small_strides_count_as_lines() {
         let mut table = Stride::new(StrideSpec {
@@ -211,7 +212,7 @@ mod tests {
         let found = fetched(&mut table, 0x1000, &[6408, 6400]);
         let expected: [&[u64]; 2] = [&[], &[97, 96]];
         assert_eq!(found, expected);
-        // 0x1004 has the same place in a table of two entries, 0x1002 has not.
+        // 0x1004 maps to the same entry in a table of two; 0x1002 does not.
         fetched(&mut table, 0x1002, &[0]);
         assert_eq!(fetched(&mut table, 0x1000, &[6392]), [[96, 95]]);
         fetched(&mut table, 0x1004, &[0]);

@@ -1,14 +1,14 @@
-//! What of a cache decides on what it does next: to compare two sample points.
+//! The state of a cache that determines its future behaviour, for comparing two sample points.
 
 use super::{INVALID, PrivateCache};
 use state::{State as _, Walker};
 
 impl PrivateCache {
-    /// The lines that are here, and what decides on which of them makes room. Where nothing has
-    /// been written, they have the data that they had.
+    /// Shows the lines present, and the state that determines the next victims. Without writes,
+    /// their data has not changed.
     pub(super) fn compare(&mut self, walker: &mut dyn Walker) {
         if !self.policy.is_order_of_use() {
-            // There it makes a difference in which way a line is.
+            // For this policy the way of each line matters.
             self.compare_order(walker);
             for (tag, state) in self.tags.iter_mut().zip(&self.states) {
                 walker.number(tag);
@@ -17,7 +17,7 @@ impl PrivateCache {
             self.compare_misses(walker);
             return;
         }
-        // Of each set the most recently used first.
+        // Each set, most recently used line first.
         for start in (0..self.tags.len()).step_by(self.ways) {
             for place in state::by_rank(&self.order[start..start + self.ways], start) {
                 if self.tags[place] != INVALID {
@@ -30,7 +30,7 @@ impl PrivateCache {
         self.compare_misses(walker);
     }
 
-    /// All that the policy has.
+    /// Shows the whole state of the policy.
     fn compare_order(&mut self, walker: &mut dyn Walker) {
         self.policy.compare(walker);
         for byte in &self.order {
@@ -39,17 +39,16 @@ impl PrivateCache {
         self.recent.walk(walker);
     }
 
-    /// In which order the requests are kept makes no difference.
+    /// The order in which requests are stored does not matter.
     fn compare_misses(&mut self, walker: &mut dyn Walker) {
         let mut misses = self.misses.clone();
         misses.sort_by_key(|miss| miss.line);
         misses.walk(walker);
     }
 
-    /// Shows to a walker that compares how often lines have come and gone, instead of which are
-    /// here and in which order they were used. Where none has come or gone the order has decided on
-    /// nothing, and, unless the policy says otherwise, it is the same after each time that the same
-    /// ones are used.
+    /// Shows a comparing walker the number of fills and evictions, instead of the lines and their
+    /// order of use. Without fills and evictions the order has determined nothing, and, unless the
+    /// policy differs, it is the same after each repetition of the same uses.
     pub fn compare_version(&mut self, walker: &mut dyn Walker) {
         walker.number(&mut self.version);
         if !self.policy.settles() {

@@ -2,11 +2,11 @@
 //!
 //! # States and events
 //!
-//! A line at a cache has a stable state (I, S, E, M), at most one request on its way (GetS or
+//! A line at a cache has a stable state (I, S, E, M), at most one outstanding request (GetS or
 //! GetM), and perhaps an entry in the eviction buffer: an owned line whose Put has not been
-//! acknowledged. The home's messages to one cache arrive in the order sent; a Transfer from
-//! another cache is not ordered with them. After Sorin, Hill and Wood, *A Primer on Memory
-//! Consistency and Cache Coherence*, ch. 8, with MESI's silent E to M and silent eviction from S.
+//! acknowledged. The home's messages to one cache arrive in the order sent; a Transfer from another
+//! cache is not ordered with them. After Sorin, Hill and Wood, *A Primer on Memory Consistency and
+//! Cache Coherence*, ch. 8, with MESI's silent E to M and silent eviction from S.
 //!
 //! | event | eviction buffer has it | E or M | S | I, GetM sent | I, GetS sent | I |
 //! | --- | --- | --- | --- | --- | --- | --- |
@@ -17,29 +17,29 @@
 //! | PutAck | drop the oldest entry | error | error | error | error | error |
 //! | replacement | | Put, into the buffer | silent | | | |
 //!
-//! Why each of them is right:
+//! The reasons that they are correct:
 //!
 //! - *Forward while the buffer has the line.* The home sends a PutAck when it has seen the Put, so
-//!   a forward that comes before the PutAck was sent before it, to the owner that this cache then
-//!   was, even if the line has been asked for again meanwhile.
+//!   a forward that arrives before the PutAck was sent before it, when this cache was the owner,
+//!   even if the line has been requested again meanwhile.
 //! - *Forward with GetM sent and nothing in the buffer.* The home has made this cache the owner,
-//!   and the data is on its way from the last owner. It must be used once before it is given away,
-//!   or two writers could take it from each other forever.
+//!   and the data is in flight from the last owner. It must be used once before it is given up, or
+//!   two writers could take it from each other forever.
 //! - *A forward never meets GetS sent alone*: a GetS makes an owner only by Data(Exclusive) from
 //!   the home, which arrives before any later forward.
 //! - *A forward never meets S*: a sharer becomes owner by Data(Modified) from the home, which
 //!   arrives before any later forward. Data comes from another owner only after that one's
 //!   ownership has invalidated the copy here.
 //! - *An Invalidate never meets the eviction buffer*: it is for sharers, and to be a sharer again
-//!   the cache had to ask after its Put, so that the PutAck was sent first.
-//! - *Invalidate with GetS sent.* It is for a copy that was evicted silently, or for the copy on
-//!   its way from the last owner. The cache cannot tell, so it does not keep a Shared copy. The
-//!   value may be used for the loads that wait: it was current after they were issued. Loads that
-//!   come later must not use it, for they may follow others that have seen newer writes; they ask
-//!   again when it has come. Data with E comes from the home, ordered, so the Invalidate was for an
-//!   older copy.
+//!   the cache had to send a request after its Put, so the PutAck was sent first.
+//! - *Invalidate with GetS sent.* It is for a copy that was evicted silently, or for the copy in
+//!   flight from the last owner. The cache cannot distinguish these, so it does not keep a Shared
+//!   copy. The waiting loads may use the value: it was current after they were issued. Later loads
+//!   must not use it, because they may follow others that have read newer writes; they request the
+//!   line again after its arrival. Data with E comes from the home, ordered, so the Invalidate was
+//!   for an older copy.
 //! - *Invalidate with GetM sent*: this cache's GetM was not first. The home does not send
-//!   Invalidates to an owner, so it is never for the data on its way.
+//!   Invalidates to an owner, so it is never for the data in flight.
 
 use super::{
     CacheNotice, Eviction, Fill, Forward, INVALID, Miss, PrivateCache, RequestOutcome, Slot, State,
@@ -48,8 +48,7 @@ use super::{
 use crate::{Grant, LineAddress, LineData, Outbox, OutgoingKind, Source, Time, ToCache, ToHome};
 
 impl PrivateCache {
-    /// Asks the home for `line`, in order to write it or only to read it. The message leaves at
-    /// `at`.
+    /// Requests `line` from the home, for writing or only for reading. The message leaves at `at`.
     pub fn request(
         &mut self,
         line: LineAddress,
@@ -70,7 +69,7 @@ impl PrivateCache {
         outcome
     }
 
-    /// Takes a miss register for `line`.
+    /// Allocates a miss register for `line`.
     #[inline]
     pub(crate) fn begin_miss(&mut self, line: LineAddress, write: bool) -> RequestOutcome {
         if let Some(index) = self.miss_of(line) {
@@ -95,7 +94,7 @@ impl PrivateCache {
         RequestOutcome::Sent
     }
 
-    /// Where the miss of `line` is, if there is one.
+    /// The index of the outstanding miss of `line`, if any.
     #[inline]
     pub(super) fn miss_of(&self, line: LineAddress) -> Option<usize> {
         if self.missing[low_bits(line)] == 0 {
@@ -124,7 +123,7 @@ impl PrivateCache {
         );
     }
 
-    /// Takes a message of the fabric, at the time of its delivery.
+    /// Handles a message of the fabric, at the time of its delivery.
     pub fn receive(
         &mut self,
         line: LineAddress,
@@ -165,14 +164,14 @@ impl PrivateCache {
         }
     }
 
-    /// Takes a PutAck, like [`PrivateCache::receive`].
+    /// Handles a PutAck, like [`PrivateCache::receive`].
     #[inline]
     pub fn acknowledge(&mut self, line: LineAddress) {
         let mut evictions = self.evictions.iter();
         match evictions.position(|eviction| eviction.line == line) {
             Some(0) => drop(self.evictions.pop_front()),
             Some(index) => drop(self.evictions.remove(index)),
-            None => internal_error(self.id, line, "a PutAck for no Put"),
+            None => internal_error(self.id, line, "a PutAck without a Put"),
         }
     }
 
@@ -196,7 +195,7 @@ impl PrivateCache {
             );
         }
         let mut evicted = None;
-        // What is here can only have been asked for in order to be written.
+        // A line that is present can only have been requested for writing.
         debug_assert!(
             miss.write || self.find(line).is_none(),
             "a line is here already"
@@ -369,14 +368,14 @@ impl PrivateCache {
                 },
             );
         }
-        // A new owner has the data and will write it back; the home needs it otherwise.
+        // A new owner has the data and will write it back; otherwise the home needs it.
         let home_needs = dirty && (forward.requester.is_none() || grant == Grant::Shared);
         let data = (home_needs || forward.with_data).then_some(*data);
         self.to_home(line, ToHome::ForwardAck { data, dirty, kept }, at, out);
     }
 
-    /// Ends the use of a line that has just been [filled](CacheNotice::Filled): carries out what
-    /// had to wait for the data. To be called once after each fill, at the same time.
+    /// Ends the use of a line that has just been [filled](CacheNotice::Filled): performs the
+    /// operations that waited for the data. Must be called once after each fill, at the same time.
     pub fn finish_fill(&mut self, line: LineAddress, at: Time, out: &mut Outbox) -> CacheNotice {
         let Some(fill) = self.fill.take() else {
             internal_error(self.id, line, "a fill is finished that did not begin");
@@ -401,9 +400,9 @@ impl PrivateCache {
         self.fill.is_some()
     }
 
-    /// Like [`PrivateCache::finish_fill`] for a line that came with ownership, except that a
-    /// forward that had to wait for the data goes on waiting: it is handed to the caller, who
-    /// passes it to [`PrivateCache::receive`] a little later.
+    /// Like [`PrivateCache::finish_fill`] for a line that arrived with ownership, except that a
+    /// forward that waited for the data continues to wait: it is returned to the caller, who passes
+    /// it to [`PrivateCache::receive`] later.
     pub fn keep_fill(&mut self) -> Option<ToCache> {
         let fill = self.fill.take()?;
         fill.forward.map(Forward::message)

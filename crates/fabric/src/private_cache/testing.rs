@@ -37,19 +37,19 @@ impl PrivateCache {
         self.note(row, line);
     }
 
-    /// Adds what decides on the cache's behaviour.
+    /// Hashes the state that determines the cache's behaviour.
     pub(crate) fn hash_state(&self, hasher: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
         (&self.order, &self.recent).hash(hasher);
         self.lines().for_each(|line| line.hash(hasher));
-        // In which order the requests are kept makes no difference.
+        // The order in which requests are stored does not matter.
         let mut misses: Vec<&Miss> = self.misses.iter().collect();
         misses.sort_by_key(|miss| miss.line);
         misses.hash(hasher);
         self.evictions.hash(hasher);
     }
 
-    /// All data that is here.
+    /// Visits all data in the cache.
     pub(crate) fn each_data(&mut self, change: &mut impl FnMut(LineAddress, &mut LineData)) {
         for (&tag, data) in self.tags.iter().zip(&mut self.data) {
             if tag != INVALID {
@@ -61,7 +61,7 @@ impl PrivateCache {
         }
     }
 
-    /// Replaces the line at `slot`, as a line that is not modelled would.
+    /// Evicts the line at `slot`, as a line outside the model would.
     pub(crate) fn replace(&mut self, slot: Slot, out: &mut Outbox) {
         self.evict(slot, Time::ZERO, out);
     }

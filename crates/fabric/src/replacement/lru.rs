@@ -1,6 +1,5 @@
-//! Least recently used. The bytes are the order in which the ways of a set were used: 0 for the
-//! most recently used, up to ways - 1. There are at most 64 ways, so the upper bit of each byte is
-//! free.
+//! Least recently used. The bytes are the order of use of a set's ways: 0 for the most recently
+//! used, up to ways - 1. There are at most 64 ways, so the upper bit of each byte is free.
 
 const ONES: u64 = u64::MAX / 255;
 const UPPER: u64 = ONES << 7;
@@ -16,7 +15,7 @@ pub(super) fn touch(ranks: &mut [u8], way: usize) {
     if rank == 0 {
         return;
     }
-    // The usual numbers of ways by themselves: a loop costs more than what it does.
+    // Common numbers of ways are special cases, because a loop would cost more than its body.
     if let Ok(eight) = <&mut [u8; 8]>::try_from(&mut *ranks) {
         age_eight(eight, rank);
     } else if let ([one, two], []) = ranks.as_chunks_mut::<8>() {
@@ -30,7 +29,7 @@ pub(super) fn touch(ranks: &mut [u8], way: usize) {
     ranks[way] = 0;
 }
 
-/// Those below `rank` go up by one.
+/// Increments the ranks below `rank`.
 #[inline(always)]
 fn age_eight(ranks: &mut [u8; 8], rank: u8) {
     let bytes = u64::from_le_bytes(*ranks);
@@ -40,7 +39,7 @@ fn age_eight(ranks: &mut [u8; 8], rank: u8) {
     *ranks = (bytes + (below >> 7)).to_le_bytes();
 }
 
-/// The way that was used least recently of those that may go; as a rule any may.
+/// The least recently used way among those that may be evicted; usually all may.
 #[inline]
 pub(super) fn victim(ranks: &[u8], may_go: impl Fn(usize) -> bool) -> Option<usize> {
     let last = last(ranks);
@@ -51,12 +50,12 @@ pub(super) fn victim(ranks: &[u8], may_go: impl Fn(usize) -> bool) -> Option<usi
     others.max_by_key(|&way| ranks[way])
 }
 
-/// The way that was used least recently.
+/// The least recently used way.
 #[inline]
 fn last(ranks: &[u8]) -> usize {
     let rank = ranks.len() as u8 - 1;
     if let Ok(&eight) = <&[u8; 8]>::try_from(ranks) {
-        // The lowest upper bit that is set is that of the first byte that is zero.
+        // The lowest set upper bit is that of the first zero byte.
         let differences = u64::from_le_bytes(eight) ^ (u64::from(rank) * ONES);
         let alike = differences.wrapping_sub(ONES) & !differences & UPPER;
         return (alike.trailing_zeros() / 8) as usize;

@@ -1,9 +1,9 @@
-//! Replacement: which line of a set makes room for another. Each policy is a file.
+//! Replacement: the choice of the line of a set to evict. Each policy has its own file.
 //!
 //! A policy keeps one byte for each way of a set. The cache stores these bytes beside its tags, and
-//! tells the policy what happens to a way: a line is [inserted](Policy::insert), it is
-//! [used](Policy::touch), or it has been [chosen](Policy::victim) and is
-//! [evicted](Policy::evict). A line that is taken away by the coherence protocol is not told.
+//! notifies the policy of the events of a way: a line is [inserted](Policy::insert), it is
+//! [used](Policy::touch), or it has been [chosen](Policy::victim) and is [evicted](Policy::evict).
+//! Invalidations by the coherence protocol are not reported.
 //!
 //! A new policy is a file with these four functions, a variant of [`Replacement`], and an arm in
 //! each `match` below.
@@ -46,12 +46,12 @@ impl Replacement {
     ];
 }
 
-/// The policy of one cache, with what it keeps for the cache as a whole.
+/// The policy of one cache, with its state for the cache as a whole.
 #[derive(Clone, Debug, state::State)]
 pub(crate) struct Policy {
     #[state(fixed)]
     replacement: Replacement,
-    /// Of [`Replacement::Random`].
+    /// The register of [`Replacement::Random`].
     register: random::Register,
 }
 
@@ -73,41 +73,44 @@ impl Policy {
         (0..ways).map(first).collect()
     }
 
-    /// Shows what is kept for the cache as a whole to a walker that compares.
+    /// Shows the state for the cache as a whole to a comparing walker.
     pub(crate) fn compare(&self, walker: &mut dyn Walker) {
         walker.number(&mut u64::from(self.register.bits()));
     }
 
-    /// Whether the bytes of a set are the order of use of its ways, and nothing else decides on
-    /// what makes room. Then it makes no difference in which way a line is.
+    /// Whether the bytes of a set are the order of use of its ways, and nothing else determines the
+    /// victim. Then the way of a line does not matter.
     #[inline]
     pub(crate) fn is_order_of_use(&self) -> bool {
         self.replacement == Replacement::Lru
     }
 
-    /// Whether the bytes of a set are the same after each time that the same ways have been used in
-    /// the same order, if no line comes meanwhile.
+    /// Whether the bytes of a set are the same after each repetition of the same uses, if no line
+    /// arrives meanwhile.
     pub(crate) fn settles(&self) -> bool {
         match self.replacement {
-            // What a byte becomes depends on the last uses alone.
+            // A byte depends only on the last uses.
             Replacement::Lru | Replacement::Random | Replacement::TreePlru => true,
-            // One that is used first and last in each iteration is used again only in the second.
+            // A line used first and last in each iteration counts as used again only in the second
+            // one.
             Replacement::Srrip => false,
         }
     }
 
-    /// The line of `way` is used. A byte of 0 stays 0, so that who has seen it need not ask.
+    /// Records a use of the line of `way`. A byte of 0 stays 0, so a caller that has seen it need
+    /// not call this.
     #[inline]
     pub(crate) fn touch(&self, set: &mut [u8], way: usize) {
         match self.replacement {
-            // The order of use decides on nothing then, but tells which line was used last.
+            // The random policy ignores the order of use, but the cache reads the last-used line
+            // from it.
             Replacement::Lru | Replacement::Random => lru::touch(set, way),
             Replacement::TreePlru => tree_plru::touch(set, way),
             Replacement::Srrip => srrip::touch(set, way),
         }
     }
 
-    /// A line comes to `way`.
+    /// Records the arrival of a line in `way`.
     #[inline]
     pub(crate) fn insert(&mut self, set: &mut [u8], way: usize) {
         match self.replacement {
@@ -121,8 +124,8 @@ impl Policy {
         }
     }
 
-    /// The way that a new line would take: a `free` one, or the one that makes room among those
-    /// that `may_go`. Asking changes nothing.
+    /// The way that a new line would take: a `free` one, or the victim among those that `may_go`.
+    /// This changes no state.
     #[inline]
     pub(crate) fn victim(
         &self,
@@ -138,7 +141,7 @@ impl Policy {
         }
     }
 
-    /// The line of `way`, which was the victim, makes room.
+    /// Evicts the line of `way`, which was the victim.
     #[inline]
     pub(crate) fn evict(&self, set: &mut [u8], way: usize) {
         if self.replacement == Replacement::Srrip {

@@ -1,6 +1,6 @@
-//! Any way: a linear-feedback shift register says which.
+//! Random replacement: a linear-feedback shift register selects the way.
 
-/// A shift register of 16 bits, which goes through all numbers but 0.
+/// A shift register of 16 bits, which passes through all numbers but 0.
 #[derive(Clone, Debug, state::State)]
 pub(super) struct Register {
     #[state(exact)]
@@ -8,7 +8,7 @@ pub(super) struct Register {
 }
 
 impl Default for Register {
-    /// Any number but 0 does.
+    /// Any number but 0 is suitable.
     fn default() -> Register {
         Register { bits: 1 }
     }
@@ -19,7 +19,7 @@ impl Register {
         self.bits
     }
 
-    /// The way that the lowest bits say, or the next that may go.
+    /// The way given by the lowest bits, or the next one that may be evicted.
     #[inline]
     pub(super) fn victim(&self, ways: usize, may_go: impl Fn(usize) -> bool) -> Option<usize> {
         let first = usize::from(self.bits) % ways;

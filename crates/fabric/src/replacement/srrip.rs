@@ -1,10 +1,11 @@
 //! Static re-reference interval prediction, with hit priority (SRRIP-HP): each line has a
-//! prediction of how long it takes until it is used again. A line that comes is expected late, and
-//! one that has been used again at once; the victim is the first that is expected last. Before it
-//! goes, all of its set are moved on by as much as it lacked to the last value.
+//! prediction of the time until its next use. A new line has a late prediction, and a line that has
+//! been used again an immediate one; the victim is the first line with the latest prediction.
+//! Before the eviction, the predictions of the set are increased by the victim's distance from the
+//! maximum.
 
-/// One more than the largest prediction of two bits. No byte is 0: to be used again changes more
-/// than the byte, namely which line was used last.
+/// One more than the largest prediction of two bits. No byte is 0, because another use also changes
+/// which line was used last.
 const LAST: u8 = 4;
 const LATE: u8 = 3;
 const AT_ONCE: u8 = 1;

@@ -1,18 +1,18 @@
-//! Each policy against a textbook's implementation, which keeps no bytes.
+//! Each policy, compared with a textbook implementation that stores no bytes.
 
 use super::*;
 use crate::line_array::LineArray;
 use crate::{CacheId, CacheSpec, LineAddress, LineData, PrivateCache, State};
 use proptest::prelude::*;
 
-/// What can happen to a set.
+/// An event of a set.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A line is accessed; if it is not there, it comes.
+    /// A line is accessed, and filled if absent.
     Access(u64),
-    /// A line is taken away.
+    /// A line is invalidated.
     Remove(u64),
-    /// The same as an access, while only the ways of this mask may make room.
+    /// An access for which only the ways of this mask may be evicted.
     Restricted(u64, u64),
 }
 
@@ -26,19 +26,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..400)
 }
 
-/// What a policy is in a textbook, of one set.
+/// The textbook implementation of a policy, for one set.
 trait Textbook {
     fn hit(&mut self, way: usize);
-    /// The way that makes room. It goes.
+    /// Evicts a way and returns it.
     fn victim(&mut self, may_go: &dyn Fn(usize) -> bool) -> Option<usize>;
     fn come(&mut self, way: usize);
-    /// Whether a free way is taken before a line has to go.
+    /// Whether a free way is used before a line is evicted.
     fn takes_free_ways(&self) -> bool {
         true
     }
 }
 
-/// Goes through the steps with both, and compares which way each line that comes takes.
+/// Performs the steps with both, and compares the way of each filled line.
 fn compare(replacement: Replacement, ways: usize, steps: &[Step], book: &mut dyn Textbook) {
     let mut policy = Policy::new(replacement);
     let mut set = policy.empty_set(ways);
@@ -61,7 +61,7 @@ fn compare(replacement: Replacement, ways: usize, steps: &[Step], book: &mut dyn
             continue;
         }
         let free = lines.iter().position(|one| one.is_none());
-        // A way without a line has nothing to be kept for.
+        // A way without a line may always be taken.
         let may_go = |way: usize| mask >> way & 1 == 1 || lines[way].is_none();
         let expected = match free {
             Some(way) if book.takes_free_ways() => Some(way),
@@ -80,7 +80,7 @@ fn compare(replacement: Replacement, ways: usize, steps: &[Step], book: &mut dyn
     }
 }
 
-/// The ways in the order of their use, the last one first.
+/// The ways in order of use, most recent first.
 struct Order(Vec<usize>);
 
 impl Textbook for Order {
@@ -109,12 +109,12 @@ impl Textbook for ShiftRegister {
     fn hit(&mut self, _way: usize) {}
 
     fn victim(&mut self, may_go: &dyn Fn(usize) -> bool) -> Option<usize> {
-        // Bit 16 is the lowest of the number.
+        // Bit 16 is the lowest bit of the number.
         let number = self
             .bits
             .iter()
             .fold(0, |sum, &bit| sum * 2 + usize::from(bit));
-        // The ways behind the first are tried in turn.
+        // The ways after the first are tried in turn.
         let mut ways = (0..self.ways).map(|way| (number + way) % self.ways);
         ways.find(|&way| may_go(way))
     }
@@ -131,7 +131,7 @@ impl Textbook for ShiftRegister {
     }
 }
 
-/// A tree with a pointer at each node, of halves of which the lower one is the larger.
+/// A tree with a pointer at each node; of two unequal halves the lower one is the larger.
 enum Tree {
     Way(usize),
     Node {
@@ -254,8 +254,8 @@ proptest! {
 
 /// Four ways filled in order and used in the order 0, 2, 1: LRU's victim is 3. The tree's bits
 /// point away from 1 within the lower half, and at the root away from the lower half; in the upper
-/// half away from 2: at 3. Then 3 comes and is used: the root points to the lower half, and there
-/// to 0, which was used before 2, but that is not known. Of the predictions that of 3 is the
+/// half away from 2: at 3. Then 3 is filled and used: the root points to the lower half, and there
+/// to 0, although 0 was used before 2, which the tree does not record. The prediction of 3 is the
 /// largest.
 #[test]
 fn victims_of_four_ways() {
@@ -275,7 +275,7 @@ fn victims_of_four_ways() {
     };
     assert_eq!(victims(Replacement::Lru), [3, 0]);
     assert_eq!(victims(Replacement::TreePlru), [3, 0]);
-    // All others were moved on from 0 to 1, and 3 came with 2.
+    // All others were increased from 0 to 1, and 3 arrived with 2.
     assert_eq!(victims(Replacement::Srrip), [3, 3]);
 }
 
@@ -291,12 +291,12 @@ fn textbook(replacement: Replacement, ways: usize) -> Box<dyn Textbook> {
     }
 }
 
-/// A cache of one set as a textbook has it.
+/// A textbook cache of one set.
 struct Set {
     lines: Vec<Option<u64>>,
     book: Box<dyn Textbook>,
     last: Option<usize>,
-    /// A line that is used several times in a row counts as used once.
+    /// Whether consecutive uses of a line count as one.
     once: bool,
 }
 
@@ -314,7 +314,7 @@ impl Set {
         self.lines.iter().position(|&other| other == line)
     }
 
-    /// Returns whether the line was there, and which one made room otherwise.
+    /// Returns whether the line was present and, if not, the evicted line.
     fn access(&mut self, line: u64) -> (bool, Option<u64>) {
         if let Some(way) = self.way(Some(line)) {
             if !self.once || self.last != Some(way) {
@@ -332,8 +332,8 @@ impl Set {
 }
 
 proptest! {
-    /// Hits and victims of a private cache, of which sets are of no concern to each other but for
-    /// the register of random replacement, are those of a textbook's.
+    /// Hits and victims of a private cache, whose sets are independent except for the register of
+    /// random replacement, are those of a textbook cache.
     #[test]
     fn private_caches(bits in 0u32..=6, more in 0u32..=3, steps in steps()) {
         for replacement in Replacement::ALL {
@@ -373,7 +373,7 @@ proptest! {
         }
     }
 
-    /// The same of a non-inclusive last-level cache.
+    /// The same for a non-inclusive last-level cache.
     #[test]
     fn line_arrays(ways in 1usize..=64, steps in steps()) {
         for replacement in Replacement::ALL {

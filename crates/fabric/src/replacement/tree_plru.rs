@@ -2,9 +2,8 @@
 //! was not used last.
 //!
 //! A node splits the ways from `low` up to `high` before way `middle`, and its bit is the byte of
-//! that way: each way but the first begins the upper half of one node. So any number of ways has
-//! its tree; of a number that is no power of two the lower half is the larger one where they
-//! differ.
+//! that way: each way but the first begins the upper half of one node. So any number of ways has a
+//! tree; if it is not a power of two, the lower half is the larger one where they differ.
 
 /// A bit that points to the lower half. No byte is 0: a byte does not tell whether its way was used
 /// last.
@@ -30,7 +29,7 @@ pub(super) fn touch(set: &mut [u8], way: usize) {
     }
 }
 
-/// Where the bits point to. A half of which no way may go is passed over.
+/// The way that the bits point to. Halves without an evictable way are skipped.
 pub(super) fn victim(set: &[u8], may_go: impl Fn(usize) -> bool) -> Option<usize> {
     let mut ways = 0..set.len();
     if !ways.clone().any(&may_go) {

@@ -1,4 +1,4 @@
-//! What agents are promised.
+//! Guarantees for agents.
 
 use super::*;
 
@@ -42,13 +42,13 @@ fn requests_reach_agents_and_answers_come_back() {
     let expected = answer(begin + ns(9.0 + 20.0 + 9.0), 3, Ok(6));
     assert_eq!(std::mem::take(&mut bench.replies), expected);
 
-    // By wires: exactly as long as they are.
+    // Over wires: exactly their latency.
     let begin = bench.ask(3, Some(agent), Transit::Fixed(ns(7.0)), read(5));
     let expected = answer(begin + ns(27.0), 3, Ok(6));
     assert_eq!(std::mem::take(&mut bench.replies), expected);
     assert_eq!(bench.fabric.statistics().lengthened_deliveries, 0);
 
-    // Not allowed: 4 -> 1 with a word 6, port 4, back 6.
+    // Not permitted: 4 -> 1 with a word 6, port 4, back 6.
     let write = RequestKind::Write {
         address: DEVICE.start,
         bytes: 4,
@@ -60,7 +60,7 @@ fn requests_reach_agents_and_answers_come_back() {
         answer(begin + ns(16.0), 4, Err(()))
     );
 
-    // Nobody there: the least delivery latency.
+    // No agent: the minimum delivery latency.
     let begin = bench.ask(4, None, Transit::Tile, read(0x666));
     assert_eq!(
         std::mem::take(&mut bench.replies),
@@ -68,7 +68,7 @@ fn requests_reach_agents_and_answers_come_back() {
     );
     assert_eq!(bench.fabric.statistics().refused_requests, 1);
 
-    // An interrupt, and wires that would be too fast, which is counted.
+    // An interrupt, and wires below the minimum latency, which are counted.
     bench.fabric.agent_mut::<Script>(agent).unwrap().delay = ns(1.0);
     let custom = RequestKind::Custom {
         code: 1,
@@ -97,14 +97,14 @@ fn grants_of_ownership_are_seen_before_they_leave() {
     let log = |bench: &mut Bench| {
         std::mem::take(&mut bench.fabric.agent_mut::<Script>(agent).unwrap().log)
     };
-    // A read from memory that nobody else holds grants E, when the data reaches the home:
-    // 20 ns before it reaches the core. See `latencies_are_those_described`.
+    // A read from memory without other holders grants E, when the data reaches the home: 20 ns
+    // before it reaches the core. See `latencies_are_those_described`.
     bench.miss(0, line, false);
     assert_eq!(log(&mut bench), ["granted 0x80000140 at 1088 ns"]);
-    // The second read makes both sharers: nothing.
+    // The second read makes both sharers, without a grant of ownership.
     bench.miss(15, line, false);
     assert!(log(&mut bench).is_empty());
-    // A write by a sharer: when the acknowledgement has come, 1 + 10 + 24 after its departure.
+    // A write by a sharer: when the acknowledgement arrives, 1 + 10 + 24 after its departure.
     let begin = bench.now;
     let latency = bench.miss(15, line, true);
     let at = begin + ns(1000.0) + latency - (ns(10.0) + ns(16.0));
@@ -142,7 +142,7 @@ fn a_read_at_home_takes_ownership_away_and_grants_none() {
     // Again, without an owner: 1 + 10.
     let log = bench.script(agent, &[read]);
     assert_eq!(log, ["access 1 done at 5011 ns: 42"]);
-    // Writing it now needs the home.
+    // A write now needs the home.
     bench.miss(0, line, true);
     let log = std::mem::take(&mut bench.fabric.agent_mut::<Script>(agent).unwrap().log);
     assert_eq!(log.len(), 1, "{log:?}");
@@ -158,8 +158,8 @@ fn accesses_to_one_line_keep_their_order_and_others_overlap() {
     let mut fabric = quiet_fabric();
     let agent = with_script(&mut fabric);
     let mut bench = Bench::new(fabric);
-    // Lines at home on tile 1, so that all ways are local, and 2 -> of other controllers: line
-    // 1 % 4 = 1, at tile 3.
+    // Lines at home on tile 1, so that all hops are local, and those of other controllers: line 1 %
+    // 4 = 1, at tile 3.
     let address = line_at(1, 0).base();
     let other = line_at(1, 1).base();
     let third = line_at(1, 2).base();
@@ -188,7 +188,8 @@ fn accesses_to_one_line_keep_their_order_and_others_overlap() {
         .map(|entry| (&entry[7..8], entry.rsplit(' ').next().unwrap()))
         .filter(|(token, _)| !["2", "3"].contains(token))
         .collect();
-    // Before the first addition 0; at home 3; after the write 5; before the second addition 5.
+    // Before the first addition it was 0; at home 3; after the write 5; before the second addition
+    // 5.
     assert_eq!(
         of_line,
         [("1", "0"), ("4", "3"), ("5", "5"), ("6", "5"), ("7", "6")]
@@ -212,7 +213,7 @@ fn accesses_to_one_line_keep_their_order_and_others_overlap() {
     // A hit.
     let log = bench.script(agent, &[MemoryAccess::Read { address }]);
     assert!(log.last().unwrap().ends_with("3 ns: 6"), "{log:?}");
-    // A core takes it away.
+    // A core invalidates it.
     bench.miss(4, line_at(1, 0), true);
     let log = std::mem::take(&mut bench.fabric.agent_mut::<Script>(agent).unwrap().log);
     assert!(
@@ -300,7 +301,7 @@ fn busy_lines_say_what_they_wait_for() {
     );
 }
 
-/// Tells another agent something at each of its times, and notes what it is told.
+/// Sends another agent a message at each of its times, and records received messages.
 struct Talker {
     to: AgentId,
     heard: std::rc::Rc<RefCell<Vec<(Time, AgentId, AgentMessage)>>>,
@@ -360,11 +361,11 @@ fn agents_tell_each_other_things_over_the_mesh_and_over_wires() {
     for (at, token) in [(100, 16), (200, 64), (200, 16), (300, 500)] {
         fabric.wake_agent(first, ns(at), token);
     }
-    // There is nobody whom the last one could tell anything.
+    // The last agent has no receiver.
     fabric.wake_agent(last, ns(1000), 8);
     let mut inboxes: Vec<Inbox> = (0..16).map(|_| Inbox::default()).collect();
     fabric.run_until(ns(2000), &mut inboxes);
-    // Three hops of 3 cycles; 64 bytes are four flits, behind which the next message waits.
+    // Three hops of 3 cycles; 64 bytes are four flits, after which the next message waits.
     let expected = [(109, 16), (200 + 9 + 3, 64), (200 + 4 + 9, 16), (800, 500)];
     let heard: Vec<_> = heard.borrow().clone();
     let told = heard.iter().map(|&(at, from, message)| {

@@ -1,4 +1,4 @@
-//! What caches and homes keep, and what they give up.
+//! The contents of caches and homes, and their evictions.
 
 use super::*;
 
@@ -122,20 +122,20 @@ fn a_line_that_left_the_last_level_cache_stays_in_private_caches() {
     let other = line_at(5, 1);
     // From memory: see `latencies_are_those_described`.
     assert_eq!(bench.miss(0, line, false), ns(108.0));
-    // Another line of the same home takes its place. Core 0 still has the first, exclusively.
+    // Another line of the same home evicts it. Core 0 still has the first, exclusively.
     bench.miss(0, other, false);
     assert_eq!(bench.fabric.statistics().last_level_evictions, 1);
     assert_eq!(bench.fabric.statistics().recalls, 0);
     let slot = bench.caches[0].find(line).unwrap();
     assert_eq!(bench.caches[0].state(slot), State::Exclusive);
     // So core 15 gets it from core 0: 12, bank 10, 5 -> 0 control 6, forward 4, 0 -> 15 data 22.
-    // The home gets a copy with the acknowledgement, and so has it for core 5: 1, 10, 1.
+    // The home receives a copy with the acknowledgement, and so has it for core 5: 1, 10, 1.
     assert_eq!(bench.miss(15, line, false), ns(54.0));
     assert_eq!(bench.miss(5, line, false), ns(12.0));
-    // It loses its place again. Nobody owns it now, so that it comes from memory for core 6:
-    // 5 -> 6 is one hop, 3 + 10, memory 9 + 50 + 13, 10, 3 + 4.
+    // It is evicted again. It has no owner now, so for core 6 it comes from memory: 5 -> 6 is one
+    // hop, 3 + 10, memory 9 + 50 + 13, 10, 3 + 4.
     bench.miss(6, other, false);
-    // The other one came back with core 0's acknowledgement, and before that the first one had.
+    // The other line returned with core 0's acknowledgement, and before that the first one did.
     assert_eq!(bench.fabric.statistics().last_level_evictions, 3);
     assert_eq!(bench.miss(6, line, false), ns(102.0));
     // All four have it: core 6 writes it without memory (see above).
@@ -153,8 +153,8 @@ fn a_line_that_loses_its_directory_entry_leaves_the_private_caches() {
     bench.miss(1, line_at(5, 1), false);
     assert_eq!(bench.fabric.statistics().recalls, 1);
     assert!(bench.caches[0].find(line).is_none());
-    // What core 0 had written went into the LLC, which has one place: the other line took it when
-    // it came from memory.
+    // Core 0's write went into the LLC, which has one place: the other line took it on arriving
+    // from memory.
     assert_eq!(bench.fabric.statistics().memory_writes, 1);
     assert_eq!(bench.fabric.ram().read_line(line).read(0, 8), 42);
 }
@@ -175,7 +175,7 @@ fn warmed(inclusion: Inclusion, held: std::ops::Range<u64>) -> Bench {
     for number in held {
         bench.miss(0, line_at(5, number), false);
     }
-    // The lines of other tiles are between them.
+    // Lines of other tiles lie between them.
     let start = line_at(5, 0).base();
     let script = bench.fabric.agent_mut::<Script>(agent).unwrap();
     script.warm = Some(AddressRange {
@@ -193,34 +193,34 @@ fn warmed(inclusion: Inclusion, held: std::ops::Range<u64>) -> Bench {
 fn a_warm_last_level_cache_has_what_was_written_last() {
     // From home 5 to core 6 is one hop: 3 + 10 + 3 + 4; from memory, as in
     // `latencies_are_those_described`, 3 + 10 + 9 + 50 + 13 + 10 + 7 = 102. A line that is newer
-    // than memory goes there first. In an inclusive cache that is before the request: it comes 5
-    // cycles later, and waits until the 6.4 ns from 13 on are over, at 19.4 instead of 9. In the
-    // other it is when the new line has come, and both take the same first link.
+    // than memory is written back first. In an inclusive cache this precedes the request, which
+    // arrives 5 cycles later, and waits until the 6.4 ns from 13 on are over, at 19.4 instead of 9.
+    // In the other it happens when the new line arrives, and both take the same first link.
     let near = ns(20.0);
     let cases = [
         (Inclusion::Inclusive, ns(102.0 + 11.0)),
         (Inclusion::NonInclusive, ns(102.0 + 5.0)),
     ];
     for (inclusion, far) in cases {
-        // The last two lines are there: the third to last is not, and takes the place of one.
+        // The last two lines are present; the third to last is not, and evicts one of them.
         let mut bench = warmed(inclusion, 0..0);
         assert_eq!(bench.miss(6, line_at(5, 2), false), far);
         assert_eq!(bench.fabric.statistics().memory_writes, 1);
         assert_eq!(bench.miss(6, line_at(5, 4), false), near);
     }
     // A line that a core holds keeps its way in an inclusive cache, where another would have been
-    // used less recently; the other way has the last line.
+    // less recently used; the other way has the last line.
     let mut bench = warmed(Inclusion::Inclusive, 1..2);
     let slot = bench.caches[0].find(line_at(5, 1)).unwrap();
     assert_eq!(bench.caches[0].state(slot), State::Exclusive);
     assert_eq!(bench.miss(6, line_at(5, 4), false), near);
-    // If all ways are held, they stay so. A miss recalls the first line then: 6 -> 5 3, bank 10,
+    // If all ways are held, they remain so. A miss then recalls the first line: 6 -> 5 3, bank 10,
     // 5 -> 0 control 6, forward 4, 0 -> 5 6, and from memory 10 + 9 + 50 + 13 + 10 + 7.
     let mut bench = warmed(Inclusion::Inclusive, 0..2);
     assert_eq!(bench.miss(6, line_at(5, 4), false), ns(128.0));
     assert_eq!(bench.fabric.statistics().recalls, 1);
-    // A non-inclusive one loses it, and still knows who has it: 6 -> 5 3, bank 10, 5 -> 0 control
-    // 6, forward 4, 0 -> 6 data 9 + 4.
+    // A non-inclusive cache evicts it, but its directory still has the holder: 6 -> 5 3, bank 10, 5
+    // -> 0 control 6, forward 4, 0 -> 6 data 9 + 4.
     let mut bench = warmed(Inclusion::NonInclusive, 1..2);
     assert_eq!(bench.miss(6, line_at(5, 3), false), near);
     assert_eq!(bench.miss(6, line_at(5, 1), false), ns(36.0));
@@ -254,7 +254,7 @@ fn a_directory_of_its_own_names_the_sharers_it_was_told_of_last() {
         let lines = (0..4).map(|number| directory.contains_key(&line_at(5, number)));
         lines.collect()
     };
-    // A line that a core owns keeps its entry; the other is that of the last line.
+    // A line that a core owns keeps its entry; the other entry is that of the last line.
     bench.miss(3, line_at(5, 0), false);
     for number in 0..3 {
         tell(&mut bench, number);
@@ -262,13 +262,13 @@ fn a_directory_of_its_own_names_the_sharers_it_was_told_of_last() {
     assert_eq!(known(&bench), [true, false, true, false]);
     let owner = Some(CacheId::data(CoreId(3)));
     assert_eq!(bench.fabric.directory()[&line_at(5, 0)].1, owner);
-    // Who reads it shares it with those who are said to; from then on its entry stays.
+    // A reader shares it with the noted sharers; from then on its entry is kept.
     bench.miss(6, line_at(5, 2), false);
     let slot = bench.caches[6].find(line_at(5, 2)).unwrap();
     assert_eq!(bench.caches[6].state(slot), State::Shared);
     tell(&mut bench, 3);
     assert_eq!(known(&bench), [true, false, true, false]);
-    // A write asks all three, two of whom have nothing.
+    // A write invalidates all three, two of which do not have it.
     bench.miss(7, line_at(5, 2), true);
     assert_eq!(bench.fabric.statistics().invalidations, 3);
     assert!(bench.caches[6].find(line_at(5, 2)).is_none());
@@ -294,14 +294,14 @@ fn sharers_that_have_dropped_their_lines_are_asked_all_the_same() {
         let sharers = [Sharer::Hart(0), Sharer::Agent(agent)];
         bench.fabric.note_sharers(range(line), sharers, CoreId);
     }
-    // The agent's cache is the first behind the two of each core.
+    // The agent's cache follows the two of each core.
     let sharers = 1 << CacheId::data(CoreId(0)).0 | 1 << (2 * bench.fabric.cores());
     let directory = bench.fabric.directory();
     let owner = Some(CacheId::data(CoreId(3)));
     assert_eq!(directory.get(&held), Some(&(0, owner, false)));
     assert_eq!(directory.get(&told), Some(&(sharers, None, false)));
     assert_eq!(directory.get(&absent), None);
-    // A line that nobody shares takes 20 (see above); this one waits for two answers.
+    // A line without sharers takes 20 (see above); this one waits for two acknowledgements.
     assert!(bench.miss(6, told, true) > ns(20.0));
     let slot = bench.caches[6].find(told).unwrap();
     assert_eq!(bench.caches[6].line(slot).read(0, 8), 42);
@@ -327,8 +327,9 @@ fn dma_takes_the_ways_that_it_takes() {
     let read = |line: LineAddress| MemoryAccess::DmaRead {
         address: line.base(),
     };
-    // The script is on tile 1, the line's home is tile 5, one hop away. A whole line that nobody
-    // has: 1 -> 5 of 72 bytes, 3 + 4; bank 10; acknowledgement 3. Snoopers are told at the bank.
+    // The script is on tile 1, the line's home is tile 5, one hop away. A whole line without
+    // holders: 1 -> 5 of 72 bytes, 3 + 4; bank 10; acknowledgement 3. Snoopers are notified at the
+    // bank.
     let line = line_at(5, 0);
     let log = bench.script(agent, &[write(line, 0, 64, true)]);
     assert_eq!(
@@ -340,17 +341,17 @@ fn dma_takes_the_ways_that_it_takes() {
     );
     let statistics = bench.fabric.statistics();
     assert_eq!((statistics.memory_reads, statistics.memory_writes), (0, 0));
-    // It is in the last-level cache: core 6 reads it in 3 + 10 + 3 + 4. Nobody else holds it, so
-    // that it comes exclusively.
+    // It is in the last-level cache: core 6 reads it in 3 + 10 + 3 + 4. It has no other holder, so
+    // the grant is exclusive.
     assert_eq!(bench.miss(6, line, false), ns(20.0));
-    // A DMA read takes the ownership: 3, bank 10, 5 -> 6 control 3, forward 4, back 3, bank 10,
-    // data 3 + 4. The reader keeps its copy.
+    // A DMA read takes away the ownership: 3, bank 10, 5 -> 6 control 3, forward 4, back 3, bank
+    // 10, data 3 + 4. The reader keeps its copy.
     let log = bench.script(agent, &[read(line)]);
     assert_eq!(log, ["access 1 done at 4040 ns: 7"]);
     let slot = bench.caches[6].find(line).unwrap();
     assert_eq!(bench.caches[6].state(slot), State::Shared);
-    // Eight bytes over a line that is shared: 16 bytes 3, bank 10, Invalidate and back 3 + 3, and
-    // only then is it told and written; bank 10, acknowledgement 3.
+    // Eight bytes of a shared line: 16 bytes 3, bank 10, Invalidate and back 3 + 3, and only then
+    // is it reported and written; bank 10, acknowledgement 3.
     let log = bench.script(agent, &[write(line, 8, 8, true)]);
     assert_eq!(
         log,
@@ -365,13 +366,13 @@ fn dma_takes_the_ways_that_it_takes() {
     // Part of a line that is not on the chip: 3, bank 10, memory 9 + 50 + 13, bank 10, 3.
     let log = bench.script(agent, &[write(line_at(5, 1), 8, 8, true)]);
     assert_eq!(log.last().unwrap(), "access 1 done at 8098 ns: 0");
-    // To memory, which needs nothing of the rest: 3, bank 10, 3.
+    // To memory, without the rest of the line: 3, bank 10, 3.
     let log = bench.script(agent, &[write(line_at(5, 2), 0, 8, false)]);
     assert_eq!(log.last().unwrap(), "access 1 done at 10016 ns: 7");
     assert_eq!(bench.fabric.statistics().memory_reads, 1);
     assert_eq!(bench.fabric.statistics().memory_writes, 1);
-    // It is not in the last-level cache: a read comes from memory, as one of the first line does
-    // after it has been written past the last-level cache.
+    // It is not in the last-level cache: a read comes from memory, like a read of the first line
+    // after a write past the last-level cache.
     assert_eq!(bench.miss(0, line_at(5, 2), false), ns(108.0));
     bench.script(agent, &[write(line, 0, 8, false)]);
     assert_eq!(bench.miss(0, line, false), ns(108.0));
@@ -379,10 +380,10 @@ fn dma_takes_the_ways_that_it_takes() {
     assert!(bench.fabric.errors().is_empty());
 }
 
-/// A set has four ways and holds three lines that a core has read. If one way is for I/O, each of
-/// eight lines that DMA writes takes the place of the one before, which goes to memory, and those
-/// that were read stay. Without ways of its own I/O fills all four, and they are gone. A line that
-/// is there is updated where it is.
+/// A set has four ways and holds three lines that a core has read. With one way for I/O, each of
+/// eight lines written by DMA evicts the one before to memory, and the lines read earlier stay.
+/// Without dedicated ways, I/O fills all four, and they are evicted. A present line is updated in
+/// its way.
 #[test]
 fn io_fills_the_ways_that_are_for_io() {
     let cases = [(Some(1), 7, 0), (None, 4, 3)];
@@ -417,7 +418,7 @@ fn io_fills_the_ways_that_are_for_io() {
                 Inclusion::NonInclusive => bank.has_line(line),
             });
             assert_eq!(kept.count() as u64, 3 - read_again);
-            // A line of a non-inclusive cache that the first core still owns comes from there.
+            // In a non-inclusive cache, a line that the first core still owns comes from there.
             for number in 0..3 {
                 bench.miss(1, line_at(5, number), false);
             }
@@ -470,9 +471,9 @@ fn a_dma_write_takes_a_newer_line_with_it() {
     }
 }
 
-/// Any way makes room, free or not: the one that a register of 16 bits tells, which moves on by its
-/// definition, the polynomial x^16 + x^14 + x^13 + x^11 + 1, with each line that comes. It goes
-/// through all numbers but 0.
+/// The evicted way, free or not, is given by a register of 16 bits, which advances by its
+/// definition, the polynomial x^16 + x^14 + x^13 + x^11 + 1, with each fill. It passes through all
+/// numbers but 0.
 #[test]
 fn a_random_way_is_replaced() {
     let spec = CacheSpec {
@@ -498,8 +499,7 @@ fn a_random_way_is_replaced() {
     assert_eq!(register, 1);
 }
 
-/// A second-level cache of one set with a prefetcher, and the first levels before it, driven by
-/// hand.
+/// A second-level cache of one set with a prefetcher, and its first levels, driven by hand.
 struct Prefetched {
     second: SecondLevel,
     first: [PrivateCache; 2],
@@ -533,7 +533,7 @@ impl Prefetched {
         (&mut self.second, FirstLevel { instruction, data })
     }
 
-    /// A load misses in the first level. Returns the lines that are asked for then.
+    /// Performs a load that misses in the first level. Returns the lines then requested.
     fn load(&mut self, line: u64) -> Vec<u64> {
         let mut out = Outbox::default();
         let cycle = self.cycle;
@@ -552,7 +552,7 @@ impl Prefetched {
         asked.collect()
     }
 
-    /// Lines come from the home, and those that were here have gone to the first level.
+    /// Lines arrive from the home, and those that were present have gone to the first level.
     fn come(&mut self, lines: &[u64]) {
         let mut out = Outbox::default();
         self.cycle += 100;
@@ -586,8 +586,8 @@ impl Prefetched {
     }
 }
 
-/// A miss fetches the next line, and so does the first use of a line that was prefetched, whether
-/// it has come or not; another use does not. The line behind a page and one that is here are not
+/// A miss fetches the next line, and so does the first use of a prefetched line, whether it has
+/// arrived or not; another use does not. The line after a page, and a line that is present, are not
 /// fetched.
 #[test]
 fn the_next_line_is_prefetched() {
@@ -595,7 +595,7 @@ fn the_next_line_is_prefetched() {
     assert_eq!(caches.load(0), [0, 1]);
     caches.come(&[0, 1]);
     assert_eq!(caches.counts(), [1, 0, 0, 0]);
-    // Line 1 has come, line 2 has not when it is needed.
+    // Line 1 has arrived; line 2 has not when it is needed.
     assert_eq!(caches.load(1), [2]);
     assert_eq!(caches.counts(), [2, 1, 0, 0]);
     assert_eq!(caches.load(2), [3]);
@@ -606,15 +606,15 @@ fn the_next_line_is_prefetched() {
     assert_eq!(caches.load(62), [62]);
     caches.come(&[62]);
     assert_eq!(caches.counts(), [3, 1, 1, 0]);
-    // The first level has lost line 1.
+    // The first level has evicted line 1.
     let line = LineAddress(MEMORY / 64 + 1);
     caches.first[1].drop_line(line);
     assert!(caches.load(1).is_empty());
     assert_eq!(caches.counts(), [3, 1, 1, 0]);
 }
 
-/// Of two places, lines 0 and 1 have to make room for 10 and 11: nobody has needed line 1. Then 20
-/// and 21 take the place of 10, which was needed, and of 11, which was not.
+/// With two places, lines 0 and 1 are evicted by 10 and 11: line 1 was never needed. Then 20 and 21
+/// evict 10, which was needed, and 11, which was not.
 #[test]
 fn prefetched_lines_that_leave_unused_are_counted() {
     let mut caches = Prefetched::new(2);
@@ -625,8 +625,8 @@ fn prefetched_lines_that_leave_unused_are_counted() {
     }
 }
 
-/// A miss fetches the other line of its pair; a hit, even the first use of a line that was
-/// prefetched, fetches nothing.
+/// A miss fetches the other line of its pair; a hit, even the first use of a prefetched line,
+/// fetches nothing.
 #[test]
 fn the_adjacent_line_is_prefetched() {
     let mut caches = Prefetched::with(PrefetcherKind::AdjacentLine, 8);
@@ -653,9 +653,9 @@ fn a_stream_is_prefetched() {
     assert_eq!(caches.counts(), [6, 1, 1, 0]);
 }
 
-/// Three places. Line 0 brings 1, and line 10 takes the last place. Line 11, prefetched, replaces
-/// line 0, which was used longest ago: to miss it is pollution. It comes back to the place of line
-/// 1: to miss that is none, as a line replaced it that was needed.
+/// Three places. Line 0 brings 1, and line 10 takes the last place. Line 11, prefetched, evicts
+/// line 0, the least recently used: a miss on it is pollution. It returns to the place of line 1: a
+/// miss on that is not, because a needed line evicted it.
 #[test]
 fn lines_that_prefetched_ones_replaced_are_counted_if_they_are_missed() {
     let mut caches = Prefetched::new(3);
@@ -671,7 +671,7 @@ fn lines_that_prefetched_ones_replaced_are_counted_if_they_are_missed() {
     assert_eq!(caches.polluting(), 1);
 }
 
-/// Behind the end of memory nothing is fetched, nor when only one miss register is left.
+/// Beyond the end of memory nothing is fetched, nor when only one miss register is left.
 #[test]
 fn nothing_is_prefetched_that_cannot_be() {
     let mut caches = Prefetched::new(2);

@@ -67,30 +67,30 @@ fn latencies_between_sockets_are_those_described() {
         ns(to_home + 10.0 + 6.0 + 4.0 + from_tile_0)
     );
     // The home answers core 2 on tile 2 of the first socket. There: local 1, 1 + 25, 6; bank 10;
-    // data 6 + 4, 9 + 25, local 1. Within a socket it would be 6 + 10 + 10: 2 * 25 + 10 for the
-    // transmissions and 2 for the routers of the links more.
+    // data 6 + 4, 9 + 25, local 1. Within a socket it would be 6 + 10 + 10: the link adds 2 * 25,
+    // plus 10 for the transmissions and 2 for the routers of the links.
     assert_eq!(
         bench.miss(2, line, false),
         ns(1.0 + 26.0 + 6.0 + 10.0 + 10.0 + 34.0 + 1.0)
     );
     // Core 10, on tile 2 of the home's socket, writes: 6, bank 10; the Invalidates to 0 and to 2
-    // leave together, and that to core 0 comes first over the link: 5 -> 2 6, 1 + 25; then to
-    // tile 0 6, and back 6 + 26 + 6; bank 10, data 6 + 4. That to core 2 is a nanosecond later
-    // on the link, and there at once.
+    // leave together, and that to core 0 crosses the link first: 5 -> 2 6, 1 + 25; then to tile 0
+    // 6, and back 6 + 26 + 6; bank 10, data 6 + 4. That to core 2 crosses the link a nanosecond
+    // later, and has then arrived.
     assert_eq!(
         bench.miss(10, line, true),
         ns(6.0 + 10.0 + (6.0 + 26.0 + 6.0) * 2.0 + 10.0 + 10.0)
     );
-    // Nothing but what is within a socket bounds how soon a core can be reached.
+    // The minimum latency to a core is that within a socket.
     assert_eq!(bench.fabric.minimum_delivery_latency(), ns(5.0));
 }
 
-/// The link's bandwidth is what a stream of lines from the other socket gets.
+/// A stream of lines from the other socket gets the link's bandwidth.
 #[test]
 fn a_stream_from_the_other_socket_takes_the_link_s_bandwidth() {
     let mut bench = Bench::new(two_quiet_sockets());
-    // In the last-level cache of the second socket; each bank has one line of those asked for at
-    // once, and each cache asks for 8.
+    // In the last-level cache of the second socket; each bank has one of the outstanding lines, and
+    // each cache has 8 outstanding.
     let lines: Vec<LineAddress> = (0..64).map(|number| upper_line_at(number, 0)).collect();
     for &line in &lines {
         bench.miss(8, line, false);
@@ -110,8 +110,9 @@ fn a_stream_from_the_other_socket_takes_the_link_s_bandwidth() {
     let crossed = bench.fabric.statistics();
     assert_eq!(crossed.socket_link_messages, 128);
     assert_eq!(crossed.socket_link_bytes, 64 * (8 + 72));
-    // 64 lines of 72 bytes take 576 ns on the link. Before the first are its request, 1 + 25 and
-    // the bank, and the ways between; behind the last 25 and the way: less than 80 ns more.
+    // 64 lines of 72 bytes take 576 ns on the link. The first is preceded by its request, 1 + 25,
+    // the bank, and the paths between; the last is followed by 25 and the path: less than 80 ns
+    // more.
     let taken = (last - begin).as_ns();
     assert!(
         (576.0 + 26.0 + 10.0 + 25.0..656.0 + 26.0).contains(&taken),
@@ -119,7 +120,7 @@ fn a_stream_from_the_other_socket_takes_the_link_s_bandwidth() {
     );
 }
 
-/// An agent on both sockets accesses each line from the socket that it belongs to.
+/// An agent on both sockets accesses each line from the line's socket.
 #[test]
 fn an_agent_on_each_socket_stays_on_it() {
     let mut fabric = two_quiet_sockets();
@@ -142,7 +143,7 @@ fn an_agent_on_each_socket_stays_on_it() {
     let log = bench.script(both, &[add(lower), add(upper), add(upper)]);
     assert_eq!(log.len(), 3);
     assert_eq!(bench.fabric.statistics().socket_link_messages, 0);
-    // The other one sees what it has written, over the link.
+    // The other agent sees its writes, over the link.
     bench.script(one, &[add(lower), add(upper)]);
     assert!(bench.fabric.statistics().socket_link_messages > 0);
     bench.miss(0, LineAddress::of(upper), false);
@@ -156,8 +157,8 @@ fn a_bank_takes_one_message_a_cycle_and_a_channel_one_line_at_a_time() {
     let line = |number| line_at(0, number);
     // Two misses of core 0, on the home's and the controller's own tile, at the same time.
     // The first: 1 + 10 + 1 + 50 + 1 + 10 + 1 = 74; the second 1 ns later at the bank, and then
-    // 5.4 ns behind at the channel (64 bytes at 10 GB/s take 6.4 ns); its answer waits for the
-    // next cycle of the mesh.
+    // 5.4 ns later at the channel (64 bytes at 10 GB/s take 6.4 ns); its answer waits for the next
+    // cycle of the mesh.
     let begin = ns(1000.0);
     let mut out = Outbox::default();
     for number in 0..2 {
@@ -209,7 +210,7 @@ fn perfect(perfect_cache: PerfectCache) -> Bench {
     Bench::new(Fabric::new(&spec, memory()).unwrap())
 }
 
-/// A line that the perfect last level does not have takes as long as one that it has.
+/// A line that the perfect last level does not have takes as long as a hit.
 #[test]
 fn a_perfect_last_level_has_every_line() {
     let mut bench = perfect(PerfectCache::LastLevel);
@@ -224,8 +225,8 @@ fn a_perfect_last_level_has_every_line() {
     );
 }
 
-/// With a perfect first level everything on the chip is one cycle away: two, if another core has
-/// to be asked.
+/// With a perfect first level everything on the chip is one cycle away: two, if another core must
+/// be involved.
 #[test]
 fn a_perfect_first_level_is_a_cycle_away_from_everything() {
     let mut bench = perfect(PerfectCache::FirstLevel);

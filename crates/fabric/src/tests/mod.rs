@@ -1,5 +1,5 @@
-//! Tests of the fabric as a whole, and what they share: a quiet fabric driven by hand, and agents
-//! that do what they are told.
+//! Tests of the fabric as a whole, and their common parts: a quiet fabric driven by hand, and
+//! scripted agents.
 
 mod agents;
 mod caches;
@@ -21,7 +21,7 @@ pub(crate) fn note_reached(what: &'static str) {
     REACHED.with_borrow_mut(|reached| reached.insert(what));
 }
 
-/// Places of the protocol that every thorough test comes to.
+/// Points of the protocol that every thorough test reaches.
 pub(crate) const PLACES: [&str; 16] = [
     "Invalidate of a copy that waits to be upgraded",
     "Invalidate without a copy while the line is under way",
@@ -41,7 +41,7 @@ pub(crate) const PLACES: [&str; 16] = [
     "request for a line that is being recalled",
 ];
 
-/// The places of the protocol that this thread has come to.
+/// The points of the protocol that this thread has reached.
 pub(crate) fn places_reached() -> BTreeSet<&'static str> {
     REACHED.with_borrow(BTreeSet::clone)
 }
@@ -56,7 +56,7 @@ pub(crate) fn memory() -> Ram {
     .unwrap()
 }
 
-/// The same; of two sockets, every other three lines belong to the second.
+/// The same with two sockets; every other three lines belong to the second.
 pub(crate) fn memory_of_two_sockets() -> Ram {
     let second = |three: u64| AddressRange {
         start: MEMORY + (6 * three + 3) * 64,
@@ -94,9 +94,8 @@ pub(crate) fn small_dram(page: PagePolicy) -> DramSpec {
     }
 }
 
-/// Seeds of random scenarios: the same ones each time, which are known to reach every place, and a
-/// fifth as many others if `NANOPLANE_TEST_SEED` chooses them. `FABRIC_SEEDS` sets how many there
-/// are.
+/// Seeds of random scenarios: a fixed set, known to reach every point, and a fifth as many others
+/// if `NANOPLANE_TEST_SEED` selects them. `FABRIC_SEEDS` sets their number.
 pub(crate) fn seeds(default: u64) -> impl Iterator<Item = u64> {
     let variable = |name: &str| Some(std::env::var(name).ok()?.parse().expect("a number"));
     let count = variable("FABRIC_SEEDS").unwrap_or(default);
@@ -154,7 +153,7 @@ impl Bench {
         }
     }
 
-    /// Runs until nothing happens any more. Returns when `core`'s cache was filled last.
+    /// Runs until all activity ends. Returns the time at which `core`'s cache was last filled.
     fn settle(&mut self, watched: usize) -> Time {
         let mut filled = Time::ZERO;
         let mut out = Outbox::default();
@@ -188,7 +187,7 @@ impl Bench {
         }
     }
 
-    /// How long a miss takes.
+    /// The latency of a miss.
     fn miss(&mut self, core: usize, line: LineAddress, write: bool) -> Time {
         let begin = self.now + ns(1000.0);
         let mut out = Outbox::default();
@@ -253,7 +252,7 @@ fn upper_line_at(tile: u64, number: u64) -> LineAddress {
     LineAddress(line_at(tile, number).0 + (1 << 19) / 64)
 }
 
-/// Does what the closures say.
+/// An agent with scripted accesses and a log.
 #[derive(Default)]
 struct Script {
     log: Vec<String>,

@@ -1,21 +1,21 @@
-//! Random traffic against the invariants of coherence.
+//! Random traffic, checked against the invariants of coherence.
 
 use super::*;
 use std::collections::BTreeMap;
 
-/// A write makes the count at the start of the line one more, so that a write that is lost shows
-/// as a count that two writes made.
+/// A write increments the count at the start of the line, so that a lost write shows as two writes
+/// with the same count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     at: Time,
     line: LineAddress,
     count: u64,
     write: bool,
-    /// By a load that used a line once: it may be older.
+    /// Whether it was a load that used a line once: it may be older.
     once: bool,
 }
 
-/// A stream of accesses of a core, one at a time.
+/// A stream of accesses of a core, with one outstanding.
 #[derive(Clone, Debug)]
 struct Stream {
     cache: usize,
@@ -45,7 +45,7 @@ impl TestCore {
         stream.next_at = now + Time::from_fs(stream.random.below(think_fs));
     }
 
-    /// Does the access of stream `index` if its line is here. True if it was done.
+    /// Performs the access of stream `index` if its line is present. Returns whether it was done.
     fn attempt(&mut self, index: usize, now: Time, once: bool) -> bool {
         let stream = &mut self.streams[index];
         let cache = &mut self.caches[stream.cache];
@@ -80,7 +80,7 @@ impl TestCore {
         let stream = &mut self.streams[index];
         let outcome = self.caches[stream.cache].request(stream.line, stream.write, now, out);
         stream.waiting = outcome != RequestOutcome::Full;
-        // Without a free register: again in 5 ns.
+        // Without a free register: retry in 5 ns.
         stream.next_at = if stream.waiting {
             Time::NEVER
         } else {
@@ -156,7 +156,7 @@ struct TestAgent {
     seen: Vec<Seen>,
     notes: Vec<(Time, Note)>,
     lost: u64,
-    /// For each line, the tokens of accesses that are not done, to check their order.
+    /// For each line, the tokens of outstanding accesses, to check their order.
     order: BTreeMap<LineAddress, Vec<u64>>,
     next_token: u64,
 }
@@ -199,7 +199,7 @@ impl Agent for TestAgent {
             line,
             count,
             write,
-            // The agent is not told of a line that is used once.
+            // The agent is not notified of a line that is used once.
             once: matches!(access, MemoryAccess::Read { .. }),
         });
     }
@@ -233,7 +233,7 @@ impl Agent for TestAgent {
     }
 }
 
-/// What a random run is made of.
+/// The parameters of a random run.
 #[derive(Clone, Debug)]
 struct Scenario {
     seed: u64,
@@ -264,7 +264,7 @@ impl Scenario {
         }
     }
 
-    /// The same on two sockets of such a mesh each.
+    /// The same with two sockets, each with such a mesh.
     fn with_two_sockets(self) -> Scenario {
         Scenario {
             sockets: 2,
@@ -302,7 +302,7 @@ impl Scenario {
     }
 
     /// Caches of one line on a long mesh, and few lines: a line moves between neighbours, and is
-    /// evicted, faster than its home far away learns of it.
+    /// evicted, before its distant home is notified.
     fn contended(seed: u64) -> Scenario {
         Scenario {
             seed,
@@ -381,7 +381,7 @@ impl Scenario {
             .map(|index| {
                 let id = CoreId(index as u16);
                 let stream = |number: usize| Stream {
-                    // One instruction stream, the others of data.
+                    // One instruction stream; the others are data.
                     cache: usize::from(number != 1),
                     random: Random(self.seed ^ (index * 100 + number + 1) as u64),
                     next_at: Time::ZERO,
@@ -545,7 +545,7 @@ fn check_invariants(fabric: &Fabric, cores: &[TestCore]) {
             let counts = holders.entry(line).or_default();
             if state == State::Shared {
                 counts.1 += 1;
-                // As owner: its upgrade is on the way.
+                // As owner: its upgrade is in flight.
                 let known = sharers & (1 << cache.id().0) != 0 || owner == Some(cache.id());
                 assert!(busy || known);
             } else {
@@ -562,8 +562,7 @@ fn check_invariants(fabric: &Fabric, cores: &[TestCore]) {
     }
 }
 
-/// No write is lost, counts are made in the order of time, and a read sees the last write before
-/// it.
+/// No write is lost, counts increase in order of time, and a read returns the last write before it.
 fn check_values(seen: &[Seen]) {
     let mut made: BTreeMap<(LineAddress, u64), Time> = BTreeMap::new();
     for seen in seen.iter().filter(|seen| seen.write) {
@@ -586,7 +585,7 @@ fn check_values(seen: &[Seen]) {
     }
 }
 
-/// After a ReadAtHome nobody can write without being granted ownership first.
+/// After a ReadAtHome no cache can write without first being granted ownership.
 fn check_arming(notes: &[(Time, Note)], seen: &[Seen]) {
     let made: BTreeMap<(LineAddress, u64), Time> = seen
         .iter()
@@ -594,7 +593,7 @@ fn check_arming(notes: &[(Time, Note)], seen: &[Seen]) {
         .map(|seen| ((seen.line, seen.count), seen.at))
         .collect();
     let mut armed: BTreeMap<LineAddress, Vec<Time>> = BTreeMap::new();
-    // From the end: the next grant after each arming.
+    // Backwards: the next grant after each arming.
     for &(at, note) in notes.iter().rev() {
         match note {
             Note::Granted(line) => armed.entry(line).or_default().push(at),

@@ -114,10 +114,10 @@ pub(super) struct Dram {
     statistics: DramStatistics,
     #[state(fixed)]
     latency: Time,
-    /// From a read command to the end of its data.
+    /// Time from a read command to the end of its data.
     #[state(fixed)]
     read_to_data: Time,
-    /// The number of controllers that lines are interleaved over.
+    /// Number of controllers over which lines are interleaved.
     #[state(fixed)]
     controllers: u64,
     #[state(fixed)]
@@ -129,9 +129,8 @@ pub(super) struct Dram {
     trace: Vec<(Time, Command)>,
 }
 
-/// All times are absolute, those of refreshes too. The states at two times therefore have the same
-/// future if nothing waits and no request has arrived in between; then nothing needs to be shifted,
-/// either.
+/// All times are absolute, including those of refreshes. Two states therefore have the same future
+/// if nothing waits and no request has arrived in between, and nothing needs to be shifted then.
 impl State for Dram {
     fn walk(&mut self, walker: &mut dyn Walker) {
         match walker.purpose() {
@@ -183,12 +182,12 @@ impl Dram {
         !self.reads.is_empty() || !self.writes.is_empty()
     }
 
-    /// Whether writes are scheduled, and not reads.
+    /// Whether writes are scheduled instead of reads.
     fn serves_writes(&self) -> bool {
         self.drain > 0 || self.reads.is_empty()
     }
 
-    /// The requests that the scheduler chooses among.
+    /// The requests among which the scheduler chooses.
     fn schedulable(&self) -> impl Iterator<Item = (usize, &Waiting)> {
         let (queue, seen) = match self.serves_writes() {
             true => (&self.writes, self.spec.write_queue),
@@ -197,8 +196,8 @@ impl Dram {
         queue.iter().take(seen).enumerate()
     }
 
-    /// The next command: the earliest; of those at one time a refresh, then a row hit, then the
-    /// oldest request.
+    /// The next command: the earliest one; among simultaneous ones a refresh, then a row hit, then
+    /// the oldest request.
     fn next_command(&self) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut offer = |at: Time, command, request| {
@@ -211,14 +210,15 @@ impl Dram {
             let (at, command) = self.ranks.next_of_refresh(rank);
             offer(at, command, None);
         }
-        // From the time when its refresh is due, a rank takes no other commands.
+        // Once its refresh is due, a rank takes no other commands.
         let mut offer = |bank: usize, command, request| {
             let at = self.ranks.earliest(command).max(self.issued_until);
             if at < self.ranks.refresh_due(self.ranks.rank_of(bank)) {
                 offer(at, command, request);
             }
         };
-        // A bit for each bank: its open row is wanted; the row to open next has been chosen.
+        // A bit for each bank: whether its open row is needed, and whether the next row to open has
+        // been chosen.
         let (mut wanted, mut chosen) = (0u128, 0u128);
         for (index, one) in self.schedulable() {
             let bank = one.bank;
@@ -249,7 +249,7 @@ impl Dram {
             chosen |= bit;
             match self.ranks.is_open(bank) {
                 false => offer(bank, Command::Activate { bank, row }, Some(index)),
-                // A hit behind the request that must not be overtaken again.
+                // A younger hit must not overtake the request again.
                 true if self.ranks.has_open(bank, row) => {}
                 true => offer(bank, Command::Precharge { bank }, Some(index)),
             }
@@ -296,7 +296,8 @@ impl Dram {
             Command::Read { .. } | Command::Write { .. } => {
                 let bank = queue[index].bank;
                 for older in queue.iter_mut().take(index) {
-                    // Behind a row of its bank, or on the data bus: nothing else delays it.
+                    // It waits behind a row of its bank, or for the data bus: nothing else delays
+                    // it.
                     let is_delayed =
                         older.bank == bank || self.ranks.has_open(older.bank, older.row);
                     older.overtaken += u64::from(is_delayed);
@@ -309,7 +310,7 @@ impl Dram {
         }
     }
 
-    /// A request's read or write command has been issued.
+    /// Completes a request whose read or write command has been issued.
     fn complete(&mut self, now: Time, request: Waiting, decisions: &mut Decisions) {
         match request.outcome {
             RowOutcome::Hit => self.statistics.row_hits += 1,
@@ -324,7 +325,7 @@ impl Dram {
             decisions.queueing += now - request.since;
             let at = now + self.read_to_data + self.latency;
             decisions.answers.push((at, request.line, ticket));
-            // Drains begin here and nowhere else: one read at least goes between two of them.
+            // Drains begin only here, so at least one read is issued between two of them.
             if self.writes.len() >= high {
                 self.drain = high;
             }
@@ -335,7 +336,7 @@ impl Dram {
         }
     }
 
-    /// Issues all commands up to and including `now`, and asks to be woken for the next one if a
+    /// Issues all commands up to and including `now`, and requests a wake-up for the next one if a
     /// request waits.
     fn advance(&mut self, now: Time, decisions: &mut Decisions) {
         let next = loop {
@@ -368,7 +369,7 @@ impl Dram {
                 return;
             }
             Some(_) => &mut self.reads,
-            // No read of the line waits: its home has one transaction at a time.
+            // No read of the line waits, because its home has one transaction at a time.
             None => &mut self.writes,
         };
         let (bank, row) = self

@@ -5,7 +5,8 @@ use crate::Time;
 
 const NO_ROW: u64 = u64::MAX;
 
-/// A command on the command bus. Banks are numbered through all groups and ranks of the channel.
+/// A command on the command bus. Banks are numbered consecutively through all groups and ranks of
+/// the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Activate { bank: usize, row: u64 },
@@ -36,11 +37,11 @@ struct Allowed {
 #[derive(Clone, Copy, Debug, Default, state::State)]
 struct Rank {
     allowed: Allowed,
-    /// When the tFAW windows of the last four activates end; the oldest is first.
+    /// The ends of the tFAW windows of the last four activates, oldest first.
     four_activates: [Time; 4],
     refresh_due: Time,
     open_rows: usize,
-    /// The time since which it has a row open, if it has.
+    /// The time since which it has a row open, if any.
     open_since: Time,
 }
 
@@ -52,9 +53,9 @@ pub(super) struct Ranks {
     groups: Vec<Allowed>,
     #[state(slice)]
     ranks: Vec<Rank>,
-    /// When the command bus is free again.
+    /// The time at which the command bus is free again.
     command_bus: Time,
-    /// The time that the ranks had a row open, until each closed its last one.
+    /// Total time with an open row, up to the closing of each rank's last one.
     row_open: Time,
     #[state(fixed)]
     banks_per_group: usize,
@@ -142,7 +143,7 @@ impl Ranks {
         self.ranks[rank].open_rows
     }
 
-    /// The time that the ranks had a row open until `now`, summed over the ranks.
+    /// Total time with an open row until `now`, summed over the ranks.
     pub(super) fn row_open(&self, now: Time) -> Time {
         let open = self.ranks.iter().filter(|rank| rank.open_rows > 0);
         open.fold(self.row_open, |sum, rank| sum + (now - rank.open_since))
@@ -161,7 +162,7 @@ impl Ranks {
         rank * banks..(rank + 1) * banks
     }
 
-    /// When the next refresh of a rank is due.
+    /// The time at which the next refresh of a rank is due.
     pub(super) fn refresh_due(&self, rank: usize) -> Time {
         self.ranks[rank].refresh_due
     }

@@ -263,7 +263,7 @@ impl DramSpec {
                 format!("a line takes the data bus for {BURST_CYCLES} cycles"),
             )?;
         }
-        // From a refresh to the end of a write whose row has to be opened first.
+        // From a refresh to the end of a write whose row must be opened first.
         let access = of.trfc_cycles
             + of.trc_cycles.max(of.tras_cycles + of.trp_cycles)
             + of.trcd_cycles

@@ -5,7 +5,7 @@ use crate::MemorySpec;
 use crate::memory::fixed::Fixed;
 use std::collections::BTreeMap;
 
-/// A cache in front of a memory of 50 ns at a line in a nanosecond, at one gigahertz.
+/// A cache in front of memory with 50 ns of latency and a line a nanosecond, at one gigahertz.
 struct Bench {
     cache: SideCache,
     memory: Model,
@@ -46,7 +46,7 @@ impl Bench {
         }
     }
 
-    /// The nanoseconds at which the answers leave that have been decided, and whose they are.
+    /// The departure times, in nanoseconds, and the requesters of the scheduled answers.
     fn ask(&mut self, now_ns: f64, line: u64, read: Option<u32>) -> Vec<(f64, u32)> {
         let request = MemoryRequest {
             line: LineAddress(line),
@@ -67,8 +67,8 @@ impl Bench {
     }
 }
 
-/// A miss: 50 ns of memory and 3 of the look-up. The other line of the block comes with it: who
-/// wants it meanwhile has it no sooner, and later in 3 ns. Hits take turns of 2 ns.
+/// A miss takes 50 ns of memory and 3 of the look-up. The other line of the block comes with it: a
+/// request for it meanwhile is answered no sooner, and a later one in 3 ns. Hits are 2 ns apart.
 #[test]
 fn a_block_comes_once() {
     let mut bench = Bench::new(&spec());
@@ -83,7 +83,7 @@ fn a_block_comes_once() {
 }
 
 /// 16 sets of two ways of two lines: blocks 0, 16 and 32 are in one set. The least recently used
-/// one goes, and if it was written, both its lines are.
+/// one is evicted, and both its lines are written back if it is dirty.
 #[test]
 fn written_blocks_go_back() {
     let mut bench = Bench::new(&spec());
@@ -91,16 +91,16 @@ fn written_blocks_go_back() {
     assert_eq!(bench.ask(0.0, 0, None), []);
     assert_eq!((bench.reads, bench.writes), (2, 0));
     bench.ask(100.0, 32, Some(1));
-    // Block 0 goes.
+    // Block 0 is evicted.
     bench.ask(200.0, 64, Some(2));
     assert_eq!((bench.reads, bench.writes), (6, 2));
-    // Block 16 was only read.
+    // Block 16 is clean.
     bench.ask(300.0, 0, Some(3));
     assert_eq!((bench.reads, bench.writes), (8, 2));
     assert_eq!(bench.cache.statistics.writebacks, 1);
 }
 
-/// Blocks of a line are not fetched to be written.
+/// Blocks of one line are not fetched for writing.
 #[test]
 fn whole_blocks_are_written_without_being_read() {
     let mut bench = Bench::new(&MemoryCacheSpec {
@@ -112,8 +112,8 @@ fn whole_blocks_are_written_without_being_read() {
     assert_eq!(bench.ask(10.0, 7, Some(1)), [(13.0, 1)]);
 }
 
-/// Random traffic: each read is answered once, no sooner than a look-up after it came; what memory
-/// has of a line at the end, with what the cache has of it, is the last write.
+/// Random traffic: each read is answered once, no sooner than a look-up after its arrival; the
+/// final contents of memory and cache are the last writes.
 #[test]
 fn nothing_is_lost() {
     for replacement in Replacement::ALL {

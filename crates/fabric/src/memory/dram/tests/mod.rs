@@ -10,12 +10,12 @@ use state::{Comparer, Reader, Writer};
 use std::collections::BTreeSet;
 use timings::traffic;
 
-/// A channel and whoever wakes it.
+/// A channel, and the clock that wakes it.
 struct Bench {
     spec: DramSpec,
     dram: Dram,
     wakes: BTreeSet<Time>,
-    /// When the answer of a read leaves the controller, the read's line, and its number.
+    /// The departure time of each read's answer, its line, and its number.
     answers: Vec<(Time, u64, u32)>,
     reads: u32,
 }
@@ -39,7 +39,7 @@ impl Bench {
         self.answers.extend(answers);
     }
 
-    /// Wakes the controller each time that it has asked for, before `end`.
+    /// Wakes the controller at each requested time before `end`.
     fn run_until(&mut self, end: Time) {
         while let Some(&now) = self.wakes.first()
             && now < end
@@ -193,7 +193,7 @@ fn four_activates_in_a_window() {
 }
 
 /// Reads of open rows in different groups are tCCD_S = 4 cycles apart, so that the data bus has no
-/// gap; those of one group are tCCD_L = 7 cycles apart.
+/// gaps; those of one group are tCCD_L = 7 cycles apart.
 #[test]
 fn bank_groups_are_faster_in_turn() {
     let opened = [(0, 0, true), (0, 1, true)];
@@ -324,7 +324,7 @@ fn writes_are_drained_at_the_high_watermark() {
     assert_eq!(kinds(3), [r, w, w, r, r, w]);
     // One write less, and all reads go first.
     assert_eq!(kinds(2), [r, r, r, w, w]);
-    // However many writes there are, a read goes after each three of them.
+    // However many writes there are, a read follows every three of them.
     assert_eq!(kinds(8), [r, w, w, w, r, w, w, w, r, w, w]);
 }
 
@@ -350,8 +350,8 @@ fn waiting_writes_answer_reads() {
     assert_eq!(counts, (0, 1, 1, 1));
 }
 
-/// A read that must not be overtaken closes and opens a row of bank 0; meanwhile those of another
-/// bank go on. From its activate, 19 cycles after the precharge, it has its row after 19.
+/// A read that must not be overtaken closes and opens a row of bank 0; meanwhile hits of another
+/// bank proceed. Its activate is 19 cycles after the precharge, and its row is open 19 later.
 #[test]
 fn other_banks_go_on_while_a_row_is_opened() {
     let spec = DramSpec {
@@ -377,7 +377,8 @@ fn other_banks_go_on_while_a_row_is_opened() {
     );
 }
 
-/// Under an endless stream of hits in row 0, a read of row 1 is overtaken as often as is allowed.
+/// Under an endless stream of hits in row 0, a read of row 1 is overtaken at most the permitted
+/// number of times.
 #[test]
 fn overtaking_is_limited() {
     for limit in [0, 1, 5, 64] {

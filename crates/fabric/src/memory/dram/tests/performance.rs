@@ -1,4 +1,4 @@
-//! Latency and bandwidth by device: laws, and the table in docs/substrate.md.
+//! Latency and bandwidth by device: laws, and the tables in docs/substrate.md.
 
 use super::super::spec::Cycles;
 use super::*;
@@ -7,7 +7,7 @@ use super::*;
 #[derive(Clone, Copy, Debug)]
 enum Pattern {
     Streaming,
-    /// So many streams that take turns, each from a random line.
+    /// This number of streams in turn, each from a random line.
     Streams(u64),
     Random,
 }
@@ -30,12 +30,12 @@ impl Pattern {
 struct Measured {
     /// Reads and writes together.
     gb_per_s: f64,
-    /// Of a read, in the mean.
+    /// Mean latency of a read.
     latency_ns: f64,
     hit_ratio: f64,
 }
 
-/// With `window` reads always under way. With `writes`, each third request is a write.
+/// Measures with `window` reads always outstanding. With `writes`, every third request is a write.
 fn measure(spec: &DramSpec, window: usize, pattern: Pattern, writes: bool) -> Measured {
     const REQUESTS: u64 = 30_000;
     let mut bench = Bench::new(spec.clone());
@@ -96,8 +96,8 @@ fn peak_gb_per_s(spec: &DramSpec) -> f64 {
     LINE_BYTES as f64 / (spec::BURST_CYCLES as f64 * spec.clock().as_ns())
 }
 
-/// The latency of a read that comes alone, if its row is open, if its bank has no open row, and if
-/// another row is open there: the second, the first and the third read of a channel.
+/// The latency of a single read if its row is open, if its bank has no open row, and if another row
+/// is open there: the second, the first and the third read of a channel.
 fn idle_latencies(spec: &DramSpec) -> [Time; 3] {
     let mut bench = Bench::new(spec.clone());
     let next_row = spec.row_bytes / LINE_BYTES as u64 * bench.dram.ranks.banks() as u64;
@@ -126,7 +126,7 @@ fn idle_latencies_are_arithmetic() {
         let closed = open + cycles(trcd_cycles);
         let other = closed + cycles(trp_cycles);
         assert_eq!(idle_latencies(&spec), [open, closed, other], "{spec:?}");
-        // With closed pages no row is open after a while.
+        // With closed pages no row stays open.
         let spec = DramSpec {
             page: PagePolicy::Closed,
             ..spec
@@ -136,7 +136,7 @@ fn idle_latencies_are_arithmetic() {
 }
 
 /// For each device and one or two ranks: random bandwidth < streaming bandwidth <= peak; a random
-/// line is an activate, of which a rank takes four in tFAW; a refresh takes a rank away for tRFC;
+/// line needs an activate, of which a rank takes four in tFAW; a refresh blocks a rank for tRFC;
 /// and turning the bus around for writes costs bandwidth.
 #[test]
 fn bandwidths_are_ordered() {
@@ -169,8 +169,8 @@ fn bandwidths_are_ordered() {
     }
 }
 
-/// With more reads under way, bandwidth and latency rise from those of an idle channel to those of
-/// a saturated one. Their product is the bytes under way (Little's law).
+/// With more reads outstanding, bandwidth and latency rise from those of an idle channel to those
+/// of a saturated one. Their product is the number of outstanding bytes (Little's law).
 #[test]
 fn load_raises_latency() {
     for pattern in [STREAMING, STREAMS, RANDOM] {
@@ -192,7 +192,7 @@ fn load_raises_latency() {
     }
 }
 
-/// The tables of docs/substrate.md are what the model does.
+/// The tables of docs/substrate.md match the model.
 #[test]
 fn the_documented_tables_are_current() {
     let docs = include_str!("../../../../../../docs/substrate.md");

@@ -4,8 +4,8 @@ use super::super::spec::Cycles;
 use super::*;
 use std::collections::BTreeMap;
 
-/// A checker that shares nothing with the controller's own book-keeping: for each pair of commands,
-/// the cycles that the standard has between them.
+/// A checker that is independent of the controller's own bookkeeping: for each pair of commands,
+/// the minimum distance in the standard.
 struct Checker {
     cycles: Cycles,
     groups: usize,
@@ -35,7 +35,7 @@ impl Checker {
         let of = &self.cycles;
         let same_rank = self.rank(first) == self.rank(second);
         let (one, other) = (self.banks_of(first), self.banks_of(second));
-        // A command to all banks of a rank concerns each bank there.
+        // A command to all banks of a rank concerns each of its banks.
         let same_bank = same_rank && (one.is_none() || other.is_none() || one == other);
         let group = |bank: Option<usize>| bank.map(|bank| bank / self.banks);
         let same_group = same_rank && group(one) == group(other);
@@ -131,8 +131,8 @@ impl Checker {
                     let banks = self.groups * self.banks;
                     let of_rank = &open[rank * banks..(rank + 1) * banks];
                     assert!(of_rank.iter().all(Option::is_none));
-                    // It is issued when it is due, delayed at most by the recovery of a write or
-                    // the rest of tRAS, a precharge, and the same of another rank.
+                    // It is issued when due, delayed at most by the recovery of a write or the rest
+                    // of tRAS, a precharge, and the same of another rank.
                     let number = refreshes[rank] * spec.ranks as u64 + rank as u64 + 1;
                     let due = self.cycles.trefi_cycles * number / spec.ranks as u64;
                     let late = at_fs.checked_sub(due * clock).unwrap();
@@ -145,7 +145,7 @@ impl Checker {
     }
 }
 
-/// Random requests in bursts and pauses, in few rows, so that there are hits and conflicts.
+/// Random requests in bursts and pauses, in few rows, which give hits and conflicts.
 pub(super) fn traffic(random: &mut Random, lines: u64, count: usize) -> Vec<(Time, u64, bool)> {
     let mut now = 0;
     let (mut line, mut writes) = (0, 1);
@@ -164,7 +164,7 @@ pub(super) fn traffic(random: &mut Random, lines: u64, count: usize) -> Vec<(Tim
                 0 => random.below(lines),
                 _ => (line + 1) % lines,
             };
-            // The fabric writes no line that a waiting read has asked for.
+            // The fabric writes no line that a waiting read has requested.
             let is_read = random.below(10) >= writes || recent.contains(&line);
             if is_read {
                 recent.push(line);
@@ -177,8 +177,8 @@ pub(super) fn traffic(random: &mut Random, lines: u64, count: usize) -> Vec<(Tim
         .collect()
 }
 
-/// For all devices and random parameters: all commands keep the timings, each read is answered once
-/// and from its own row, and the statistics count what has happened.
+/// For all devices and random parameters: all commands respect the timings, each read is answered
+/// once and from its own row, and the statistics count the actual events.
 #[test]
 fn random_traffic_keeps_the_timings() {
     for seed in crate::tests::seeds(48) {
@@ -272,7 +272,7 @@ fn random_traffic_keeps_the_timings() {
     }
 }
 
-/// How long ranks had a row open, up to the last request, from the commands alone.
+/// Total time with open rows, up to the last request, from the commands alone.
 fn row_open_fs(dram: &Dram) -> u64 {
     let banks = dram.ranks.banks() / dram.ranks.ranks();
     let of_rank = |rank: usize| {
