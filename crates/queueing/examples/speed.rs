@@ -1,17 +1,17 @@
-//! Millions of requests in a second of processor time (Linux):
-//! `cargo run --release -p queueing --example speed`.
+//! Millions of requests per second of processor time (Linux): `cargo run --release -p queueing
+//! --example speed`.
 
 use queueing::QueueingSystem;
 use workload::{Files, ServiceTimes};
 
-/// Processor time of this process: the host may have other things to do.
+/// Processor time of this process, which other work on the host does not affect.
 fn processor_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanoseconds = text.split(' ').next().and_then(|field| field.parse().ok());
     nanoseconds.unwrap_or(f64::NAN) / 1e9
 }
 
-/// Those of RPCValet (Section 5).
+/// The extreme values of RPCValet (Section 5).
 fn extreme_values() -> ServiceTimes {
     ServiceTimes::GeneralizedExtremeValue {
         location: 363.0,

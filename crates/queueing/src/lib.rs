@@ -1,4 +1,4 @@
-//! Queueing systems without a computer: the theory that servers are compared with.
+//! Queueing systems without a computer: the theory with which servers are compared.
 //!
 //! *Q × U* is RPCValet's notation (Section 2.2) for Q queues, each with U units that serve it,
 //! first come, first served. Requests arrive as a Poisson process, and go to a queue that is drawn
@@ -13,14 +13,13 @@ use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under};
 use workload::{Distribution, Drift, Files, Random, ServiceTimes, Stream, Units};
 
-/// Batches that confidence intervals are made of, and Student's t for 95 % and 29 degrees of
-/// freedom.
+/// Number of batches for confidence intervals, and Student's t for 95 % and 29 degrees of freedom.
 const BATCHES: u64 = Drift::BATCHES as u64;
 const STUDENT_T: f64 = 2.0452;
-/// Latencies are counted in this part of a mean service time.
+/// The resolution of latencies, as a fraction of a mean service time.
 const RESOLUTION: f64 = 1.0 / 1024.0;
-/// Requests whose numbers are drawn before any is served: what is drawn then does not wait for what
-/// is served, nor the other way round.
+/// Number of requests whose random numbers are drawn together before any is served, so that drawing
+/// and serving do not wait for each other.
 const TOGETHER: usize = 256;
 
 /// A description without a server: a queueing system alone.
@@ -69,7 +68,7 @@ fn default_seed() -> u64 {
     1
 }
 
-/// What came out.
+/// The results of a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Measured {
     /// The rate of served requests, as a fraction of the capacity of all units.
@@ -124,8 +123,8 @@ pub struct Latencies {
     pub p999: f64,
 }
 
-/// What is drawn for each request: as for the requests of a server with the same seed, whose
-/// arrivals and service times are the same but for their unit.
+/// The random draws of requests, the same as those of a server with the same seed: arrivals and
+/// service times differ only in their unit.
 struct Draws {
     arrivals: Random,
     choice: Random,
@@ -133,7 +132,7 @@ struct Draws {
     queues: u32,
 }
 
-/// What was drawn: gaps and services in their means, and queues.
+/// Drawn numbers: gaps and services relative to their means, and queues.
 struct Drawn {
     gaps: [f64; TOGETHER],
     services: [f64; TOGETHER],
@@ -150,7 +149,7 @@ impl Draws {
         }
     }
 
-    /// Draws for as many requests as `together` says.
+    /// Draws the numbers of `together` requests.
     #[inline]
     fn next(&mut self, service_times: &Distribution, together: usize) -> Drawn {
         let mut gaps = [0.0; TOGETHER];
@@ -173,8 +172,8 @@ impl Draws {
     }
 }
 
-/// The 95 % confidence interval of a number that is not below 0, by how it differs between batches.
-/// It is around the number over all of them: in a tail that comes rarely, few batches have a part.
+/// The 95 % confidence interval of a nonnegative number, from its variation between batches. It is
+/// centred at the value over all of them: few batches contain rare events of a tail.
 fn interval(value: f64, batches: &[f64]) -> [f64; 2] {
     let count = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / count;
@@ -185,14 +184,14 @@ fn interval(value: f64, batches: &[f64]) -> [f64; 2] {
 }
 
 impl QueueingSystem {
-    /// Whether it can be simulated.
+    /// Checks whether it can be simulated.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.service_times.check().under("service_times")
     }
 
-    /// Simulates it. `goes_on` is told now and then which part is done; if it says no, there is no
-    /// result.
+    /// Simulates the system. `goes_on` is called at intervals with the fraction done; if it returns
+    /// false, there is no result.
     pub fn simulate(
         &self,
         files: &Files,
@@ -216,7 +215,7 @@ impl QueueingSystem {
         let mut means = [0.0; Drift::BATCHES];
         let mut p99s = Vec::new();
         let (mut now, mut waits, mut all_drawn, mut begin) = (0.0, 0.0, 0.0, 0.0);
-        // The batch before the first is the warm-up.
+        // The batch before the first one is the warm-up.
         for batch in 0..=BATCHES {
             let mut latencies = histogram()?;
             let (mut sum, mut wait, mut drawn) = (0.0, 0.0, 0.0);

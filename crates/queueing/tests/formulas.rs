@@ -1,4 +1,4 @@
-//! Simulated systems beside what queueing theory has formulas for.
+//! Simulated systems, compared with the formulas of queueing theory.
 
 use queueing::{Latencies, Measured, QueueingSystem};
 use workload::{Files, ServiceTimes};
@@ -15,7 +15,7 @@ fn system(queues: u32, units: u32, service_times: ServiceTimes, load: f64) -> Qu
     }
 }
 
-/// Those of RPCValet (Section 5).
+/// The extreme values of RPCValet (Section 5).
 fn extreme_values() -> ServiceTimes {
     ServiceTimes::GeneralizedExtremeValue {
         location: 363.0,
@@ -35,7 +35,8 @@ fn latencies(system: &QueueingSystem) -> Latencies {
     simulate(system).latency_service_times
 }
 
-/// Intervals of 95 % would fail in one of twenty cases: twice as wide, in one of ten thousand.
+/// Intervals of 95 % would fail in one of twenty cases; intervals of twice the width fail in one of
+/// ten thousand.
 fn near(interval: [f64; 2], expected: f64) -> bool {
     let half = (interval[1] - interval[0]) / 2.0;
     (interval[0] - half..=interval[1] + half).contains(&expected)
@@ -78,7 +79,7 @@ fn tails_of_one_exponential_unit_are_exponential() {
 
 #[test]
 fn pollaczek_and_khinchine() {
-    // M/G/1: wait = load / (1 - load) * (1 + variance) / 2, with variance none and 1/3.
+    // M/G/1: wait = load / (1 - load) * (1 + variance) / 2, with variance 0 and 1/3.
     for (times, variance) in [
         (ServiceTimes::Fixed, 0.0),
         (ServiceTimes::Uniform, 1.0 / 3.0),
@@ -98,10 +99,11 @@ fn pollaczek_and_khinchine() {
     assert!(near(latencies(&mixed).mean_ci95, 1.0 + wait));
 }
 
-/// M/D/k by Crommelin's argument (1932): after a service time of 1, those who were in service have
-/// left, and those who came in it are there. So the number of requests in the system at times 1
-/// apart is a Markov chain, `next = max(now - units, 0) + Poisson(load * units)`, whose stationary
-/// law gives the mean number that waits and, by Little's law, the mean wait.
+/// M/D/k by Crommelin's argument (1932): after a service time of 1, the requests that were in
+/// service have left, and those that arrived meanwhile are present. So the number of requests in
+/// the system at times 1 apart is a Markov chain, `next = max(now - units, 0) + Poisson(load *
+/// units)`, whose stationary distribution gives the mean number waiting and, by Little's law, the
+/// mean wait.
 fn wait_with_fixed_service(units: u32, load: f64) -> f64 {
     let (units, arrivals) = (units as usize, load * f64::from(units));
     let states = 40 * units;
@@ -137,7 +139,7 @@ fn wait_with_fixed_service(units: u32, load: f64) -> f64 {
 
 #[test]
 fn fixed_service_meets_crommelin() {
-    // One unit, where Pollaczek and Khinchine know it too.
+    // One unit, for which Pollaczek and Khinchine give the same.
     assert!((wait_with_fixed_service(1, 0.6) - 0.75).abs() < 1e-6);
     for (units, load) in [(1, 0.8), (4, 0.8), (16, 0.8), (16, 0.9)] {
         let measured = latencies(&system(1, units, ServiceTimes::Fixed, load));
@@ -169,7 +171,7 @@ fn the_same_seed_gives_the_same_numbers() {
     assert_ne!(latencies(&one).mean, latencies(&other).mean);
 }
 
-/// But for the seed: each is as random as the others.
+/// Every number but the seed, all of whose values are equally good.
 #[test]
 fn every_number_has_a_declared_range() {
     let schema = schemars::schema_for!(queueing::Description);

@@ -1,5 +1,5 @@
-//! Parameters: a field declares type, range, default and meaning once, and the check follows from
-//! its schema.
+//! Parameters: a field declares type, range, default and meaning once, and its check follows from
+//! the schema.
 //!
 //! ```
 //! #[derive(serde::Serialize, schemars::JsonSchema)]
@@ -23,16 +23,16 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};
 
-/// A parameter that cannot be what it is.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{key} is {found}; {accepted}")]
 pub struct SpecError {
-    /// Its key, with those of the tables and the numbers of the entries that it is in:
+    /// Its full key, with the names of tables and the indices of entries that contain it:
     /// `rack.servers.0.count`.
     pub key: String,
     /// The value found.
     pub found: String,
-    /// What would be accepted, as a sentence without its full stop.
+    /// The accepted values, as a sentence without its full stop.
     pub accepted: String,
 }
 
@@ -51,9 +51,9 @@ impl SpecError {
     }
 }
 
-/// Errors whose keys are told from a table further out.
+/// Prefixes the keys of errors with an outer table.
 pub trait Under {
-    /// The same, with the key of a parameter of `table`.
+    /// The same, as the key of a parameter of `table`.
     fn under(self, table: impl Display) -> Self;
 }
 
@@ -70,7 +70,8 @@ impl<T> Under for Result<T, SpecError> {
     }
 }
 
-/// For relations between parameters, which no declaration of one has: an error unless they hold.
+/// Returns an error unless a relation between parameters holds, which no declaration of one of them
+/// can express.
 pub fn require(
     holds: bool,
     key: &str,
@@ -83,15 +84,15 @@ pub fn require(
     Err(SpecError::new(key, found, accepted))
 }
 
-/// Checks that each parameter of a table is what its declaration accepts.
+/// Checks that each parameter of a table is in its declared range.
 pub fn check<T: Serialize + JsonSchema + 'static>(table: &T) -> Result<(), SpecError> {
     let value = serde_json::to_value(table)
         .map_err(|error| SpecError::new("the description", error, "it must be possible as JSON"))?;
     step(schema_of::<T>(), &value, &mut String::new(), &mut accepts)
 }
 
-/// The schema of a type, without references. It is built once: a sweep checks thousands of
-/// descriptions.
+/// The schema of a type, with references expanded. It is built once, because a sweep checks
+/// thousands of descriptions.
 fn schema_of<T: JsonSchema + 'static>() -> &'static Value {
     static KNOWN: Mutex<Option<HashMap<TypeId, &'static Value>>> = Mutex::new(None);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,8 +100,8 @@ fn schema_of<T: JsonSchema + 'static>() -> &'static Value {
     of.or_insert_with(|| Box::leak(Box::new(expanded(schemars::schema_for!(T).as_value()))))
 }
 
-/// Calls `visit` for each value in `value`, itself included, with its key and its schema. Of
-/// alternatives that is the one whose shape the value has.
+/// Calls `visit` for each value in `value`, including itself, with its key and its schema. Of
+/// several alternatives, the one that fits the value is used.
 pub fn walk(
     schema: &Value,
     value: &Value,
@@ -109,7 +110,7 @@ pub fn walk(
     step(&expanded(schema), value, &mut String::new(), visit)
 }
 
-/// A schema with what each of its references names in its place.
+/// A schema with all references expanded.
 fn expanded(root: &Value) -> Value {
     fn expand(root: &Value, part: &Value) -> Value {
         match part {
@@ -162,7 +163,7 @@ fn step(
     }
 }
 
-/// Of alternatives the one whose shape the value has.
+/// The alternative that fits the value.
 fn meant<'a>(schema: &'a Value, value: &Value) -> &'a Value {
     let mut found = alternatives(schema).map(|one| meant(one, value));
     found.find(|one| fits(one, value)).unwrap_or(schema)
@@ -173,7 +174,7 @@ fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     lists.into_iter().flatten().flatten()
 }
 
-/// Whether a value has the shape of a schema without alternatives, whatever its numbers.
+/// Whether a value fits a schema without alternatives, whatever its numbers.
 fn fits(schema: &Value, value: &Value) -> bool {
     if let Some(constant) = schema.get("const") {
         return value == constant;
@@ -214,9 +215,9 @@ fn has_type(schema: &Value, value: &Value) -> bool {
     }
 }
 
-/// Whether a value is in the range of its declaration. Its type is Rust's already.
+/// Checks that a value is in its declared range. Rust already guarantees its type.
 fn accepts(key: &str, value: &Value, schema: &Value) -> Result<(), SpecError> {
-    // Nearly all values are accepted: no sentence is written for those.
+    // Nearly all values are accepted: no sentences are built for them.
     let refused = |found: String, accepted: String| Err(SpecError::new(key, found, accepted));
     match value {
         Value::Number(number) => {
@@ -226,7 +227,7 @@ fn accepts(key: &str, value: &Value, schema: &Value) -> Result<(), SpecError> {
                 false => refused(shown(number), range.sentence()),
             }
         }
-        // What is neither finite nor a number, as JSON has it.
+        // NaN and infinity, as JSON represents them.
         Value::Null if !has_type(schema, value) => {
             refused("not a number".to_string(), Range::of(schema).sentence())
         }
@@ -246,23 +247,23 @@ fn accepts(key: &str, value: &Value, schema: &Value) -> Result<(), SpecError> {
     }
 }
 
-/// What a declaration says of a number.
+/// The declared range of a number.
 #[derive(Clone, Copy, Debug)]
 pub struct Range<'a> {
-    /// The least that is accepted, or what it must be above.
+    /// The lower bound.
     pub least: Option<&'a Number>,
-    /// Whether `least` itself is refused.
+    /// Whether `least` itself is excluded.
     pub above: bool,
-    /// The most that is accepted, or what it must be below.
+    /// The upper bound.
     pub most: Option<&'a Number>,
-    /// Whether `most` itself is refused.
+    /// Whether `most` itself is excluded.
     pub below: bool,
-    /// What it is a multiple of.
+    /// The number of which it must be a multiple.
     pub multiple_of: Option<u64>,
 }
 
 impl Range<'_> {
-    /// The range that a schema without alternatives has.
+    /// The range in a schema without alternatives.
     pub fn of(schema: &Value) -> Range<'_> {
         let number = |name: &str| schema[name].as_number();
         let (above, below) = (number("exclusiveMinimum"), number("exclusiveMaximum"));
@@ -318,9 +319,8 @@ impl Range<'_> {
     }
 }
 
-/// The numbers of a schema that are declared without a least or a most value, by type and field.
-/// Those that have a reason to be are listed in the tests of the crates whose descriptions these
-/// are.
+/// The numbers of a schema that are declared without a lower or an upper bound, by type and field.
+/// Tests of the crates with the descriptions list the justified ones.
 pub fn without_range(schema: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     search(
@@ -347,7 +347,7 @@ fn search(schema: &Value, label: &str, found: &mut BTreeSet<String>) {
         .for_each(|of| search(of, label, found));
 }
 
-/// Exact between whole numbers, whatever their size.
+/// Compares exactly, even large integers.
 fn compared(one: &Number, other: &Number) -> Option<Ordering> {
     match (one.as_i128(), other.as_i128()) {
         (Some(one), Some(other)) => Some(one.cmp(&other)),
@@ -355,7 +355,7 @@ fn compared(one: &Number, other: &Number) -> Option<Ordering> {
     }
 }
 
-/// A number as a user would write it: 10000 and 0.000001, not 10000.0 and 1e-6.
+/// A number as users write it: 10000 and 0.000001, not 10000.0 and 1e-6.
 fn shown(number: &Number) -> String {
     match number.as_f64() {
         Some(float) if number.is_f64() => float.to_string(),

@@ -1,18 +1,18 @@
-//! The fields of a struct or a variant, and how each is walked.
+//! The fields of a struct or a variant, and the walk of each.
 
 use proc_macro2::TokenStream as Code;
 use quote::{format_ident, quote};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, DeriveInput, Error, Field, Fields, Generics, Ident, Token, WherePredicate};
 
-/// What the attribute of a whole struct says.
+/// The attributes of a whole struct.
 #[derive(Default)]
 pub struct Component {
-    /// How fields without an attribute are walked: `#[state(all(count))]`.
+    /// The walk of fields without an attribute: `#[state(all(count))]`.
     pub all: Option<How>,
-    /// `State` is written by hand, and calls `walk_fields`: `#[state(fields)]`.
+    /// Whether `State` is implemented by hand and calls `walk_fields`: `#[state(fields)]`.
     pub only_fields: bool,
-    /// What the type parameters must be: `#[state(bound(T: state::Plain))]`.
+    /// Bounds of the type parameters: `#[state(bound(T: state::Plain))]`.
     pub bounds: Punctuated<WherePredicate, Token![,]>,
 }
 
@@ -45,7 +45,7 @@ impl Component {
         Ok(component)
     }
 
-    /// The parameters of `input`, bounded.
+    /// The parameters of `input`, with the bounds.
     pub fn generics(&self, input: &DeriveInput) -> Generics {
         let mut generics = input.generics.clone();
         if !self.bounds.is_empty() {
@@ -58,23 +58,23 @@ impl Component {
     }
 }
 
-/// How a field is walked.
+/// The kind of walk of a field.
 pub enum How {
-    /// By one of the words.
+    /// One of the words.
     Word(Ident),
-    /// By a word or as its type says, for some purposes only.
+    /// A word or the default of its type, for some purposes only.
     Only(Code, Option<Ident>),
 }
 
-/// The pattern that takes the fields apart, and the statements that walk them.
+/// The pattern that destructures the fields, and the statements that walk them.
 pub struct Walked {
-    /// With braces or parentheses, or nothing for a unit.
+    /// With braces or parentheses; empty for a unit.
     pub pattern: Code,
     /// A statement for each field.
     pub walks: Vec<Code>,
 }
 
-/// How `fields` are walked, those without an attribute as `all` says.
+/// The walk of `fields`; those without an attribute use `all`.
 pub fn walked(fields: &Fields, all: Option<&How>) -> Result<Walked, Error> {
     let names: Vec<Ident> = fields
         .iter()

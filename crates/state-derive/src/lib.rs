@@ -1,6 +1,5 @@
-//! `#[derive(State)]` and `#[derive(Plain)]`: every field of a component is walked, in the order
-//! of the declaration, unless its attribute says otherwise. The crate `state` documents the
-//! attributes.
+//! `#[derive(State)]` and `#[derive(Plain)]`: every field of a component is walked, in order of
+//! declaration, unless its attribute excludes it. The crate `state` documents the attributes.
 
 mod fields;
 
@@ -48,7 +47,7 @@ fn state(input: &DeriveInput) -> Result<Code, Error> {
         Data::Enum(data) => variants(name, data)?,
         Data::Union(_) => return Err(Error::new_spanned(name, "a union cannot be walked")),
     };
-    // A walk of nothing but fixed fields uses no walker.
+    // A walk of only fixed fields does not use the walker.
     let body = quote! { let _ = &walker; #body };
     Ok(if component.only_fields {
         quote! {
@@ -69,8 +68,8 @@ fn state(input: &DeriveInput) -> Result<Code, Error> {
     })
 }
 
-/// The number of the variant, and then its fields. A restored value of another variant begins as
-/// a blank one.
+/// The number of the variant, followed by its fields. A restored value of another variant is first
+/// replaced by a blank one.
 fn variants(name: &Ident, data: &DataEnum) -> Result<Code, Error> {
     let (mut numbers, mut blanks, mut arms) = (Vec::new(), Vec::new(), Vec::new());
     for (number, variant) in data.variants.iter().enumerate() {

@@ -1,10 +1,10 @@
-//! State as bytes: numbers in base 128, the low digits first, with the upper bit set in all but
-//! the last. They are written plus one, so that -1, which stands for "none" in many places, is as
+//! State as bytes: numbers in base 128, low digits first, with the upper bit set in all but the
+//! last. Numbers are incremented by one, so that -1, which stands for "none" in many places, is as
 //! short as 0.
 
 use crate::{State, Walker};
 
-/// Writes state down.
+/// Serializes state.
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -12,7 +12,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The bytes of `state`, or why it cannot be written down.
+    /// The bytes of `state`, or the reason that it cannot be serialized.
     pub fn write(state: &mut dyn State) -> Result<Vec<u8>, String> {
         let mut writer = Writer::default();
         state.walk(&mut writer);
@@ -43,7 +43,7 @@ impl Walker for Writer {
     }
 }
 
-/// Puts back what a [`Writer`] has written.
+/// Restores state that a [`Writer`] has serialized.
 #[derive(Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -51,8 +51,8 @@ pub struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Puts `bytes` into `state`, or says why they are not its. Then nothing is promised of
-    /// `state`.
+    /// Restores `state` from `bytes`, or returns the reason that they do not fit. In that case
+    /// `state` is unspecified.
     pub fn read(state: &mut dyn State, bytes: &[u8]) -> Result<(), String> {
         let mut reader = Reader {
             rest: bytes,
@@ -105,11 +105,11 @@ impl Walker for Reader<'_> {
     }
 
     fn max_items(&self) -> u64 {
-        // Each takes a byte at least.
+        // Each takes at least a byte.
         self.rest.len() as u64
     }
 
-    /// What comes after the first failure is not looked at.
+    /// Input after the first failure is ignored.
     fn refuse(&mut self, sentence: String) {
         self.refused.get_or_insert(sentence);
         self.rest = &[];
@@ -184,18 +184,18 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was there before.
+        /// The restored state does not depend on its earlier contents.
         #[test]
         fn what_is_written_comes_back(mut one in all(), mut other in all()) {
             let bytes = Writer::write(&mut one).unwrap();
             Reader::read(&mut other, &bytes).unwrap();
-            // The bits of a number that is none are not equal to themselves.
+            // A NaN differs from itself, but its bits are equal.
             prop_assert_eq!(one.real.to_bits(), other.real.to_bits());
             (one.real, other.real) = (0.0, 0.0);
             prop_assert_eq!(one, other);
         }
 
-        /// What is not whole, or has something behind it, is refused; nothing panics.
+        /// Truncated and overlong input is refused; nothing panics.
         #[test]
         fn other_lengths_are_refused(mut one in all(), mut other in all(), cut in 1usize..50) {
             let mut bytes = Writer::write(&mut one).unwrap();

@@ -1,8 +1,8 @@
-//! Arithmetic on all counts of a component: what its walk shows as [`Walker::count`].
+//! Arithmetic on all counts of a component: the values that its walk passes to [`Walker::count`].
 
 use crate::{Purpose, State, Walker};
 
-/// Shows each count to a closure.
+/// Passes each count to a closure.
 struct Counts<F>(F);
 
 impl<F: FnMut(&mut u64)> Walker for Counts<F> {
@@ -21,8 +21,8 @@ impl<F: FnMut(&mut u64)> Walker for Counts<F> {
     fn refuse(&mut self, _sentence: String) {}
 }
 
-/// Replaces each count of `one` by what `merge` makes of it and of the same count of `other`, which
-/// has as many.
+/// Replaces each count of `one` by `merge` of it and of the same count of `other`, which has as
+/// many.
 fn merge<S: State + Clone>(one: &mut S, other: &S, merge: impl Fn(u64, u64) -> u64) {
     let mut counts = Vec::with_capacity(size_of::<S>() / size_of::<u64>());
     other
@@ -39,7 +39,7 @@ pub fn add_counts<S: State + Clone>(one: &mut S, other: &S) {
     merge(one, other, |one, other| one + other);
 }
 
-/// Adds what has been counted since `before`, another `times` times.
+/// Adds the counts since `before`, another `times` times.
 pub fn repeat_counts<S: State + Clone>(now: &mut S, before: &S, times: u64) {
     merge(now, before, |now, before| now + (now - before) * times);
 }

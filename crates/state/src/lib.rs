@@ -1,12 +1,12 @@
 //! One walk over the state of a simulated server.
 //!
-//! Each component names its fields once, in [`State::walk`], and a [`Walker`] does with them what
-//! it is for: writes them down, puts back what was written, or compares and moves on in time. The
-//! walk is derived, so that no field can be forgotten; what follows from the description of the
-//! server, or is empty whenever a walk is made, is called `fixed`.
+//! Each component lists its fields once, in [`State::walk`], and a [`Walker`] processes them: it
+//! serializes them, restores them, or compares them and moves them on in time. The walk is derived,
+//! so that no field can be forgotten; fields that follow from the description of the server, or are
+//! empty at every walk, are called `fixed`.
 //!
-//! A walk restores *in place*: the server has been built from its description before, so what is
-//! fixed is there.
+//! A walk restores *in place*: the server has been built from its description before, so that its
+//! fixed fields are present.
 
 mod bytes;
 mod counts;
@@ -21,24 +21,24 @@ pub use counts::{add_counts, repeat_counts};
 pub use period::{Comparer, Mover};
 pub use walks::{by_rank, items, maybe_cycle, octets, slice};
 
-/// What a walk is for.
+/// The purpose of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// All of the state, as it is.
+    /// All of the state, unchanged.
     Exact,
-    /// What decides on all that comes, relative to a point in time, so that two of them can be
-    /// compared between which nothing has been stored. Two that are equal go on equally.
+    /// The state that determines all future behaviour, relative to a point in time, for comparing
+    /// two states with no serialization in between. Equal states have the same future.
     Compare,
-    /// What is in time, to be moved on.
+    /// Times, to be moved on.
     MoveOn,
 }
 
-/// What goes along the state of a component, and what it does there.
+/// A visitor of the state of a component.
 pub trait Walker {
-    /// A number that is neither of the following.
+    /// A number of none of the kinds below.
     fn number(&mut self, value: &mut u64);
 
-    /// Bytes whose number is fixed.
+    /// A fixed number of bytes.
     fn bytes(&mut self, bytes: &mut [u8]);
 
     /// An absolute simulated time in femtoseconds; `u64::MAX` is never.
@@ -46,48 +46,48 @@ pub trait Walker {
         self.number(femtoseconds);
     }
 
-    /// The number of a clock cycle; 2^62 and above are none.
+    /// The number of a clock cycle; 2^62 and above mean none.
     fn cycle(&mut self, cycle: &mut u64) {
         self.number(cycle);
     }
 
-    /// What is only counted, and decides on nothing.
+    /// A count, which has no influence on behaviour.
     fn count(&mut self, count: &mut u64) {
         self.number(count);
     }
 
-    /// What it is for.
+    /// The purpose of the walk.
     fn purpose(&self) -> Purpose {
         Purpose::Exact
     }
 
-    /// Whether what was written down is being put back.
+    /// Whether serialized state is being restored.
     fn is_restoring(&self) -> bool {
         false
     }
 
-    /// How many items there can be at most in what is being put back.
+    /// An upper bound on the number of items in the restored state.
     fn max_items(&self) -> u64 {
         u64::MAX
     }
 
-    /// The walk fails, because of what the sentence says; the first one counts.
+    /// Makes the walk fail with this reason; only the first one counts.
     fn refuse(&mut self, sentence: String);
 }
 
-/// Something that a [`Walker`] can go along.
+/// State that a [`Walker`] can visit.
 pub trait State {
-    /// Shows every field to `walker`.
+    /// Passes every field to `walker`.
     fn walk(&mut self, walker: &mut dyn Walker);
 }
 
-/// A piece of state that can be made out of nothing, to be put back into a list.
+/// State that can be created from nothing, for restoring lists.
 pub trait Plain: State {
-    /// Some value; a walk replaces all of it.
+    /// Some value, which a walk replaces completely.
     fn blank() -> Self;
 }
 
-/// A number that is only counted.
+/// A number that is only a count.
 pub trait Counted {
     /// The number.
     fn counted(&mut self) -> &mut u64;
@@ -101,17 +101,18 @@ impl Counted for u64 {
 
 /// Implements [`State`]: every field is walked, in the order of the declaration.
 ///
-/// `#[state(…)]` says how a field is walked: without it as its type says; `cycle` and `count` as
-/// [`Walker`] says, `maybe_cycle` for an option of a cycle, and `cycles` for an array or a slice of
-/// them; `slice` and `octets` for items and bytes whose number is fixed; `inside` for an option
-/// that is there or not for good; `own` by a method `walk` that is not [`State`]'s; `fixed` not at
-/// all. Before one of them, or alone, `exact`: only if all is walked ([`Purpose::Exact`]); `apart`:
-/// not in a comparison ([`Purpose::Compare`]), for which the component shows it in another way.
+/// `#[state(…)]` selects how a field is walked; the default depends on its type. `cycle` and
+/// `count` are the kinds of [`Walker`], `maybe_cycle` is for an option of a cycle, and `cycles` for
+/// an array or a slice of them; `slice` and `octets` are for fixed numbers of items and bytes;
+/// `inside` is for an option that never changes between some and none; `own` calls a method `walk`
+/// that is not [`State`]'s; `fixed` fields are not walked. Before one of them, or alone, `exact`
+/// restricts the walk to [`Purpose::Exact`], and `apart` excludes it from comparisons
+/// ([`Purpose::Compare`]), for which the component shows the field in another way.
 ///
-/// Of a struct, `#[state(all(count))]` says how fields without an attribute are walked.
-/// `#[state(fields)]` makes a method `walk_fields` instead, for a struct that implements `State`
-/// by hand and walks more than its fields. `#[state(bound(T: state::Plain))]` says what the type
-/// parameters must be.
+/// On a struct, `#[state(all(count))]` sets the kind of fields without an attribute.
+/// `#[state(fields)]` makes a method `walk_fields` instead, for a struct that implements `State` by
+/// hand and walks more than its fields. `#[state(bound(T: state::Plain))]` sets bounds of type
+/// parameters.
 ///
 /// An enumeration is walked as the number of its variant and the fields of that; it must be
 /// [`Plain`]. It takes no `all`, its variants take no attribute, and no field takes two:
@@ -159,8 +160,8 @@ pub use state_derive::State;
 /// Implements [`Plain`]: every field is blank; an enumeration begins as its first variant.
 pub use state_derive::Plain;
 
-/// Declares a struct with, for each field, its type, how it is walked ([`State`](derive@State)) and
-/// what it begins as; implements [`State`] and the constructor:
+/// Declares a struct with the type, the kind of walk ([`State`](derive@State)) and the initial
+/// value of each field; implements [`State`] and the constructor:
 ///
 /// ```
 /// state::declare! {
@@ -203,7 +204,7 @@ macro_rules! declare {
     };
 }
 
-/// Implements [`State`] for something with a method `name` whose state cannot be written down.
+/// Implements [`State`] for a type with a method `name` whose state cannot be serialized.
 #[macro_export]
 macro_rules! unsaved {
     ($type:ty) => {

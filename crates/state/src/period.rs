@@ -1,13 +1,13 @@
-//! Periods: two points in time whose states are equal but for the time, and how all is moved on by
-//! many of them.
+//! Periods: detection of two points in time with equal states except for the time, and moving the
+//! state on by many periods.
 
 use crate::{Purpose, Walker};
 
-/// Cycles at or above this are none.
+/// Cycles at or above this mean none.
 const NO_CYCLE: u64 = 1 << 62;
 
-/// Gathers what decides on all that comes, relative to a point in time. What is before it is as
-/// good as at it.
+/// Collects the state that determines all future behaviour, relative to a point in time. Times
+/// before that point are equivalent to it.
 #[derive(Debug)]
 pub struct Comparer {
     cycle: u64,
@@ -18,8 +18,8 @@ pub struct Comparer {
 }
 
 impl Comparer {
-    /// For the beginning of `cycle`, in femtoseconds. There will be about as much as in
-    /// `other`.
+    /// Collects for the beginning of `cycle`, in femtoseconds. The size of `other` is used as an
+    /// estimate.
     pub fn new(cycle: u64, femtoseconds: u64, other: Option<&Comparer>) -> Comparer {
         let words = other.map_or(0, |other| other.words.len() + 1024);
         Comparer {
@@ -31,22 +31,23 @@ impl Comparer {
         }
     }
 
-    /// Whether what `other` has gathered at another time goes on in the same way.
+    /// Whether the state collected by `other` at another time has the same future.
     pub fn is_equal(&self, other: &Comparer) -> bool {
         !self.refused && !other.refused && self.words == other.words
     }
 
-    /// What has been gathered but for counts.
+    /// The collected state without counts.
     pub fn into_words(self) -> Vec<u64> {
         self.words
     }
 
-    /// Whether there is something that cannot be compared.
+    /// Whether the state contains something that cannot be compared.
     pub fn is_refused(&self) -> bool {
         self.refused
     }
 
-    /// Moves on by `times` what has been counted, as from `earlier` until now, by `cycles` cycles.
+    /// Moves the counts and times since `earlier` on by another `times` periods, which are `cycles`
+    /// cycles.
     pub fn mover(&self, earlier: &Comparer, times: u64, cycles: u64, femtoseconds: u64) -> Mover {
         let counts = self.counts.iter().zip(&earlier.counts);
         let counts: Vec<u64> = counts
@@ -100,7 +101,7 @@ impl Walker for Comparer {
     }
 }
 
-/// Moves a state on by many periods: times by their length, counts by what they count.
+/// Moves a state on by many periods: times by their length, counts by their increments.
 #[derive(Debug)]
 pub struct Mover {
     cycles: u64,

@@ -1,4 +1,4 @@
-//! How numbers, texts and collections are walked.
+//! Walks of numbers, texts and collections.
 
 use crate::{Plain, State, Walker};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -151,7 +151,7 @@ tuples!(A, B);
 tuples!(A, B, C);
 tuples!(A, B, C, D);
 
-/// The number of items of a collection; the one that was written down, while it is put back.
+/// The number of items of a collection; while restoring, the serialized number.
 fn length(length: usize, walker: &mut dyn Walker) -> usize {
     let mut number = length as u64;
     walker.number(&mut number);
@@ -213,8 +213,8 @@ impl Plain for String {
     }
 }
 
-/// Texts of the program itself. They are few, and each is kept once for the life of the process
-/// after it has been put back.
+/// Texts of the program itself. They are few; each restored text is kept for the life of the
+/// process.
 impl State for &'static str {
     fn walk(&mut self, walker: &mut dyn Walker) {
         static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
@@ -237,13 +237,13 @@ impl Plain for &'static str {
     }
 }
 
-/// Bytes whose number is not fixed.
+/// A variable number of bytes.
 pub fn items(bytes: &mut Vec<u8>, walker: &mut dyn Walker) {
     bytes.resize(length(bytes.len(), walker), 0);
     walker.bytes(bytes);
 }
 
-/// Whether a collection has as many items as were written down.
+/// Whether a collection has the serialized number of items.
 fn is_as_long(items: usize, walker: &mut dyn Walker) -> bool {
     let found = length(items, walker);
     if found != items {
@@ -252,21 +252,21 @@ fn is_as_long(items: usize, walker: &mut dyn Walker) -> bool {
     found == items
 }
 
-/// Items whose number is fixed.
+/// A fixed number of items.
 pub fn slice<T: State>(items: &mut [T], walker: &mut dyn Walker) {
     if is_as_long(items.len(), walker) {
         items.iter_mut().for_each(|item| item.walk(walker));
     }
 }
 
-/// Bytes whose number is fixed.
+/// A fixed number of bytes.
 pub fn octets(bytes: &mut [u8], walker: &mut dyn Walker) {
     if is_as_long(bytes.len(), walker) {
         walker.bytes(bytes);
     }
 }
 
-/// The number of a cycle, if there is one.
+/// The number of a cycle, or none.
 pub fn maybe_cycle(cycle: &mut Option<u64>, walker: &mut dyn Walker) {
     let mut some = cycle.is_some();
     some.walk(walker);
@@ -276,9 +276,9 @@ pub fn maybe_cycle(cycle: &mut Option<u64>, walker: &mut dyn Walker) {
     }
 }
 
-/// The places of a set of `ways` that begins at `start`, the most recently used first, from the
-/// ranks of its ways, at most 64. In which way something is makes no difference, so sets are
-/// compared in this order.
+/// The places of a set of `ways` that begins at `start`, most recently used first, from the ranks
+/// of its ways, at most 64. The way of an entry does not matter, so sets are compared in this
+/// order.
 pub fn by_rank(ranks: &[u8], start: usize) -> impl Iterator<Item = usize> {
     let mut ways = [0; 64];
     for (way, &rank) in ranks.iter().enumerate() {

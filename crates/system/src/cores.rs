@@ -1,12 +1,12 @@
-//! Cores with an extension that only a system knows.
+//! Cores with an extension that only its system knows.
 
 use fabric::{Clock, CoreId, MemoryMap};
 use pipeline::{CoreModel, CoreSpec, Extension, build_core};
 
-/// Builds cores that have an extension. Every extension that can be cloned does: each core gets a
-/// copy.
+/// Builds cores with an extension. Every extension that can be cloned implements this: each core
+/// gets a copy.
 pub trait Cores {
-    /// The core `id` with the harts `harts`, which begin at `entry`.
+    /// Builds the core `id` with the harts `harts`, which start at `entry`.
     fn build(
         &self,
         spec: &CoreSpec,

@@ -1,8 +1,8 @@
-//! The door through which a paper's hardware comes into a server.
+//! The interface through which a paper's hardware is added to a server.
 //!
 //! A [`System`] is the description of that hardware: the table `server.<key>` of a description. It
-//! checks itself, says which memory it needs, and attaches itself to the fabric and the cores. What
-//! it leaves behind, [`Attached`], tells of it while the server runs and when the run is over:
+//! checks itself, declares the memory it needs, and attaches itself to the fabric and the cores.
+//! The result, [`Attached`], supplies information while the server runs and after the run:
 //! statistics, energy, faults. The server knows systems by this trait alone; its registry has a
 //! line for each.
 
@@ -25,32 +25,33 @@ use serde_json::Value;
 use spec::SpecError;
 use workload::{Files, Packets, TrafficSpec};
 
-/// What a system is, whatever its description says.
+/// The properties of a system that do not depend on its description.
 #[derive(Debug)]
 pub struct Kind {
     /// Its table in `server`, and its name in results.
     pub key: &'static str,
-    /// The values of `data_plane.notify` that it stands for.
+    /// The values of `data_plane.notify` that it implements.
     pub mechanisms: &'static [Mechanism],
-    /// The value of `interface` that it stands for in a rack, if it is a network interface.
+    /// The value of `interface` that it implements in a rack, if it is a network interface.
     pub interface: Option<Interface>,
-    /// What it reports under its key. Without: it is only a network interface.
+    /// The declaration of its report under its key. Without it, the system is only a network
+    /// interface.
     pub statistics: Option<Report>,
-    /// Its components in the energy of a server: the name of each, and a sentence.
+    /// Its components in the energy of a server: each with a name and a sentence.
     pub components: &'static [Component],
-    /// Whether it brings instructions or registers for the cores.
+    /// Whether it adds instructions or registers to the cores.
     pub extends_cores: bool,
-    /// Whether it observes cores ([`Attached::probes`]): then every server that describes it has
-    /// it, whatever the server is for.
+    /// Whether it observes cores ([`Attached::probes`]): then it is part of every server that
+    /// describes it, whatever the server's setting.
     pub observes_cores: bool,
     /// Its part of the memory map.
     pub memory_map: &'static [NamedRange],
-    /// Files with numbers that its programs need, which `make docs` writes.
+    /// Files with numbers for programs, which `make docs` writes.
     pub headers: &'static [Header],
 }
 
 impl Kind {
-    /// A system without anything.
+    /// A kind without any of the optional parts.
     pub const fn new(key: &'static str) -> Kind {
         Kind {
             key,
@@ -66,13 +67,13 @@ impl Kind {
     }
 }
 
-/// A file's path in the repository, and what makes its text.
+/// A file's path in the repository, and the function that generates its text.
 pub type Header = (&'static str, fn() -> String);
 
 /// A component in the energy of a server: its name in results, and a sentence.
 pub type Component = (&'static str, &'static str);
 
-/// Declares what [`Hardware::statistics`] reports, such as `SchemaGenerator::subschema_for::<T>`.
+/// Declares the report of [`Hardware::statistics`], such as `SchemaGenerator::subschema_for::<T>`.
 pub type Report = fn(&mut SchemaGenerator) -> Schema;
 
 /// A network interface of a server in a rack: a value of `interface`.
@@ -80,45 +81,44 @@ pub type Report = fn(&mut SchemaGenerator) -> Schema;
 pub struct Interface {
     /// The value.
     pub name: &'static str,
-    /// A sentence about it.
+    /// A sentence that describes it.
     pub help: &'static str,
-    /// What it reports.
+    /// The declaration of its report.
     pub statistics: Report,
 }
 
-/// A way in which a data plane learns of work: a value of `data_plane.notify`.
+/// A notification mechanism of data planes: a value of `data_plane.notify`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Mechanism {
     /// The value.
     pub name: &'static str,
-    /// What figures call it.
+    /// Its label in figures.
     pub label: &'static str,
-    /// A sentence about it.
+    /// A sentence that describes it.
     pub help: &'static str,
-    /// The number by which a guest knows it: `enum io_notify` in `guest/include/io.h`.
+    /// Its number in guests: `enum io_notify` in `guest/include/io.h`.
     pub code: u64,
-    /// How many items a visit to a queue takes at most, if the description does not say.
+    /// The default maximum number of items per visit to a queue.
     pub usual_batch: u32,
-    /// Which cores share queues, if the description does not say: all, or none.
+    /// Whether, by default, all cores share queues; otherwise none do.
     pub shares_queues: bool,
-    /// How many items of a queue whose items are in order may still be being read after they were
-    /// counted down: those of a visit, or one.
+    /// Number of items of an in-order queue that may still be being read after they were counted
+    /// down: those of a visit, or one.
     pub reads_one: bool,
-    /// Whether it can serve queues by weights.
+    /// Whether it supports weighted queues.
     pub has_weights: bool,
-    /// Whether requests come from the system itself: then there are no queues in memory.
+    /// Whether the system itself brings requests: then there are no queues in memory.
     pub brings_requests: bool,
-    /// Why cores cannot be the sources of its traffic, if that is so.
+    /// The reason that cores cannot be the sources of its traffic, if they cannot.
     pub needs_device: Option<&'static str>,
-    /// Whether a hart without work halts, and executes nothing.
+    /// Whether a hart without work halts and executes nothing.
     pub sleeps: bool,
-    /// Whether a queue belongs to one hart, whatever the description says: the queues of network
-    /// interfaces do.
+    /// Whether a queue always belongs to one hart, as the queues of network interfaces do.
     pub owns_queues: bool,
 }
 
 impl Mechanism {
-    /// One that polls queues which each core has for itself, one item a visit.
+    /// A mechanism that polls private queues of each core, one item per visit.
     pub const fn new(
         name: &'static str,
         code: u64,
@@ -142,24 +142,24 @@ impl Mechanism {
     }
 }
 
-/// The server that a system is to be part of.
+/// The server that a system is added to.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
     /// Its cores, all alike.
     pub core: &'a CoreSpec,
-    /// What they share.
+    /// The shared part: the fabric.
     pub fabric: &'a FabricSpec,
-    /// How many cores run the data plane.
+    /// Number of cores that run the data plane.
     pub data_plane_cores: usize,
-    /// What it is for.
+    /// The purpose of the server.
     pub setting: &'a Setting<'a>,
-    /// Whether the system takes part. Otherwise the server has its table and not the system.
+    /// Whether the system takes part; otherwise the server has its table but not the system.
     pub is_used: bool,
     /// The firmware of its network interface, if that is programmable.
     pub firmware: Option<&'a str>,
 }
 
-/// What a server is for.
+/// The purpose of a server.
 #[derive(Clone, Debug)]
 pub enum Setting<'a> {
     /// It runs a data plane.
@@ -170,66 +170,66 @@ pub enum Setting<'a> {
     Alone,
 }
 
-/// A data plane, as far as systems ask.
+/// The parameters of a data plane that systems use.
 #[derive(Clone, Debug)]
 pub struct DataPlane<'a> {
     /// The notification mechanism.
     pub mechanism: &'static Mechanism,
-    /// Its queues, or the nodes that send messages.
+    /// Number of its queues, or of nodes that send messages.
     pub queues: u32,
-    /// How many groups of harts have queues of their own.
+    /// Number of groups of harts with queues of their own.
     pub clusters: u32,
-    /// How many items a visit to a queue takes at most.
+    /// Maximum number of items per visit to a queue.
     pub batch: u32,
-    /// `data_plane.policy`, as it is written.
+    /// `data_plane.policy`, as in the description.
     pub policy: String,
-    /// `data_plane.organisation`, as it is written, if it is given.
+    /// `data_plane.organisation`, as in the description, if given.
     pub organisation: Option<String>,
     /// The incoming traffic.
     pub traffic: &'a TrafficSpec,
 }
 
-/// Where a system is attached.
+/// The place where a system is attached.
 #[derive(Debug)]
 pub struct Site<'a> {
     /// The server.
     pub host: Host<'a>,
-    /// Where doorbells are.
+    /// The addresses of doorbells.
     pub doorbells: AddressRange,
-    /// Where the registers of the I/O device are, for a system that answers there itself.
+    /// The addresses of the I/O device's registers, for a system that responds there itself.
     pub io_registers: AddressRange,
     /// The address and the rate of the server's link, in a rack.
     pub link: Option<(u32, LineRate)>,
-    /// Of random choices.
+    /// The seed of random choices.
     pub seed: u64,
-    /// The files that the description names, with data or firmware.
+    /// The data and firmware files named by the description.
     pub files: &'a Files,
     /// The requests, for a mechanism that brings them.
     pub requests: Option<Requests<'a>>,
 }
 
-/// What a mechanism that brings its requests itself does with them.
+/// The inputs of a mechanism that brings its requests itself.
 #[derive(Debug)]
 pub struct Requests<'a> {
     /// The data plane.
     pub setup: &'a IoSetup,
     /// The incoming traffic.
     pub traffic: &'a TrafficSpec,
-    /// The packets that they have.
+    /// The contents of requests.
     pub packets: Packets,
-    /// When they come.
+    /// The arrival times of requests.
     pub arrivals: ArrivalTimer,
-    /// What the program is told.
+    /// The settings passed to the program.
     pub settings: ProgramSettings,
-    /// Where they are counted and measured.
+    /// The ledger that counts and measures them.
     pub ledger: &'a SharedLedger,
-    /// Where a message waits for a core has been used before the run.
+    /// Whether every slot for a waiting message has been used before the run.
     pub has_used_rings: bool,
-    /// How many replies to keep.
+    /// Number of replies to keep.
     pub capture_packets: usize,
 }
 
-/// Why a system cannot be attached, as a sentence.
+/// The reason that a system cannot be attached, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);
 
@@ -239,66 +239,67 @@ impl From<SpecError> for Refusal {
     }
 }
 
-/// A paper's hardware, or a network interface, as a description has it.
+/// The description of a paper's hardware, or of a network interface.
 pub trait System {
-    /// Whether it can be part of `host`. Keys begin at the description, or at an entry of
-    /// `rack.servers`: `server.hyperplane.ways`, `data_plane.queues`.
+    /// Checks whether it can be part of `host`. Keys are relative to the description, or to an
+    /// entry of `rack.servers`: `server.hyperplane.ways`, `data_plane.queues`.
     fn check(&self, host: &Host<'_>) -> Result<(), SpecError>;
 
-    /// Memory that it needs beside the main memory; doorbells are there already.
+    /// The memory it needs besides the main memory and the doorbells.
     fn memory(&self, _host: &Host<'_>) -> Vec<AddressRange> {
         Vec::new()
     }
 
-    /// What its network interface speaks. One that knows nothing of messages leaves a transport to
+    /// The protocol of its network interface. An interface without messages leaves the transport to
     /// the program.
     fn protocol(&self) -> Protocol {
         Protocol::Datagrams
     }
 
-    /// How many ports its network interface has.
+    /// Number of ports of its network interface.
     fn ports(&self) -> usize {
         1
     }
 
-    /// Its firmware, if it is a programmable network interface: a built-in one by its name, or a
+    /// Its firmware, if it is a programmable network interface: the name of a built-in one, or a
     /// path.
     fn firmware(&self) -> Option<&str> {
         None
     }
 
-    /// Attaches it.
+    /// Attaches it to the server.
     fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal>;
 }
 
-/// Makes the probe of a core's hardware thread.
+/// Creates the probe of a core's hardware thread.
 pub type Probes = Box<dyn Fn(CoreId, u8) -> Box<dyn Probe>>;
 
 /// A system that is part of a server.
 pub struct Attached {
-    /// What tells of it.
+    /// The source of information about it.
     pub hardware: Box<dyn Hardware>,
     /// The cores that it needs, if it extends them.
     pub cores: Option<Box<dyn Cores>>,
-    /// What sees the instructions of all harts, from the first one on.
+    /// Probes for the instructions of all harts, from the first one on.
     pub probes: Option<Probes>,
     /// Its link, if it is a network interface.
     pub wire: Option<Wire>,
-    /// The agent that takes over at the end of a warm start, if the requests come from it.
+    /// The agent that takes over at the end of a warm start, if it brings the requests.
     pub source: Option<AgentId>,
     /// The agent that takes the interrupts of devices, if there is one: of the I/O device, which
-    /// tells it of queues that were empty, and of what has [`Hardware::connect_signal`]. The header
+    /// reports queues that were empty, and of systems with [`Hardware::connect_signal`]. The header
     /// of a message is the number of the source, which is that of a queue.
     pub signal: Option<AgentId>,
-    /// The agent that works with the firmware of a programmable network interface, if there is one:
-    /// [`Hardware::connect_listener`].
+    /// The agent that cooperates with the firmware of a programmable network interface, if there is
+    /// one: [`Hardware::connect_listener`].
     pub listener: Option<AgentId>,
-    /// Stores to these addresses begin and end the service of a request. Without: doorbells.
+    /// Stores to these addresses start and end the service of a request. Without them, doorbells
+    /// do.
     pub watched: Option<AddressRange>,
 }
 
 impl Attached {
-    /// Hardware that does nothing but answer its agents.
+    /// Hardware without any of the optional parts.
     pub fn new(hardware: impl Hardware + 'static) -> Attached {
         Attached {
             hardware: Box::new(hardware),
@@ -313,52 +314,50 @@ impl Attached {
     }
 }
 
-/// What tells of a system that is part of a server.
+/// Information about a system that is part of a server.
 pub trait Hardware {
-    /// Once, when all systems are attached: what it has to signal goes to this agent
+    /// Called once, when all systems are attached: its signals must go to this agent
     /// ([`Attached::signal`]).
     fn connect_signal(&self, _fabric: &mut Fabric, _to: AgentId) {}
 
-    /// Once, when all systems are attached: what firmware of a programmable network interface notes
-    /// of frames goes to this agent ([`Attached::listener`]), before the frames are in memory. The
-    /// header of a message is the address of the frame's buffer. Its first word has the frame's
-    /// bytes and, from bit 32 on, how many notes there are; the others are the notes, of which the
-    /// first is the number of a core of the host. The agent may send blocks back, with the offset
-    /// in the firmware's window as the header.
+    /// Called once, when all systems are attached: notes about frames from the firmware of a
+    /// programmable network interface must go to this agent ([`Attached::listener`]), before the
+    /// frames are in memory. The header of a message is the address of the frame's buffer. Its
+    /// first word has the frame's bytes and, from bit 32 on, the number of notes; the others are
+    /// the notes, the first of which is the number of a core of the host. The agent may send blocks
+    /// back, with the offset in the firmware's window as the header.
     fn connect_listener(&self, _fabric: &mut Fabric, _to: AgentId) {}
 
-    /// Its part of the results: what it has counted until `now`. `ledger` has the requests of a
-    /// data plane.
+    /// Its part of the results: its counts until `now`. `ledger` has the requests of a data plane.
     fn statistics(&self, fabric: &mut Fabric, now: Time, ledger: Option<&Ledger>) -> Value;
 
-    /// What the program has done first with it that cannot be, as a sentence.
+    /// The program's first error in using it, as a sentence.
     fn fault(&self, _fabric: &mut Fabric) -> Option<String> {
         None
     }
 
-    /// Packets that it has dropped.
+    /// Number of packets that it has dropped.
     fn dropped_packets(&self, _fabric: &mut Fabric) -> u64 {
         0
     }
 
-    /// The replies that were to be kept, if the requests come from it.
+    /// The kept replies, if it brings the requests.
     fn replies(&self, _fabric: &mut Fabric) -> Vec<DeliveredPacket> {
         Vec::new()
     }
 
-    /// How long it has held a core in a state in which the core's clock stands still.
+    /// The time for which it has held a core in a state with a stopped clock.
     fn powered_down(&self, _fabric: &mut Fabric, _core: CoreId, _now: Time) -> Time {
         Time::ZERO
     }
 
-    /// What it has counted until `now` of the events that cost energy.
+    /// Its counts until `now` of the events that consume energy.
     fn events(&self, _fabric: &mut Fabric, _now: Time) -> Vec<u64> {
         Vec::new()
     }
 
-    /// What each of [`Kind::components`] has cost in nanojoules, in so many `seconds` with so many
-    /// `events`.
-    /// `follows_sizes`: the costs are to be those of the sizes that are described
+    /// The energy of each of [`Kind::components`] in nanojoules, for `seconds` with `events`.
+    /// `follows_sizes`: the costs must be scaled to the described sizes
     /// (`server.energy.follow_sizes`).
     fn energy(
         &self,

@@ -26,8 +26,8 @@ impl PortEnergySpec {
         "The port of the network interface: media access control, coding and transceiver.",
     );
 
-    /// What the port of a link of this `rate` has cost in so many `seconds`, with so many bytes in
-    /// both directions together.
+    /// The energy of the port of a link of this `rate` in `seconds`, with `bytes` in both
+    /// directions together.
     pub fn spent(&self, bytes: u64, rate: LineRate, seconds: f64) -> Split {
         let milliwatts = self.static_mw_per_gbit_per_s * rate.gbit_per_s();
         Split {

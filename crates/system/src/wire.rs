@@ -3,7 +3,7 @@
 use fabric::{AgentId, Fabric};
 use network::rack::Interface;
 
-/// Where the network interface of a server is found, whatever it is.
+/// The location of a server's network interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Wire {
     /// Its agent.
@@ -12,7 +12,7 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// The interface is agent `agent`, a `T`.
+    /// The interface that is agent `agent`, a `T`.
     pub fn of<T: Interface + 'static>(agent: AgentId) -> Wire {
         Wire {
             agent,

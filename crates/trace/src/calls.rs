@@ -1,11 +1,11 @@
-//! Who called whom.
+//! Call chains.
 
 use crate::program::SharedProgram;
 use pipeline::Executed;
 use riscv::Class;
 use std::collections::HashMap;
 
-/// Calls nested more deeply than this are taken for their caller's.
+/// Calls nested more deeply than this are attributed to their caller.
 const DEEPEST: usize = 256;
 
 const RETURN_ADDRESS: u8 = 1;
@@ -25,19 +25,19 @@ struct Node {
 /// The empty chain.
 pub const ROOT: usize = 0;
 
-/// The calls of one hart, and all chains of calls that have been met, as the nodes of a tree.
+/// The calls of one hart, and all chains of calls so far, as the nodes of a tree.
 ///
-/// Calls and returns are told by the registers that jumps use ("Control Transfer Instructions",
-/// the hints for return-address stacks).
+/// Calls and returns are recognized by the registers that jumps use ("Control Transfer
+/// Instructions", the hints for return-address stacks).
 pub struct CallTree {
     program: SharedProgram,
     names: Vec<String>,
     name_numbers: HashMap<String, usize>,
     nodes: Vec<Node>,
     node_numbers: HashMap<Node, usize>,
-    /// The calls that have not returned: who called, and where it goes on.
+    /// The calls that have not returned: the caller and the return address.
     calls: Vec<(usize, u64)>,
-    /// The last instruction was a return.
+    /// Whether the last instruction was a return.
     returns: bool,
 }
 
@@ -73,7 +73,7 @@ impl CallTree {
         number
     }
 
-    /// The function at `pc`, called as it is now.
+    /// The node of the function at `pc`, in the current chain of calls.
     pub fn function(&mut self, pc: u64) -> usize {
         let place = self.program.borrow_mut().place(pc);
         let mut node = self.calls.last().map_or(ROOT, |&(caller, _)| caller);
@@ -83,7 +83,8 @@ impl CallTree {
         node
     }
 
-    /// The line at `pc` in `function`, or the function itself if the line is not known.
+    /// The node of the line at `pc` in `function`, or of the function itself if the line is
+    /// unknown.
     pub fn line(&mut self, function: usize, pc: u64) -> usize {
         let place = self.program.borrow_mut().place(pc);
         match &place.line {
@@ -92,7 +93,7 @@ impl CallTree {
         }
     }
 
-    /// The next instruction in order has been executed, in the function that this gives.
+    /// Handles the next instruction in program order; returns the node of its function.
     pub fn executed(&mut self, executed: &Executed) -> usize {
         let (pc, i) = (executed.pc, &executed.instruction);
         if std::mem::take(&mut self.returns)
@@ -113,7 +114,7 @@ impl CallTree {
         function
     }
 
-    /// The names from below `above`, which must lead to `node`, down to it.
+    /// The names on the path from below `above`, which must lead to `node`, down to it.
     pub fn path(&self, above: usize, node: usize) -> Vec<&str> {
         let mut names = Vec::new();
         let mut at = node;
@@ -125,7 +126,7 @@ impl CallTree {
         names
     }
 
-    /// The longest chain with which both begin, and by how much `a` is longer.
+    /// The longest common prefix of two chains, and the number of calls by which `a` is longer.
     pub fn common(&self, a: usize, b: usize) -> (usize, usize) {
         let chain = |mut at: usize| {
             let mut chain = vec![at];

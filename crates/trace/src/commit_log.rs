@@ -3,8 +3,8 @@
 //! <https://github.com/riscv-software-src/riscv-isa-sim>, commit 55b4658.
 //!
 //! A line has the hart, its mode (0: user, 1: supervisor, 3: machine), the program counter and the
-//! encoding; the registers that were written, `x` before `f` and CSRs of the same number; the
-//! address of what was read; address and value of what was written:
+//! encoding; the written registers, `x` before `f` before CSRs of the same number; the address of a
+//! read; the address and value of a write:
 //!
 //! ```text
 //! core   0: 3 0x0000000080000000 (0x00000297) x5  0x0000000080000000
@@ -24,24 +24,24 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// An instruction that has retired.
+/// A retired instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Retired {
-    /// The mode in which it was executed.
+    /// The privilege mode of its execution.
     pub privilege: Privilege,
     /// Its address.
     pub pc: u64,
-    /// What it is.
+    /// The decoded instruction.
     pub instruction: Instruction,
-    /// How the core's extension names things.
+    /// The names of the core's extension.
     pub names: &'static Names,
-    /// The value that its destination register got, if it has one.
+    /// The value of its destination register, if it has one.
     pub value: Option<u64>,
-    /// What a CSR instruction wrote, and where.
+    /// The CSR that a CSR instruction wrote, and the value.
     pub csr: Option<(u16, u64)>,
     /// The address that a load, store or atomic accessed.
     pub address: Option<u64>,
-    /// What a store or atomic wrote there.
+    /// The value that a store or atomic wrote there.
     pub stored: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Retired {
         line
     }
 
-    /// The registers and CSRs that it wrote, in Spike's order: by number, and of one number `x`
+    /// The written registers and CSRs, in Spike's order: by number, and for equal numbers `x`
     /// before `f` before CSRs.
     fn written(&self) -> Vec<((u16, u8), String)> {
         let mut written = Vec::new();
@@ -86,7 +86,7 @@ impl Retired {
             let text = format!(" {letter}{number:<2} 0x{value:016x}");
             written.push(((number, kind), text));
         }
-        // `fcsr` is made of two.
+        // `fcsr` consists of two CSRs.
         let csrs = match self.csr {
             Some((0x003, value)) => vec![(0x001, value & 0x1f), (0x002, value >> 5)],
             other => other.into_iter().collect(),
@@ -100,7 +100,7 @@ impl Retired {
     }
 }
 
-/// A log that several harts write to.
+/// A log shared by several harts.
 pub type SharedLog<W> = Rc<RefCell<CommitLog<W>>>;
 
 /// Writes the log.
@@ -125,7 +125,7 @@ impl<W: Write> CommitLog<W> {
         Rc::new(RefCell::new(CommitLog::new(out)))
     }
 
-    /// How many instructions it has.
+    /// The number of logged instructions.
     pub fn lines(&self) -> u64 {
         self.lines
     }
@@ -138,11 +138,11 @@ impl<W: Write> CommitLog<W> {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the buffered rest.
     ///
     /// # Errors
     ///
-    /// The first that has come up.
+    /// The first error of all writes.
     pub fn finish(&mut self) -> io::Result<()> {
         match self.error.take() {
             Some(error) => Err(error),
@@ -151,17 +151,16 @@ impl<W: Write> CommitLog<W> {
     }
 }
 
-/// Writes what one hart retires, as a probe.
+/// Writes the commits of one hart, as a probe.
 pub struct HartLog<W: Write> {
     log: SharedLog<W>,
     hart: usize,
-    /// The cycles whose commits are shown; in order, and apart from each other.
+    /// The logged cycles; ordered and disjoint.
     windows: Vec<Range<u64>>,
 }
 
 impl<W: Write> HartLog<W> {
-    /// Shows what `hart` commits in the cycles of `windows`, which are in order and apart from each
-    /// other.
+    /// Logs the commits of `hart` in the cycles of `windows`, which are ordered and disjoint.
     pub fn new(log: SharedLog<W>, hart: usize, windows: Vec<Range<u64>>) -> HartLog<W> {
         HartLog { log, hart, windows }
     }
@@ -206,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Written by hand after Spike's source.
+    /// Written by hand from Spike's source.
     #[test]
     fn lines_are_those_of_spike() {
         let value = Some(0x1234);

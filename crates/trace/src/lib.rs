@@ -1,8 +1,8 @@
-//! What is written down of a run, beside its results, for viewers that exist: where the cycles
-//! went ([`Profile`]), how instructions went through a core ([`PipelineLog`]), what they changed
+//! Records of a run, besides its results, for existing viewers: where the cycles went
+//! ([`Profile`]), how instructions passed through a core ([`PipelineLog`]), what they changed
 //! ([`CommitLog`]), and what happened when ([`Timeline`]).
 //!
-//! They are probes of cores ([`pipeline::Probe`]): instruments, which influence nothing.
+//! They are probes of cores ([`pipeline::Probe`]): instruments without influence on the simulation.
 
 mod calls;
 mod commit_log;

@@ -1,4 +1,4 @@
-//! How instructions went through a core, in the format of the viewer Konata ("Kanata log file
+//! The passage of instructions through a core, in the format of the viewer Konata ("Kanata log file
 //! format", version 4).
 
 use fabric::Source;
@@ -8,31 +8,31 @@ use std::collections::BinaryHeap;
 use std::io::{self, Write};
 use std::ops::Range;
 
-/// One line of the log, with its cycle and its place among the lines of that cycle.
+/// One line of the log, with its cycle and its position among the lines of that cycle.
 type Line = Reverse<(u64, u64, String)>;
 
 /// Writes the log of one core, as a probe.
 ///
 /// Each instruction has the stages F (front end), Ds (in the scheduler), Ex (from issue to result)
-/// and Cm (waits for its turn to commit). Those that were undone end flushed.
+/// and Cm (waiting to commit). Squashed instructions end flushed.
 pub struct PipelineLog<W: Write> {
     out: W,
-    /// The cycles whose dispatched instructions are shown; in order, and apart from each other.
+    /// The cycles whose dispatched instructions are shown; ordered and disjoint.
     windows: Vec<Range<u64>>,
     front_end_cycles: u64,
-    /// Lines that others may still come before.
+    /// Lines before which others may still be inserted.
     pending: BinaryHeap<Line>,
     lines: u64,
     shown: u64,
     retired: u64,
-    /// The cycle of the last line written, once there is one.
+    /// The cycle of the last written line, if any.
     cycle: Option<u64>,
     error: Option<io::Error>,
 }
 
 impl<W: Write> PipelineLog<W> {
-    /// Shows the instructions that are dispatched in the cycles of `windows`, which are in order
-    /// and apart from each other, by a core that has `front_end_cycles` before dispatch.
+    /// A log of the instructions that are dispatched in the cycles of `windows`, which are ordered
+    /// and disjoint, by a core with `front_end_cycles` before dispatch.
     pub fn new(mut out: W, windows: Vec<Range<u64>>, front_end_cycles: u8) -> PipelineLog<W> {
         let error = out.write_all(b"Kanata\t0004\n").err();
         PipelineLog {
@@ -48,12 +48,12 @@ impl<W: Write> PipelineLog<W> {
         }
     }
 
-    /// How many instructions the log has, those that were undone included.
+    /// Number of instructions in the log, including squashed ones.
     pub fn instructions(&self) -> u64 {
         self.shown
     }
 
-    /// Writes what is left.
+    /// Writes the remaining lines.
     pub fn finish(&mut self) -> io::Result<()> {
         self.write_before(u64::MAX);
         match self.error.take() {
@@ -107,7 +107,7 @@ impl<W: Write> PipelineLog<W> {
         if let Some(details) = details(executed) {
             self.line(fetched, format!("L\t{number}\t1\t{details}"));
         }
-        // A stage that an instruction had not come to when it was undone is not shown.
+        // A stage that a squashed instruction had not reached is not shown.
         let ended = executed.ended;
         let stages = [
             ("F", Some(fetched)),
@@ -141,7 +141,7 @@ fn details(executed: &Executed) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// Where a line came from, in words.
+/// The source of a line, in words.
 pub(crate) fn place(source: Source) -> &'static str {
     match source {
         Source::SecondLevel => "the second-level cache",
@@ -157,7 +157,7 @@ impl<W: Write> Probe for PipelineLog<W> {
             self.show(executed);
         }
         if !executed.undone {
-            // Whatever is still to come was dispatched later.
+            // All later instructions are dispatched later.
             self.write_before(executed.dispatched.saturating_sub(self.front_end_cycles));
         }
     }
@@ -229,8 +229,8 @@ mod tests {
 
     #[test]
     fn lines_are_in_the_order_of_their_cycles() {
-        // The first waits long for its result, the second is on a wrong path meanwhile and is told
-        // of first.
+        // The first instruction waits long for its result; the second is on a wrong path meanwhile
+        // and is reported first.
         let slow = Executed {
             completed: Some(60),
             ended: 61,

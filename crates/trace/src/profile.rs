@@ -5,20 +5,20 @@ use crate::program::SharedProgram;
 use pipeline::{Executed, Probe};
 use std::collections::BTreeMap;
 
-/// The profile of one core's hart, as a probe. A cycle belongs to the instruction whose commit
-/// it was waiting for, with the calls that led to it. Those in which the hart had halted of its own
-/// will belong to nobody.
+/// The profile of one core's hart, as a probe. A cycle is attributed to the instruction whose
+/// commit it waited for, with the calls that led to it. Cycles in which the hart had halted
+/// voluntarily are not attributed.
 pub struct Profile {
     core: String,
     tree: CallTree,
-    /// By node.
+    /// Cycles by node.
     cycles: Vec<u64>,
     counted_until: u64,
     halted_cycles: u64,
 }
 
 impl Profile {
-    /// An empty profile of the core called `core`, that begins in cycle 0.
+    /// An empty profile of the core called `core`, starting in cycle 0.
     pub fn new(core: &str, program: SharedProgram) -> Profile {
         Profile {
             core: core.to_string(),
@@ -39,8 +39,8 @@ impl Profile {
         self.counted_until = self.counted_until.max(until);
     }
 
-    /// The run ends in cycle `end`, and the hart has halted for `halted_cycles` in all: what has
-    /// not been counted, the instruction at `pc` has waited.
+    /// Ends the run in cycle `end`; the hart has halted for `halted_cycles` in all. The remaining
+    /// cycles are attributed to the instruction at `pc`.
     pub fn finish(&mut self, pc: u64, end: u64, halted_cycles: u64) {
         let function = self.tree.function(pc);
         let line = self.tree.line(function, pc);
@@ -48,7 +48,7 @@ impl Profile {
         self.count(line, end, halted_now);
     }
 
-    /// The cycles that have been counted.
+    /// Total attributed cycles.
     pub fn total(&self) -> u64 {
         self.cycles.iter().sum()
     }
@@ -59,7 +59,7 @@ impl Profile {
             if cycles > 0 {
                 let mut stack = self.core.clone();
                 for name in self.tree.path(ROOT, node) {
-                    // What separates frames may not be in their names.
+                    // Separators of frames must not occur in names.
                     stack = stack + ";" + &name.replace(';', ",");
                 }
                 *stacks.entry(stack).or_default() += cycles;
@@ -79,7 +79,7 @@ impl Probe for Profile {
 }
 
 /// The profiles as folded stacks: a line for each chain of calls, its frames from the outermost on
-/// separated by semicolons, then a space and the cycles. Viewers of flame graphs open it.
+/// separated by semicolons, then a space and the cycles. Flame-graph viewers read this format.
 pub fn folded<'p>(profiles: impl IntoIterator<Item = &'p Profile>) -> String {
     let mut stacks = BTreeMap::new();
     for profile in profiles {
@@ -145,7 +145,7 @@ mod tests {
         let mut profile = Profile::new("core 0", program);
         profile.executed(&executed(MAIN, CALL, 10));
         profile.executed(&executed(WORK, NOP, 15));
-        // Undone: it has cost what the next one waited.
+        // This instruction is squashed: its cost is the wait of the next one.
         let undone = Executed {
             undone: true,
             ..executed(WORK + 4, NOP, 16)
@@ -159,7 +159,7 @@ mod tests {
         };
         profile.executed(&halted);
         profile.finish(MAIN + 12, 180, 150);
-        // main: 10 to the call, 7 + 2 + 1 behind it: of the last 51 cycles it had halted for 50. A
+        // main: 10 to the call, 7 + 2 + 1 after it: it had halted for 50 of the last 51 cycles. A
         // semicolon separates frames.
         assert_eq!(
             folded([&profile]),

@@ -1,4 +1,4 @@
-//! What a program's addresses mean to the one who wrote it.
+//! The source-level meaning of a program's addresses.
 
 use addr2line::Context;
 use gimli::{Dwarf, EndianRcSlice, LittleEndian};
@@ -10,31 +10,31 @@ use std::rc::Rc;
 
 type Reader = EndianRcSlice<LittleEndian>;
 
-/// What is at an address.
+/// The source location of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The function, and inside it, if the program has debug information, those that were compiled
-    /// into it there, the innermost last.
+    /// The function and, if the program has debug information, the functions inlined there,
+    /// innermost last.
     pub functions: Vec<String>,
     /// File and line, as in `echo.c:12`, if the program has debug information.
     pub line: Option<String>,
 }
 
-/// A program that several probes look into.
+/// A program that several probes use.
 pub type SharedProgram = Rc<RefCell<Program>>;
 
 /// A program's symbols and debug information.
 pub struct Program {
     image: Image,
     lines: Option<Context<Reader>>,
-    /// How much further up the program is than its file says.
+    /// The offset of the program's addresses from those in its file.
     moved_by: u64,
     places: HashMap<u64, Rc<Place>>,
 }
 
 impl Program {
-    /// `image` is what has been loaded of the ELF file `bytes`. A file without debug information,
-    /// or with some that cannot be read, has functions alone.
+    /// `image` is the loaded part of the ELF file `bytes`. If debug information is missing or
+    /// unreadable, there are only functions.
     pub fn new(image: &Image, bytes: &[u8]) -> Program {
         Program {
             image: image.clone(),
@@ -50,7 +50,7 @@ impl Program {
         Rc::new(RefCell::new(Program::new(image, bytes)))
     }
 
-    /// What is at `pc`.
+    /// The location of `pc`.
     pub fn place(&mut self, pc: u64) -> Rc<Place> {
         if let Some(place) = self.places.get(&pc) {
             return place.clone();
@@ -87,7 +87,7 @@ impl Program {
                     _ => "?".to_string(),
                 });
             }
-            // The outermost is the function itself.
+            // The outermost one is the function itself.
             inner.pop();
             functions.extend(inner.into_iter().rev());
         }

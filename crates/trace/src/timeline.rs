@@ -1,8 +1,8 @@
-//! What happened when, for the viewer Perfetto: cores, and requests with their way through queues,
-//! cores and tenants.
+//! A timeline for the viewer Perfetto: cores, and requests with their path through queues, cores
+//! and tenants.
 //!
-//! The file is a sequence of packets of Perfetto's `trace.proto` (TrackEvent), so it can be read up
-//! to wherever it ends.
+//! The file is a sequence of packets of Perfetto's `trace.proto` (TrackEvent), so a truncated file
+//! can be read up to its end.
 
 use crate::calls::{CallTree, ROOT};
 use crate::pipeline_log::place;
@@ -17,7 +17,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// The messages of Perfetto that are written, with the fields that are used.
+/// The Perfetto messages that are written, with the fields in use.
 mod message {
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct TracePacket {
@@ -109,26 +109,26 @@ use message::{
     TrackDescriptor, TrackEvent, Type,
 };
 
-/// All packets are of one sequence.
+/// All packets belong to one sequence.
 const SEQUENCE: u32 = 1;
-/// The field of `Trace` that its packets are.
+/// The field number of packets in `Trace`.
 const PACKET_TAG: u32 = 1;
 
-/// Groups of tracks have the first numbers.
+/// Smaller numbers are those of track groups.
 const FIRST_TRACK: u64 = 1 << 16;
 
-/// The groups of a server's tracks if there is only one.
+/// The groups of tracks of a single server.
 const CORES: &str = "cores";
 const REQUESTS: &str = "requests";
 
-/// Where the elements of a queue are.
+/// The location of a queue's elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring {
-    /// Address of the first.
+    /// Address of the first element.
     pub start: u64,
-    /// Bytes of each.
+    /// Bytes of each element.
     pub slot_bytes: u64,
-    /// The number of them.
+    /// Number of elements.
     pub slots: u64,
 }
 
@@ -137,15 +137,15 @@ pub struct Ring {
 pub struct Request {
     /// Its number.
     pub number: u64,
-    /// The queue in which it was.
+    /// Its queue.
     pub queue: u32,
-    /// When it was in its queue.
+    /// Its arrival time in the queue.
     pub arrived_at: Time,
-    /// When its tenant was told that it is done.
+    /// The time at which its tenant was notified of its completion.
     pub done_at: Time,
-    /// The core that has done it.
+    /// The core that served it.
     pub core: u16,
-    /// When that core began with it, if that has been seen.
+    /// The time at which that core began to serve it, if known.
     pub began_at: Option<Time>,
 }
 
@@ -207,56 +207,57 @@ impl Counted {
     }
 }
 
-/// Something that is shown on a track of its own, which may overlap with others. The viewer shows
-/// tracks of one group and name as one.
+/// An event or slice on its own track, which may overlap with others. The viewer merges tracks of
+/// one group and name.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// The group that the track is in.
+    /// The group of the track.
     pub group: &'a str,
-    /// What the track is called.
+    /// The name of the track.
     pub track: &'a str,
-    /// What it is called itself.
+    /// Its own name.
     pub name: &'a str,
-    /// The time at which it begins.
+    /// Its start time.
     pub from: Time,
-    /// When it ends; if that is the same, it is an instant.
+    /// Its end time; if equal to the start, it is an instant.
     pub until: Time,
-    /// The flow that it is a part of.
+    /// The flow that it belongs to.
     pub flow: Option<u64>,
-    /// The flow ends here.
+    /// Whether the flow ends here.
     pub is_last: bool,
-    /// Arguments of the slice, by their names.
+    /// Its arguments, by name.
     pub notes: &'a [(&'static str, f64)],
 }
 
 /// Writes the timeline of a run.
 pub struct Timeline<W: Write> {
     out: W,
-    /// In order, and apart from each other.
+    /// Ordered and disjoint.
     windows: Vec<Range<Time>>,
-    /// The numbers of groups, for those that have been described.
+    /// The numbers of the groups described so far.
     groups: HashMap<String, i32>,
     threads: i32,
     next_uuid: u64,
-    /// By their start: the queues' rings.
+    /// The queues' rings, by start address.
     rings: BTreeMap<u64, (u32, Ring)>,
-    /// The core that was the first to read what is in a slot, and when.
+    /// The core that first read each slot's contents, and the time.
     first_read: HashMap<(u32, u64), (Rc<str>, Time)>,
-    /// How many requests of each queue have been served.
+    /// Number of served requests of each queue.
     served: HashMap<u32, u64>,
-    /// What counters count changes.
+    /// The changes of the counters.
     changes: Vec<(Time, Change)>,
-    /// When each load of a core had its value that had to wait for a line, and how long it waited.
+    /// For each core, the times at which loads that waited for a line received their values, and
+    /// their waits.
     misses: HashMap<Rc<str>, Vec<(Time, Time)>>,
     events: u64,
     error: Option<io::Error>,
 }
 
-/// A timeline that several probes write.
+/// A timeline shared by several probes.
 pub type SharedTimeline<W> = Rc<RefCell<Timeline<W>>>;
 
 impl<W: Write> Timeline<W> {
-    /// Shows what happens in `windows`, in order and apart from each other.
+    /// A timeline of `windows`, which are ordered and disjoint.
     pub fn shared(out: W, windows: Vec<Range<Time>>) -> SharedTimeline<W> {
         Rc::new(RefCell::new(Timeline {
             out,
@@ -274,22 +275,22 @@ impl<W: Write> Timeline<W> {
         }))
     }
 
-    /// How many events have been written.
+    /// Number of written events.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Tells where `queue` keeps its requests.
+    /// Sets the location of the requests of `queue`.
     pub fn set_ring(&mut self, queue: u32, ring: Ring) {
         self.rings.insert(ring.start, (queue, ring));
     }
 
-    /// Whether rings have been told.
+    /// Whether the location of any ring is known.
     pub fn has_rings(&self) -> bool {
         !self.rings.is_empty()
     }
 
-    /// Writes the counters in the windows. A request counts if it has been served.
+    /// Writes the counters in the windows. Only served requests count.
     fn count(&mut self) {
         let mut changes = std::mem::take(&mut self.changes);
         if changes.is_empty() {
@@ -339,7 +340,7 @@ impl<W: Write> Timeline<W> {
         }
     }
 
-    /// Writes what is left.
+    /// Writes the remaining events.
     pub fn finish(&mut self) -> io::Result<()> {
         self.count();
         match self.error.take() {
@@ -370,7 +371,7 @@ impl<W: Write> Timeline<W> {
         self.next_uuid
     }
 
-    /// The number of a group of tracks: for the viewer, of a process.
+    /// The number of a group of tracks, which the viewer treats as a process.
     fn group(&mut self, name: &str) -> i32 {
         if let Some(&pid) = self.groups.get(name) {
             return pid;
@@ -389,7 +390,7 @@ impl<W: Write> Timeline<W> {
         pid
     }
 
-    /// A track for a core: for the viewer, a thread.
+    /// A track for a core, which the viewer treats as a thread.
     fn core_track(&mut self, group: &str, name: &str) -> u64 {
         let (pid, uuid) = (self.group(group), self.new_uuid());
         self.threads += 1;
@@ -407,7 +408,7 @@ impl<W: Write> Timeline<W> {
         uuid
     }
 
-    /// Shows one thing.
+    /// Writes one event or slice.
     pub fn show(&mut self, shown: &Shown<'_>) {
         let (pid, uuid) = (self.group(shown.group), self.new_uuid());
         self.describe(TrackDescriptor {
@@ -474,19 +475,19 @@ impl<W: Write> Timeline<W> {
         );
     }
 
-    /// The window that `at` lies in.
+    /// The window that contains `at`.
     fn window(&self, at: Time) -> Option<usize> {
         let next = self.windows.partition_point(|window| window.end <= at);
         let window = self.windows.get(next)?;
         window.contains(&at).then_some(next)
     }
 
-    /// Whether something is to be seen that takes from one time to another.
+    /// Whether any part of this interval is in a window.
     pub fn shows(&self, from: Time, until: Time) -> bool {
         self.window(from).is_some() || self.window(until).is_some()
     }
 
-    /// A load of the core called `core` has been committed.
+    /// Handles a committed load of the core called `core`.
     fn loaded(&mut self, core: &Rc<str>, address: u64, at: Time) {
         if let Some((_, &(queue, ring))) = self.rings.range(..=address).next_back() {
             let slot = (address - ring.start) / ring.slot_bytes;
@@ -498,7 +499,8 @@ impl<W: Write> Timeline<W> {
         }
     }
 
-    /// A load of the core called `core` has waited for a line: from where it came, and its address.
+    /// Handles a load of the core called `core` that waited for a line from `source`, with its
+    /// address.
     fn missed(
         &mut self,
         group: &str,
@@ -513,7 +515,7 @@ impl<W: Write> Timeline<W> {
         self.changes.push((from, Change::Missing(1)));
         self.changes.push((until, Change::Missing(-1)));
         let waited = until.saturating_sub(from);
-        // Requests are those of a server alone.
+        // Request tracks exist only for a single server.
         if group == CORES {
             let misses = self.misses.entry(core.clone()).or_default();
             // In the order of their ends: nearly that in which they are told.
@@ -528,18 +530,18 @@ impl<W: Write> Timeline<W> {
             until,
             flow: None,
             is_last: false,
-            // Every address of memory is a whole number as a double, too.
+            // Every memory address is exactly representable as a double.
             notes: &[("waited_ns", waited.as_ns()), ("address", address as f64)],
         });
     }
 
-    /// A hart had halted.
+    /// Counts a halt of a hart.
     fn halted(&mut self, from: Time, until: Time) {
         self.changes.push((from, Change::Halted(1)));
         self.changes.push((until, Change::Halted(-1)));
     }
 
-    /// A request has been served. Those of one queue are told in their order.
+    /// Handles a served request. Those of one queue must be reported in order.
     pub fn served(&mut self, request: &Request) {
         let Request {
             number,
@@ -595,13 +597,13 @@ impl<W: Write> Timeline<W> {
                 name: &name,
                 from,
                 until,
-                // Numbers of flows begin with 1.
+                // Flows are numbered from 1.
                 flow: Some(number + 1),
                 is_last,
                 notes: &notes,
             });
         };
-        // Of a message, nothing is read in a ring.
+        // A message is not read from a ring.
         let read = read.or_else(|| Some((format!("core {core}").into(), began_at?)));
         let taken_at = read
             .as_ref()
@@ -621,20 +623,20 @@ fn annotation(&(name, value): &(&'static str, f64)) -> DebugAnnotation {
     }
 }
 
-/// One core's part of a timeline, as a probe: the functions that it executes, and in them the
-/// instructions that may halt it.
+/// One core's part of a timeline, as a probe: the executed functions, and in them the instructions
+/// that may halt it.
 pub struct CoreTimeline<W: Write> {
     timeline: SharedTimeline<W>,
     clock: Clock,
     group: String,
     name: Rc<str>,
-    /// Its track, once that has been described.
+    /// Its track, once described.
     track: Option<u64>,
     tree: CallTree,
-    /// The function whose slices are open, and the window in which that is.
+    /// The function whose slices are open, and the window that contains it.
     open: usize,
     window: Option<usize>,
-    /// When the last instruction was committed.
+    /// The commit time of the last instruction.
     last: Time,
     /// The cycle from which on it is a probe, and the cycles since in which instructions that are
     /// over had halted.
@@ -643,8 +645,8 @@ pub struct CoreTimeline<W: Write> {
 }
 
 impl<W: Write> CoreTimeline<W> {
-    /// The part of the core, or of the hart of a core with several, that has this clock and name.
-    /// Of several servers, `server` tells them apart.
+    /// The part of the core, or of one of its harts, with this clock and name. `server`
+    /// distinguishes several servers.
     pub fn new(
         timeline: SharedTimeline<W>,
         clock: Clock,
@@ -688,13 +690,13 @@ impl<W: Write> CoreTimeline<W> {
         }
     }
 
-    /// Ends what is open at the end of the run or of a window.
+    /// Closes the open slices at the end of the run or of a window.
     pub fn close(&mut self, at: Time) {
         self.go_to(ROOT, at);
         self.window = None;
     }
 
-    /// The number of its track, which the timeline then knows.
+    /// The number of its track, which it describes if necessary.
     fn track(&mut self) -> u64 {
         let describe = || {
             let mut timeline = self.timeline.borrow_mut();
@@ -740,7 +742,7 @@ impl<W: Write> Probe for CoreTimeline<W> {
             let began = self.clock.time(executed.dispatched);
             (now, timeline.window(now), began)
         };
-        // Until now was spent on this instruction.
+        // The time since then was spent on this instruction.
         let since = std::mem::replace(&mut self.last, now);
         if self.window.is_some() && self.window != window {
             self.close(since);

@@ -1,4 +1,4 @@
-//! When items arrive.
+//! The arrival times of items.
 
 use crate::Random;
 use fabric::Time;
@@ -23,15 +23,15 @@ pub enum Arrivals {
 /// One arrival: of one item or, with [`Arrivals::Bursty`], of several for the same queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Time since the one before.
+    /// Time since the previous arrival.
     pub gap: Time,
-    /// How many items, at least 1.
+    /// Number of items, at least 1.
     pub items: u64,
 }
 
 impl State for Arrival {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        // A gap is a length of time, not a point in it.
+        // A gap is a duration, not a point in time.
         let mut gap_fs = self.gap.as_fs();
         gap_fs.walk(walker);
         self.gap = Time::from_fs(gap_fs);
@@ -52,8 +52,8 @@ pub struct ArrivalProcess {
 }
 
 impl ArrivalProcess {
-    /// `rate_mrps` is that of all items, in millions a second, and above 0; `burst_length` counts
-    /// for [`Arrivals::Bursty`] only, and is at least 1.
+    /// A process in which `rate_mrps` is the rate of all items, in millions a second, above 0;
+    /// `burst_length` only applies to [`Arrivals::Bursty`], and is at least 1.
     pub fn new(
         arrivals: Arrivals,
         rate_mrps: f64,

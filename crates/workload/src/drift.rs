@@ -1,9 +1,8 @@
-//! Whether something has changed with time while it was measured.
+//! Detection of drift during a measurement.
 //!
-//! A line is drawn through the means of batches. Its slope is tested with Student's t, and the
-//! error of the slope is that of dependent means: neighbouring batches of a queue go up and down
-//! together. Of a series that does not drift, one in 1000 is said to grow, and one in 1000 to fall;
-//! the tests below count it.
+//! A line is fitted to the means of batches. Its slope is tested with Student's t, with the error
+//! of dependent means: neighbouring batches of a queue rise and fall together. Of series without
+//! drift, one in 1000 is reported to grow, and one in 1000 to fall; the tests below count them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,10 +10,10 @@ use serde::{Deserialize, Serialize};
 /// The 99.9 % quantile of Student's t distribution with 28 degrees of freedom: a line has two
 /// parameters.
 const STUDENT_T: f64 = 3.4082;
-/// More than this says that the run is too short to tell how dependent its batches are.
+/// Above this, the run is too short to determine the dependence of its batches.
 const LARGEST_CORRELATION: f64 = 0.9;
-/// A smaller change, as a part of the mean, does not matter, however sure it is: response times
-/// that are nearly equal differ by the phases of two clocks, which drift.
+/// A smaller change, as a fraction of the mean, does not matter, however significant: response
+/// times that are nearly equal differ by the phases of two clocks, which drift.
 const MIN_CHANGE: f64 = 0.01;
 
 /// The change of a quantity from the beginning to the end of the measurement, by a straight line
@@ -29,10 +28,10 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// As many batches as confidence intervals have.
+    /// The number of batches of confidence intervals.
     pub const BATCHES: usize = 30;
 
-    /// The drift of `values`, which are in the order of time. `None` with less than 60 of them.
+    /// The drift of `values`, in order of time. `None` with fewer than 60 of them.
     pub fn of(values: impl ExactSizeIterator<Item = f64>) -> Option<Drift> {
         let length = values.len() / Drift::BATCHES;
         if length < 2 {
@@ -67,8 +66,8 @@ impl Drift {
             return Drift { change, error: 0.0 };
         }
         let neighbours: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
-        // Around a line that was drawn through them, residuals correlate by (2 + 4 r) / n less than
-        // they should (Shaman and Stine, Journal of the American Statistical Association 83, 1988).
+        // Residuals of a fitted line correlate by (2 + 4 r) / n less than the errors themselves
+        // (Shaman and Stine, Journal of the American Statistical Association 83, 1988).
         let found = neighbours / squares;
         let correlation = (found + (2.0 + 4.0 * found) / count).clamp(0.0, LARGEST_CORRELATION);
         // As in `statistics.rs`: the variance is that of a first-order autoregression.
@@ -79,8 +78,7 @@ impl Drift {
         }
     }
 
-    /// Whether the quantity grows: by more than may be chance, and by more than one part in a
-    /// hundred.
+    /// Whether the quantity grows significantly, and by more than one part in a hundred.
     pub fn grows(&self) -> bool {
         self.change > self.error.max(MIN_CHANGE)
     }
@@ -90,7 +88,7 @@ impl Drift {
         -self.change > self.error.max(MIN_CHANGE)
     }
 
-    /// Says that `what` grows, in a sentence without its full stop, if it does.
+    /// A sentence, without its full stop, that `what` grows, if it does.
     pub fn sentence(&self, what: &str) -> Option<String> {
         self.grows().then(|| {
             format!(
@@ -107,8 +105,8 @@ mod tests {
     use super::*;
     use crate::{Random, Stream};
 
-    /// Times in an M/M/1 queue with mean service time 1 (Lindley's recursion), whose first request
-    /// finds what any request finds if there is a steady state, and nobody if there is none.
+    /// Times in an M/M/1 queue with mean service time 1 (Lindley's recursion). The first request
+    /// finds the steady state if there is one, and otherwise an empty queue.
     fn queue(load: f64, requests: usize, seed: u64) -> Drift {
         let mut random = Random::new(seed, Stream::Arrivals);
         let mut time = match load < 1.0 {
@@ -128,8 +126,8 @@ mod tests {
     }
 
     /// One in 500 drifts up or down by chance, so of 1000 runs 2, and with probability 99.9 % at
-    /// most 8. At a load of 0.9 the times of 380 service times depend on each other: 2000 requests
-    /// are six of those.
+    /// most 8. At a load of 0.9, times are correlated over 380 service times: 2000 requests are six
+    /// times that.
     #[test]
     fn a_queue_in_a_steady_state_does_not_drift() {
         for (load, requests) in [(0.5, 2000), (0.8, 2000), (0.9, 2000), (0.9, 20_000)] {
@@ -141,8 +139,8 @@ mod tests {
         }
     }
 
-    /// With a load of 1.3 times in the queue grow by 0.3 a request, which 2000 always show; with
-    /// 1.05 by a twentieth, which 20,000 show nearly always.
+    /// With a load of 1.3, times in the queue grow by 0.3 a request, which 2000 requests always
+    /// show; with
     #[test]
     fn an_overloaded_queue_grows() {
         for (load, requests, least) in [(1.3, 2000, 200), (1.1, 2000, 140), (1.05, 20_000, 195)] {
@@ -176,7 +174,7 @@ mod tests {
             let values = (0..3000u32).map(|place| 100.0 + step * f64::from(place));
             Drift::of(values).expect("there are enough").grows()
         };
-        // In 3000 steps 0.9 and 1.2, of 100.
+        // In 3000 steps it changes by 0.9 and 1.2, of 100.
         assert!(!drift(0.0) && !drift(0.0003) && drift(0.0004));
         assert_eq!(Drift::of([0.0; 60].into_iter()), Some(Drift::default()));
         assert_eq!(Drift::of([1.0; 59].into_iter()), None);

@@ -1,11 +1,12 @@
-//! Logarithm and exponential that are the same on every host: only operations that IEEE 754 defines
-//! exactly, where those of C libraries differ in the last bit. Without branches, so that a compiler
-//! does several at once. Good to some 2^-50, which is far below what random numbers need.
+//! Logarithm and exponential functions with the same results on every host: they use only
+//! operations that IEEE 754 defines exactly, whereas those of C libraries differ in the last bit.
+//! They have no branches, so that a compiler can vectorize them. Their error is some 2^-50, far
+//! below the needs of random numbers.
 
 use std::f64::consts::{LN_2, LOG2_E};
 
 const MANTISSA_BITS: u32 = 52;
-/// A number with this added to it has its integral part in the low bits.
+/// Adding this to a number leaves its integral part in the low bits.
 const ROUND: f64 = (1u64 << MANTISSA_BITS) as f64 * 1.5;
 /// ln 2 in two parts: the first has few bits, so that small multiples of it are exact.
 const LN_2_HIGH: f64 = f64::from_bits(LN_2.to_bits() & !0xffff_ffff);
@@ -30,7 +31,7 @@ pub fn ln(x: f64) -> f64 {
     exponent * LN_2_HIGH + (exponent * LN_2_LOW + 2.0 * f * series)
 }
 
-/// The coefficients of the exponential's series: what is left out is below 0.35^13 / 13!, or 2^-52.
+/// The coefficients of the exponential's series: the remainder is below 0.35^13 / 13!, or 2^-52.
 const INVERSE_FACTORIALS: [f64; 13] = {
     let mut inverses = [1.0; 13];
     let mut factorial = 1.0;

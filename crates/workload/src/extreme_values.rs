@@ -1,12 +1,12 @@
-//! Generalised extreme values, drawn by a table.
+//! Generalised extreme values, drawn from a table.
 
 use crate::Random;
 use crate::elementary::{exp, ln};
 
-/// Strips of equal probability, as many as so many bits can tell.
+/// The binary logarithm of the number of strips, which have equal probability.
 const STRIP_BITS: u32 = 9;
 const STRIPS: usize = 1 << STRIP_BITS;
-/// The bits of a random number that are left.
+/// The remaining bits of a random number.
 const REST_BITS: u32 = u64::BITS - STRIP_BITS;
 const RESTS: f64 = (1u64 << REST_BITS) as f64;
 
@@ -14,10 +14,11 @@ const RESTS: f64 = (1u64 << REST_BITS) as f64;
 /// has the density t^(shape + 1) exp(-t) / scale.
 ///
 /// Values are cut into strips of equal probability. A random number's first bits choose a strip.
-/// What is below the least density in a strip is uniform, and comes from the bits that are left:
-/// that is 98 % of all values, and takes no logarithm. The others, above the least density, come by
-/// rejection (von Neumann 1951). In the first and the last strip, where the density goes down to
-/// nothing, all come by inversion. So the distribution is the exact one, as far as numbers go.
+/// The part below the minimum density of a strip is uniform, and is drawn from the remaining bits:
+/// these are 98 % of all values, and need no logarithm. The others, above the minimum density, are
+/// drawn by rejection (von Neumann 1951). In the first and the last strip, where the density falls
+/// to zero, all are drawn by inversion. So the distribution is exact, up to the precision of
+/// numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExtremeValues {
     location: f64,
@@ -28,16 +29,16 @@ pub struct ExtremeValues {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Strip {
-    /// Where it begins.
+    /// The start of the strip.
     begin: f64,
-    /// What is left of a random number, if it is below this, is uniform in the strip.
+    /// If the rest of a random number is below this, it is uniform in the strip.
     even: u64,
-    /// Its width, for each of these.
+    /// Its width, divided by `even`.
     step: f64,
 }
 
 impl ExtremeValues {
-    /// With a scale above 0 and a shape above 0 and below 1.
+    /// The scale must be above 0, and the shape above 0 and below 1.
     pub(crate) fn new(location: f64, scale: f64, shape: f64) -> ExtremeValues {
         let mut values = ExtremeValues {
             location,
@@ -45,7 +46,7 @@ impl ExtremeValues {
             shape,
             strips: Vec::new(),
         };
-        // The first begins at the least value.
+        // The first strip starts at the minimum.
         let first = Strip {
             begin: location - scale / shape,
             even: 0,
@@ -69,12 +70,12 @@ impl ExtremeValues {
         values
     }
 
-    /// Of the maximum of many: location + scale (Gamma(1 - shape) - 1) / shape.
+    /// The mean: location + scale (Gamma(1 - shape) - 1) / shape.
     pub(crate) fn mean(&self) -> f64 {
         self.location + self.scale * (libm::tgamma(1.0 - self.shape) - 1.0) / self.shape
     }
 
-    /// A value.
+    /// Draws a value.
     #[inline]
     pub(crate) fn draw(&self, random: &mut Random) -> f64 {
         let bits = random.bits();
@@ -114,13 +115,13 @@ impl ExtremeValues {
         }
     }
 
-    /// The value x of a t.
+    /// The value x for a t.
     fn at(&self, exponent: f64) -> f64 {
         let power = exp(-self.shape * ln(exponent));
         self.location + self.scale / self.shape * (power - 1.0)
     }
 
-    /// The t of a value x.
+    /// The t for a value x.
     fn exponent(&self, value: f64) -> f64 {
         let base = 1.0 + self.shape * (value - self.location) / self.scale;
         exp(-ln(base) / self.shape)
@@ -130,8 +131,8 @@ impl ExtremeValues {
         exp((self.shape + 1.0) * ln(exponent) - exponent) / self.scale
     }
 
-    /// The least and the greatest density in a strip that is neither the first nor the last. There
-    /// is one maximum, where t is shape + 1.
+    /// The minimum and maximum density in a strip that is neither the first nor the last. The density
+    /// has one maximum, where t is shape + 1.
     fn densities(&self, strip: usize) -> (f64, f64) {
         let (begin, end) = (exponent_of(strip), exponent_of(strip + 1));
         let (one, other) = (self.density(begin), self.density(end));
@@ -145,7 +146,7 @@ impl ExtremeValues {
     }
 }
 
-/// The t where a strip begins.
+/// The t at the start of a strip.
 fn exponent_of(strip: usize) -> f64 {
     -ln(strip as f64 / STRIPS as f64)
 }
@@ -157,7 +158,7 @@ mod tests {
 
     const VALUES: usize = 1_000_000;
 
-    /// Of Daglis et al. (ASPLOS 2019, Section 5), and two that are nearly Gumbel's and nearly
+    /// The one of Daglis et al. (ASPLOS 2019, Section 5), one close to Gumbel's, and one almost
     /// without a mean.
     fn several() -> [ExtremeValues; 3] {
         [(363.0, 100.0, 0.65), (200.0, 10.0, 0.05), (1.0, 0.9, 0.95)]
@@ -181,8 +182,8 @@ mod tests {
         assert!((mean - 600.0).abs() < 1.0, "{mean}");
     }
 
-    /// By Kolmogorov and Smirnov: the greatest difference between the shares of n values and the
-    /// distribution is above 1.95 / sqrt(n) once in a thousand times.
+    /// Kolmogorov-Smirnov test: the maximum difference between the empirical distribution of n
+    /// values and the true one is above 1.95 / sqrt(n) once in a thousand times.
     #[test]
     fn values_follow_their_distribution() {
         for values in several() {
@@ -200,7 +201,8 @@ mod tests {
         }
     }
 
-    /// In both ends, where nothing comes from the table, and in a strip in the middle.
+    /// The frequencies of values at both ends, which do not come from the table, and in a strip in
+    /// the middle.
     #[test]
     fn rare_values_come_as_often_as_they_should() {
         for values in several() {
@@ -218,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Shares of tenths of one strip: what is uniform and what comes by rejection, together.
+    /// Shares of tenths of one strip: uniform values and those drawn by rejection, together.
     #[test]
     fn a_strip_has_its_slope() {
         let values = &several()[0];

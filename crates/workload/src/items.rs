@@ -1,20 +1,20 @@
-//! What programs take, and how it is generated.
+//! The items of programs, and their generation.
 
 use crate::Random;
 use crate::operations::{self, Operations};
 use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, checksum, udp_checksum};
 use crate::work;
 
-/// What a program's items are. The program says so before it starts the device (`enum io_items` in
-/// `guest/include/io.h`).
+/// The kind of a program's items. The program declares it before it starts the device (`enum
+/// io_items` in `guest/include/io.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum ItemKind {
-    /// IPv4 packets with UDP in them: valid checksums, and random addresses, ports and
-    /// identification. The payload counts upwards.
+    /// IPv4 packets with UDP: valid checksums, and random addresses, ports and identification. The
+    /// payload counts upwards.
     Packets = 0,
-    /// The same, but a packet belongs to one of [`SESSIONS`] sessions with a service.
+    /// The same, but each packet belongs to one of [`SESSIONS`] sessions with a service.
     Sessions = 1,
-    /// Data to be stored: random bytes.
+    /// Data to store: random bytes.
     Blocks = 2,
     /// Remote procedure calls in MessagePack-RPC: one of [`METHODS`] with a key and a value.
     Requests = 3,
@@ -22,19 +22,20 @@ pub enum ItemKind {
     Operations = 4,
 }
 
-/// Sessions of [`ItemKind::Sessions`].
+/// Number of sessions of [`ItemKind::Sessions`].
 const SESSIONS: u64 = 128;
-/// Where their service is: an address for documentation (RFC 5737), and the port of HTTP/3.
+/// The address and port of their service: an address for documentation (RFC 5737), and the port of
+/// HTTP/3.
 const SERVICE: ([u8; 4], u16) = ([192, 0, 2, 1], 443);
 
-/// What the generated requests ask for: a store, an index, users and their feeds.
+/// The methods of generated requests: a store, an index, users and their feeds.
 const METHODS: [&str; 16] = [
     "get", "set", "delete", "scan", "search", "suggest", "index", "rank", "login", "logout",
     "profile", "friends", "post", "feed", "like", "follow",
 ];
 
 impl ItemKind {
-    /// The kind that a program writes as `value`; `None` for other numbers.
+    /// The kind for the `value` that a program writes; `None` for other numbers.
     pub fn from_register(value: u64) -> Option<ItemKind> {
         [
             ItemKind::Packets,
@@ -52,7 +53,7 @@ impl ItemKind {
         matches!(self, ItemKind::Packets | ItemKind::Sessions)
     }
 
-    /// As a sentence names them.
+    /// Its name in a sentence.
     pub fn name(self) -> &'static str {
         match self {
             ItemKind::Packets | ItemKind::Sessions => "packets",
@@ -62,7 +63,7 @@ impl ItemKind {
         }
     }
 
-    /// The kind of an item of this kind, by which results are told apart.
+    /// The subkind of an item of this kind, by which results are separated.
     pub(crate) fn kind_of(self, item: &[u8]) -> u8 {
         match self {
             ItemKind::Operations => operations::kind_of(item),
@@ -70,7 +71,7 @@ impl ItemKind {
         }
     }
 
-    /// The name of such a kind, if it has one.
+    /// The name of a subkind, if it has one.
     pub fn kind_name(self, kind: u8) -> Option<&'static str> {
         match self {
             ItemKind::Operations => operations::kind_name(kind),
@@ -79,7 +80,7 @@ impl ItemKind {
     }
 }
 
-/// Appends an item of `bytes` bytes, at least 28, to `to`; an operation is as long as it is.
+/// Appends an item of `bytes` bytes, at least 28, to `to`; operations have lengths of their own.
 pub(crate) fn append_generated(
     kind: ItemKind,
     bytes: usize,
@@ -100,7 +101,7 @@ pub(crate) fn append_generated(
             append_packet(bytes, &flow, [ports[4], ports[5]], to);
         }
         ItemKind::Sessions => {
-            // An odd factor: different sessions have different addresses.
+            // The factor is odd: different sessions have different addresses.
             let session = random.below(SESSIONS) as u32;
             let client = session.wrapping_mul(0x9e37_79b1).to_be_bytes();
             let (destination, port) = (SERVICE.0, SERVICE.1.to_be_bytes());
@@ -124,7 +125,7 @@ pub(crate) fn append_generated(
     }
 }
 
-/// Who sends to whom.
+/// The endpoints of a packet.
 struct Flow {
     source: [u8; 4],
     destination: [u8; 4],
@@ -157,7 +158,7 @@ fn append_packet(bytes: usize, flow: &Flow, identification: [u8; 2], to: &mut Ve
     to[start + IPV4_HEADER_BYTES + 6..][..2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// `[0, number, method, [key, value]]` in MessagePack, the value as long as it takes.
+/// `[0, number, method, [key, value]]` in MessagePack; the value fills the remaining length.
 fn append_request(bytes: usize, random: &mut Random, to: &mut Vec<u8>) {
     let end = to.len() + bytes;
     let method = METHODS[random.below(METHODS.len() as u64) as usize];
@@ -169,7 +170,7 @@ fn append_request(bytes: usize, random: &mut Random, to: &mut Vec<u8>) {
     to.extend(method.as_bytes());
     to.extend([0x92, 0xa8]); // An array of two, a text of eight bytes.
     to.extend(format!("{:08x}", key as u32).as_bytes());
-    // `bytes` is at least 28, and what is before the value takes at most 25.
+    // `bytes` is at least 28, and the part before the value takes at most 25.
     let value_bytes = match end - to.len() {
         left @ 2..258 => {
             to.extend([0xc4, (left - 2) as u8]); // Up to 255 bytes.
@@ -226,7 +227,8 @@ mod tests {
         let packets = generated(ItemKind::Sessions, 64, 5000);
         assert!(packets.iter().all(|packet| is_valid_packet(packet)));
         let flows: BTreeSet<&[u8]> = packets.iter().map(|packet| &packet[12..24]).collect();
-        // All of them: the chance to miss one in 5000 draws is 128 * (127 / 128)^5000 < 1e-14.
+        // All of them occur: the probability to miss one in 5000 draws is 128 * (127 / 128)^5000 <
+        // 1e-14.
         assert_eq!(flows.len() as u64, SESSIONS);
         assert!(packets.iter().all(|packet| packet[16..20] == SERVICE.0));
     }
@@ -241,7 +243,7 @@ mod tests {
 
     #[test]
     fn requests_end_where_they_should() {
-        // Around each change of the value's form, and with the longest method.
+        // Around each change of the value's encoding, and with the longest method.
         for bytes in (28..40).chain(270..300).chain([1024, 9000]) {
             for request in generated(ItemKind::Requests, bytes, 40) {
                 let method = usize::from(request[7] & 0x1f);

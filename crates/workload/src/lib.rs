@@ -1,9 +1,9 @@
-//! The workload of a server and what is measured of it: when requests come ([`Arrivals`]), to which
-//! queue ([`Shape`]), what they are ([`Packets`], [`ItemKind`]) and how long they take
-//! ([`ServiceTimes`]); every latency ([`Recorder`]), and what can be said of them with which
-//! confidence.
+//! The workload of a server and its measurement: the arrival times of requests ([`Arrivals`]),
+//! their queues ([`Shape`]), contents ([`Packets`], [`ItemKind`]) and service times
+//! ([`ServiceTimes`]); the record of every latency ([`Recorder`]), and estimates with confidence
+//! intervals.
 //!
-//! Nothing here knows by what means requests reach a server.
+//! This crate does not depend on the way in which requests reach a server.
 
 mod arrivals;
 mod drift;

@@ -1,4 +1,4 @@
-//! Requests for stores: which operations on which keys, or TPC-C's transactions.
+//! Requests for stores: operations on keys, or TPC-C's transactions.
 //!
 //! The format is that of `guest/include/operations.h`: a head of eight bytes, the key, and for a
 //! put the value. Numbers have the hart's byte order, the least significant byte first.
@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, require};
 
-/// Bytes before the key of a request and before what follows in a reply.
+/// Bytes before the key of a request, and before the body of a reply.
 pub(crate) const HEAD_BYTES: u32 = 8;
 /// Bytes of a generated key, as in HERD (Kalia et al., SIGCOMM 2014), if sizes are fixed.
 const KEY_BYTES: u32 = 16;
@@ -32,14 +32,14 @@ pub(crate) const PUT: u8 = 1;
 pub(crate) const SCAN: u8 = 2;
 /// The first of TPC-C's transactions, in the order of the specification's clause 2.
 pub(crate) const NEW_ORDER: u8 = 3;
-/// The mix of TPC-C's transactions in percent: the least that clause 5.2.3 asks for, and the rest
-/// New-Orders, as Silo (Tu et al., SOSP 2013) has it.
+/// The mix of TPC-C's transactions in percent: the minimum of clause 5.2.3, and New-Orders for the
+/// rest, as in Silo (Tu et al., SOSP 2013).
 const MIX: [u64; 5] = [45, 43, 4, 4, 4];
-/// Bytes of the random number that a transaction draws its input from.
+/// Bytes of the random number from which a transaction draws its input.
 const SEED_BYTES: u32 = 8;
-/// Bytes of what it answers: four numbers.
+/// Bytes of its output: four numbers.
 pub(crate) const OUTPUT_BYTES: u32 = 32;
-/// What a reply begins with: `enum operation_status` of the guest's `operations.h`.
+/// The first byte of a reply: `enum operation_status` of the guest's `operations.h`.
 pub(crate) const DONE: u8 = 0;
 pub(crate) const NOT_FOUND: u8 = 1;
 pub(crate) const NO_ROOM: u8 = 2;
@@ -79,11 +79,11 @@ pub enum Sizes {
     FacebookEtc,
 }
 
-/// Keys and values have one of so many lengths each, equally often: the quantiles of their
+/// Keys and values each have one of this many lengths, with equal frequency: the quantiles of their
 /// distributions.
 const QUANTILES: u64 = 256;
 
-/// Which quantiles a key's and its value's lengths are, by the third word of the key.
+/// The quantiles of a key's and its value's lengths, from the third word of the key.
 fn key_place(sizes: u64) -> u64 {
     sizes % QUANTILES
 }
@@ -104,8 +104,8 @@ fn etc_key_bytes(quantile: u64) -> u32 {
     (30.7984 + 8.20449 / shape * (power - 1.0)).round() as u32
 }
 
-/// Bytes of values: scale and shape are 214.476 and 0.348238. (The paper has a table of its own for
-/// those below 15 bytes, which is left out.)
+/// Bytes of values: scale and shape are 214.476 and 0.348238. (The paper's separate table for those
+/// below 15 bytes is omitted.)
 fn etc_value_bytes(quantile: u64) -> u32 {
     let shape = 0.348238;
     let power = exp(-shape * ln(1.0 - middle(quantile)));
@@ -175,7 +175,7 @@ impl Default for OperationsSpec {
 }
 
 impl OperationsSpec {
-    /// Whether the parts are of one whole.
+    /// Checks that the fractions are consistent.
     pub fn check(&self) -> Result<(), SpecError> {
         let accepted = "with gets it must be at most 1; what is left are puts";
         require(
@@ -186,7 +186,7 @@ impl OperationsSpec {
         )
     }
 
-    /// The number that a program knows by a name, as `io_parameter("traffic.keys")`.
+    /// The value of a parameter that programs read, as in `io_parameter("traffic.keys")`.
     pub fn parameter(&self, name: &str) -> Option<f64> {
         let name = name.strip_prefix("traffic.")?;
         Some(match name {
@@ -225,8 +225,8 @@ impl OperationsSpec {
         self.value_quantile(value_place(mix(second)))
     }
 
-    /// Whether a store that has what this says has what `other` says: the same keys, and as long
-    /// values, or the same tables.
+    /// Whether the two descriptions have the same store: the same keys with values of the same
+    /// lengths, or the same tables.
     pub fn has_the_same_store(&self, other: &OperationsSpec) -> bool {
         let store = |spec: &OperationsSpec| {
             let OperationsSpec {
@@ -254,7 +254,7 @@ impl OperationsSpec {
         HEAD_BYTES + self.key_quantile(QUANTILES - 1) + self.longest_value_bytes()
     }
 
-    /// Bytes of the longest reply to what is generated.
+    /// Bytes of the longest reply to a generated request.
     pub fn longest_reply_bytes(&self) -> u32 {
         if self.warehouses.is_some() {
             return HEAD_BYTES + OUTPUT_BYTES;
@@ -290,7 +290,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Those that are described.
+    /// Draws the requests described by `spec`.
     pub fn new(spec: &OperationsSpec) -> Operations {
         Operations {
             zipf: Zipf::new(spec.keys, spec.zipf_exponent),
@@ -300,7 +300,7 @@ impl Operations {
         }
     }
 
-    /// What the kinds of requests are called, by their numbers.
+    /// The names of the kinds of requests, by their numbers.
     pub fn kind_names() -> Vec<String> {
         KINDS.map(str::to_string).to_vec()
     }
@@ -352,7 +352,7 @@ impl Operations {
     }
 }
 
-/// Appends a transaction: its kind, the warehouse from 1 on, and what it draws its input from.
+/// Appends a transaction: its kind, the warehouse from 1 on, and the seed of its input.
 fn append_transaction(warehouses: u32, random: &mut Random, to: &mut Vec<u8>) {
     let mut choice = random.below(100);
     let mut kind = NEW_ORDER;
@@ -371,14 +371,14 @@ fn append_transaction(warehouses: u32, random: &mut Random, to: &mut Vec<u8>) {
     to.extend(seed.to_le_bytes());
 }
 
-/// What the key with a number begins with: 16 bytes that look random, as the hashes do that HERD
-/// has for keys. No two numbers have the same.
+/// The first 16 bytes of the key with a number. They look random, like the hashes that are HERD's
+/// keys, and differ between numbers.
 fn words_of(number: u64) -> [u64; 2] {
     let first = mix(number);
     [first, mix(first)]
 }
 
-/// Appends so many bytes of the key that begins with `words`; each further word is one more step.
+/// Appends `bytes` bytes of the key that begins with `words`; each further word is one more step.
 fn append_key(words: [u64; 2], bytes: usize, to: &mut Vec<u8>) {
     let end = to.len() + bytes;
     let mut next = words[0];
@@ -389,7 +389,7 @@ fn append_key(words: [u64; 2], bytes: usize, to: &mut Vec<u8>) {
     to.truncate(end);
 }
 
-/// One step of SplitMix64 (Steele, Lea and Flood 2014): one to one, and never 0 for 0.
+/// One step of SplitMix64 (Steele, Lea and Flood 2014): a bijection.
 pub(crate) fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -403,15 +403,15 @@ pub(crate) fn mix(number: u64) -> u64 {
 pub struct Zipf {
     count: f64,
     exponent: f64,
-    /// The integral of the density's hat up to the first and behind the last number.
+    /// The integral of the density's hat up to the first and after the last number.
     integral_first: f64,
     integral_last: f64,
-    /// What is this near to a whole number below is accepted at once.
+    /// Values within this distance above a whole number are accepted at once.
     near: f64,
 }
 
 impl Zipf {
-    /// The distribution over so many numbers, with this exponent.
+    /// The distribution over `count` numbers, with this exponent.
     pub fn new(count: u64, exponent: f64) -> Zipf {
         let mut zipf = Zipf {
             count: count as f64,
@@ -443,7 +443,7 @@ impl Zipf {
         exp(-self.exponent * ln(x))
     }
 
-    /// `(x^(1 - exponent) - 1) / (1 - exponent)`, and ln x where the exponent is 1.
+    /// `(x^(1 - exponent) - 1) / (1 - exponent)`, and ln x if the exponent is 1.
     fn integral(&self, x: f64) -> f64 {
         let log = ln(x);
         let power = (1.0 - self.exponent) * log;
@@ -456,7 +456,7 @@ impl Zipf {
     }
 
     fn inverse(&self, integral: f64) -> f64 {
-        // Rounding may take it to the pole.
+        // Rounding may move it to the pole.
         let power = (integral * (1.0 - self.exponent)).max(-1.0 + 1e-15);
         let ratio = if power.abs() > 1e-4 {
             ln(1.0 + power) / power
@@ -511,7 +511,7 @@ mod tests {
         assert_eq!((value_bytes, scanned), (13, 100));
         let keys: std::collections::BTreeSet<&[u8]> =
             requests.iter().map(|request| &request[8..24]).collect();
-        // Each of 1000 is missed with a chance of exp(-20).
+        // Each of 1000 is missed with a probability of exp(-20).
         assert_eq!(keys.len(), 1000);
     }
 
@@ -522,7 +522,7 @@ mod tests {
     }
 
     /// Means over the quantiles: 36 bytes of keys, mu + sigma (Gamma(1 - k) - 1) / k = 36.0, and of
-    /// values sigma / (1 - k) = 329.1, of which the tail above the last quantile is missing.
+    /// values sigma / (1 - k) = 329.1, without the tail above the last quantile.
     #[test]
     fn sizes_are_those_of_the_pool() {
         let mean = |bytes: fn(u64) -> u32| {
@@ -540,7 +540,7 @@ mod tests {
         let requests = draw(&spec, 20_000);
         let longest = requests.iter().map(Vec::len).max();
         assert!(longest <= Some(spec.longest_request_bytes() as usize));
-        // The same key is as long whenever it comes, so a value belongs to its key.
+        // A key has the same length at each occurrence, so a value belongs to its key.
         let value_bytes = |request: &Vec<u8>| u16::from_le_bytes([request[2], request[3]]);
         for request in &requests {
             let bytes = HEAD_BYTES as usize + usize::from(request[1]);
@@ -550,7 +550,7 @@ mod tests {
         assert_eq!(spec.parameter("traffic.key_quantile.256"), None);
     }
 
-    /// Each transaction as often as its part says, within four standard deviations.
+    /// Each transaction has its share, within four standard deviations.
     #[test]
     fn transactions_have_the_standard_mix() {
         let spec = OperationsSpec {
@@ -570,8 +570,8 @@ mod tests {
         assert_eq!(warehouses, [1, 2, 3].into());
     }
 
-    /// Each of the ten most popular of 1000 keys as often as the formula says, within four standard
-    /// deviations; for an exponent of 1, which is a case of its own, too.
+    /// Each of the ten most popular of 1000 keys has the frequency of the formula, within four
+    /// standard deviations; also for the special case of an exponent of 1.
     #[test]
     fn zipf_draws_obey_the_formula() {
         for exponent in [0.5, 0.99, 1.0, 2.5] {

@@ -1,4 +1,4 @@
-//! What items contain: generated ones, or the packets of a capture file.
+//! The contents of items: generated ones, or the packets of a capture file.
 
 use crate::items::{self, ItemKind};
 use crate::operations::Operations;
@@ -17,30 +17,30 @@ const PROTOCOL_UDP: u8 = 17;
 /// The shortest item that can be generated: a packet with headers only.
 pub(crate) const MINIMUM_PACKET_BYTES: u32 = (IPV4_HEADER_BYTES + UDP_HEADER_BYTES) as u32;
 
-/// A capture file that cannot be used.
+/// The reason that a capture file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PacketError {
-    /// It was not given; the sentence says so.
+    /// Its contents were not given; the sentence says so.
     #[error("{0}")]
     Missing(String),
-    /// It is something else.
+    /// It has another format.
     #[error("{path}: this is neither a pcap file nor a pcapng file: {reason}")]
     NotPcap {
         /// The file.
         path: PathBuf,
-        /// What is wrong with its header.
+        /// The error in its header.
         reason: String,
     },
-    /// It ends early or has a broken record.
+    /// It is truncated or has a broken record.
     #[error("{path}: packet {packet}, at byte {offset}, cannot be read: {reason}")]
     Broken {
         /// The file.
         path: PathBuf,
         /// The packet's number, from 1.
         packet: u64,
-        /// Where its record begins.
+        /// The offset of its record.
         offset: u64,
-        /// What is wrong with it.
+        /// The error.
         reason: String,
     },
     /// Its link type is neither Ethernet nor raw IP.
@@ -56,10 +56,10 @@ pub enum PacketError {
     NoPacket {
         /// The file.
         path: PathBuf,
-        /// How many frames there are.
+        /// Number of frames.
         frames: u64,
     },
-    /// The program takes what is in UDP packets, and there is none.
+    /// The program uses the payload of UDP packets, and there is none.
     #[error(
         "{path}: the program takes {kind} out of UDP packets, and none of its {packets} IPv4 \
          packets is a whole one"
@@ -67,18 +67,18 @@ pub enum PacketError {
     NoPayload {
         /// The file.
         path: PathBuf,
-        /// What the program takes.
+        /// The kind of the program's items.
         kind: &'static str,
-        /// How many IPv4 packets there are.
+        /// Number of IPv4 packets.
         packets: usize,
     },
-    /// Packets are to say how long they take, and the program takes something else.
+    /// Packets must state their work, but the program uses other items.
     #[error("traffic.work is written into generated IPv4 packets, and the program takes {kind}")]
     NoWork {
-        /// What the program takes.
+        /// The kind of the program's items.
         kind: &'static str,
     },
-    /// How long items are to take is not described as it must be.
+    /// The description of the items' work is invalid.
     #[error("traffic.work cannot be used: {0}")]
     Work(String),
     /// A packet does not fit into a slot.
@@ -91,28 +91,28 @@ pub enum PacketError {
         path: PathBuf,
         /// The packet's number, from 1.
         packet: u64,
-        /// Where its record begins.
+        /// The offset of its record.
         offset: u64,
         /// Its length.
         bytes: usize,
-        /// The largest that is accepted.
+        /// The maximum length.
         maximum: u32,
     },
 }
 
-/// A sequence of packets without end.
+/// An endless sequence of packets.
 #[derive(Clone, Debug, state::State)]
 #[state(fields)]
 pub struct Packets {
     content: Content,
-    /// What is written into generated packets, if anything.
+    /// The work to write into generated packets, if any.
     #[state(fixed)]
     work: Option<Work>,
     #[state(fixed)]
     skipped_frames: u64,
 }
 
-/// Whether there is work to be written follows from the description.
+/// The description determines whether work is written.
 impl State for Packets {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
@@ -137,7 +137,7 @@ enum Content {
     },
 }
 
-/// What the items are is the I/O source's to restore.
+/// The I/O source restores the kind of the items.
 impl State for Content {
     fn walk(&mut self, walker: &mut dyn Walker) {
         match self {
@@ -158,7 +158,7 @@ impl State for Content {
 
 impl Packets {
     /// Items of `bytes` (28 to 65535) bytes: [`ItemKind::Packets`] until a program says otherwise.
-    /// Those of a program that takes operations are as `operations` says.
+    /// `operations` describes the items of programs that process operations.
     pub fn generated(bytes: u32, operations: &OperationsSpec, random: Random) -> Packets {
         let bytes = bytes.clamp(MINIMUM_PACKET_BYTES, 65535) as usize;
         Packets {
@@ -173,14 +173,14 @@ impl Packets {
         }
     }
 
-    /// Generated packets say how long a program is to take for each.
+    /// Makes generated packets state the time that a program takes for each.
     pub fn with_work(mut self, work: Work) -> Packets {
         self.work = Some(work);
         self
     }
 
-    /// The IPv4 packets of a pcap or pcapng file, over and over. Other frames are skipped, and so
-    /// are packets of which the capture has only the beginning. `path` is used in errors.
+    /// The IPv4 packets of a pcap or pcapng file, repeated endlessly. Other frames are skipped, and
+    /// so are packets that the capture truncates. `path` is used in errors.
     pub fn from_pcap(
         path: &Path,
         content: &[u8],
@@ -246,8 +246,8 @@ impl Packets {
         })
     }
 
-    /// Makes the items what a program takes. Out of a capture file, what is not an IP packet is
-    /// the payload of a UDP packet; other packets are then skipped.
+    /// Sets the kind of items that a program processes. Items from a capture file that are not IP
+    /// packets are the payloads of UDP packets; other packets are then skipped.
     pub fn set_kind(&mut self, wanted: ItemKind) -> Result<(), PacketError> {
         if self.work.is_some() && !wanted.is_ip() {
             return Err(PacketError::NoWork {
@@ -280,13 +280,13 @@ impl Packets {
         Ok(())
     }
 
-    /// The kind of an item of a program that takes `items`, by which results are told apart.
+    /// The subkind of an item of a program that processes `items`, by which results are separated.
     pub fn kind_of(&self, items: ItemKind, item: &[u8]) -> u8 {
         let by_time = self.work.as_ref().and_then(|work| work.kind_of(item));
         by_time.unwrap_or_else(|| items.kind_of(item))
     }
 
-    /// How many frames of the capture file were skipped.
+    /// Number of skipped frames of the capture file.
     pub fn skipped_frames(&self) -> u64 {
         self.skipped_frames
     }
@@ -319,10 +319,10 @@ enum CaptureFile {
 }
 
 impl CaptureFile {
-    /// What a pcapng file begins with: the type of its first block.
+    /// The first bytes of a pcapng file: the type of its first block.
     const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-    /// Reads the file's header, and returns what is behind it.
+    /// Reads the file's header, and returns the rest of the file.
     fn open(content: &[u8]) -> Result<(&[u8], CaptureFile), PcapError> {
         if content.starts_with(&CaptureFile::PCAPNG) {
             let (rest, parser) = PcapNgParser::new(content)?;
@@ -333,8 +333,8 @@ impl CaptureFile {
         }
     }
 
-    /// Reads the next block, and returns what is behind it. `None` in place of a frame and its
-    /// link type: the block has statistics, names or the like.
+    /// Reads the next block, and returns the rest. `None` in place of a frame and its link type:
+    /// the block contains statistics, names or the like.
     #[allow(clippy::type_complexity)]
     fn next<'a>(
         &mut self,
@@ -362,8 +362,8 @@ impl CaptureFile {
     }
 }
 
-/// The IPv4 packet in a frame, without what Ethernet adds to short ones; `None` if it is something
-/// else or not whole.
+/// The IPv4 packet in a frame, without Ethernet's padding of short frames; `None` if it is
+/// something else or incomplete.
 fn ipv4_packet(link: DataLink, frame: &[u8]) -> Option<&[u8]> {
     let packet = if link == DataLink::ETHERNET {
         let mut type_at = 12;
@@ -383,8 +383,8 @@ fn ipv4_packet(link: DataLink, frame: &[u8]) -> Option<&[u8]> {
     packet.get(..total)
 }
 
-/// What a UDP packet carries; `None` if `packet`, an IPv4 packet of the length that its header
-/// says, is another one, a fragment, or not whole.
+/// The payload of a UDP packet; `None` if `packet`, an IPv4 packet with the length in its header,
+/// is another one, a fragment, or incomplete.
 fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
     let header_bytes = 4 * usize::from(packet[0] & 0xf);
     let fragment = u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff;
@@ -414,8 +414,8 @@ pub fn checksum(parts: &[&[u8]]) -> u16 {
     !(sum as u16)
 }
 
-/// The checksum of the UDP packet in an IPv4 packet without options, whatever stands there now:
-/// over addresses, protocol and length too (RFC 768). 0 would mean that there is none.
+/// The checksum of the UDP packet in an IPv4 packet without options, whatever its present value: it
+/// includes addresses, protocol and length (RFC 768). 0 would mean that there is none.
 pub(crate) fn udp_checksum(packet: &[u8]) -> u16 {
     let (header, datagram) = packet.split_at(IPV4_HEADER_BYTES);
     let pseudo_header = [0, PROTOCOL_UDP, datagram[4], datagram[5]];
@@ -460,7 +460,7 @@ mod tests {
         file
     }
 
-    /// Some blocks of pcapng, each with its length before and behind it.
+    /// Blocks of pcapng, each with its length before and after it.
     fn pcapng(blocks: &[(u32, Vec<u8>)]) -> Vec<u8> {
         let mut file = Vec::new();
         for (kind, body) in blocks {

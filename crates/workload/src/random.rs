@@ -4,29 +4,29 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use state::{State, Walker};
 
-/// What random numbers are for. Each purpose has a stream of its own, so that, for example,
-/// another packet length does not change when packets arrive.
+/// The purpose of random numbers. Each purpose has its own stream, so that, for example, another
+/// packet length does not change arrival times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
-    /// When items arrive.
+    /// Arrival times of items.
     Arrivals = 1,
-    /// Which queues are active.
+    /// The choice of active queues.
     ActiveQueues = 2,
-    /// To which active queue each item goes.
+    /// The active queue of each item.
     Queues = 3,
-    /// What packets contain.
+    /// Contents of packets.
     Packets = 4,
-    /// How long requests take to process.
+    /// Service times of requests.
     ServiceTimes = 5,
-    /// When items arrive during a warm start.
+    /// Arrival times during a warm start.
     WarmArrivals = 6,
-    /// What goes wrong on the network.
+    /// Faults of the network.
     Faults = 16,
-    /// What the dispatchers of messages choose at random.
+    /// Random choices of message dispatchers.
     Dispatch = 17,
-    /// What goes wrong on the links of a rack.
+    /// Faults on the links of a rack.
     LinkFaults = 18,
-    /// What comes to the ideal queues that latencies are compared with.
+    /// Arrivals at the ideal queues with which latencies are compared.
     ControlVariates = 19,
 }
 
@@ -39,18 +39,18 @@ pub enum Stream {
 pub struct Random {
     #[state(fixed)]
     generator: Pcg64,
-    /// How many numbers have been drawn.
+    /// Number of draws so far.
     #[state(fixed)]
     drawn: u64,
 }
 
-/// The seed follows from the description, and a generator can jump to any place of its sequence.
+/// The seed is in the description, and a generator can jump to any position in its sequence.
 impl State for Random {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
         let before = self.drawn;
         self.drawn.walk(walker);
-        // The sequence has a period of 2^128, so that this goes back as well.
+        // The sequence has a period of 2^128, so this moves backwards as well.
         let steps = u128::from(self.drawn).wrapping_sub(u128::from(before));
         self.generator.advance(steps);
     }

@@ -1,4 +1,4 @@
-//! The record of latencies, and what is reported of them.
+//! The record of latencies, and reports from it.
 
 mod controlled;
 mod measurement;
@@ -24,36 +24,36 @@ pub use measurement::{
 pub use sample::Sample;
 pub use warmup::{Rings, Warmup};
 
-/// Without an end of the warm-up in sight, a run is this many times as long as asked.
+/// A run whose warm-up does not end is at most this many times as long as requested.
 const PATIENCE: usize = 5;
-/// Rings that so many times `requests` go round less than twice are not gone round.
+/// Rings are not measured in whole laps if this many times `requests` are fewer than two laps.
 const MAX_FOR_LAPS: usize = 100;
-/// Where the precision decides, so many requests are measured at least: intervals are as right as
-/// they say from there on (`tests/coverage.rs`).
+/// With a precision, at least this many requests are measured: from there on, intervals have their
+/// nominal coverage (`tests/coverage.rs`).
 const LEAST: usize = 200;
-/// From one check of the precision to the next the measured part grows by these factors at least
-/// and at most. Few checks, because each is a chance to stop at an interval that is too short; not
-/// too far at once, because the first estimates of the length are the worst.
+/// The minimum and maximum factor by which the measured part grows between two checks of the
+/// precision. Checks are few, because each may stop by chance at an interval that is too short; the
+/// steps are limited, because the first estimates of the length are the worst.
 const GROWTH: [f64; 2] = [1.25, 2.0];
 
-/// What a run is made for, and is to be precise.
+/// The estimate that a run is made for, and to which its precision applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Estimate {
-    /// The throughput, of a system that is offered more than it takes: its latencies only say how
-    /// long its queues are.
+    /// The throughput of an overloaded system, whose latencies only reflect the length of its
+    /// queues.
     Throughput,
     /// The 99th percentile of the latencies.
     #[default]
     P99,
-    /// That of the requests of one kind alone.
+    /// The 99th percentile of the requests of one kind.
     P99Of(u8),
 }
 
-/// Keeps the latency of every request, in the order in which the tenants took them.
+/// Records the latency of every request, in the order in which the tenants took them.
 ///
-/// Says when it has enough: `requests` of them behind the warm-up, or as many of these as the
-/// precision needs, if one is asked for. The decision depends on the samples only, not on when it
-/// is asked.
+/// It is done when it has `requests` of them after the warm-up or, with a precision, the number
+/// that the precision needs. The decision depends only on the samples, not on the time of the
+/// check.
 #[derive(Clone, Debug, state::State)]
 #[state(fields)]
 pub struct Recorder {
@@ -63,29 +63,29 @@ pub struct Recorder {
     warmup: Warmup,
     #[state(fixed)]
     precision: Option<f64>,
-    /// Of what.
+    /// The estimate of the precision.
     #[state(fixed)]
     precision_of: Estimate,
-    /// The ideal queue that latencies are compared with.
+    /// The ideal queue with which latencies are compared.
     #[state(fixed)]
     ideal: Option<Ideal>,
     /// The rings, if they are always full.
     #[state(fixed)]
     full_rings: Option<Rings>,
-    /// How many are needed behind the warm-up, as far as is known.
+    /// The number needed after the warm-up, as far as is known.
     #[state(fixed)]
     wanted: usize,
     #[state(fixed)]
     samples: Vec<Sample>,
     #[state(fixed)]
     next_check: usize,
-    /// Where the measured part begins, and whether the system was steady from there on.
+    /// The start of the measured part, and whether the system was steady from there on.
     #[state(fixed)]
     done: Option<(usize, bool)>,
 }
 
-/// All that a recorder knows follows from the samples and from what it was asked for, which may be
-/// something else when they are put back.
+/// The state of a recorder follows from the samples and from the requested measurement, which may
+/// differ when samples are restored.
 impl State for Recorder {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
@@ -104,7 +104,7 @@ impl State for Recorder {
         for sample in &samples {
             self.add(*sample);
         }
-        // One of several recorders may have had enough, and must still have that.
+        // One of several recorders may have had enough samples, and must still have enough.
         let has_less = self.samples.len() < samples.len();
         if self.is_done() && (!was_done || has_less) {
             walker.refuse(format!(
@@ -122,7 +122,7 @@ impl State for Recorder {
 }
 
 impl Recorder {
-    /// A recorder that wants `requests` (at least 1) requests behind the warm-up.
+    /// A recorder that measures `requests` (at least 1) requests after the warm-up.
     pub fn new(requests: u64, warmup: Warmup) -> Recorder {
         let requests = (requests as usize).max(1);
         Recorder {
@@ -142,10 +142,10 @@ impl Recorder {
         }
     }
 
-    /// Ends as soon as half of the 95 % confidence interval of an estimate is at most this part of
-    /// it, and with `requests` behind the warm-up at the latest. It looks at 200 of them, and
-    /// then each time that the interval, which gets shorter with the square root of the number,
-    /// should be short enough. `requests` are of all kinds.
+    /// Ends as soon as half of the 95 % confidence interval of an estimate is at most this fraction
+    /// of it, and after `requests` of all kinds after the warm-up at the latest. It checks after
+    /// 200 of them, and then each time that the interval, which shrinks with the square root of the
+    /// number, is expected to be short enough.
     pub fn with_precision(self, precision: Option<f64>, of: Estimate) -> Recorder {
         let wanted = match precision {
             Some(_) => self.requests.min(LEAST),
@@ -160,23 +160,23 @@ impl Recorder {
         }
     }
 
-    /// Latencies are compared with those of an ideal queue, if requests come to one as to it.
+    /// Compares latencies with those of an ideal queue, if requests arrive as if for a single
+    /// queue.
     pub fn with_ideal(self, ideal: Option<Ideal>) -> Recorder {
         Recorder { ideal, ..self }
     }
 
-    /// The source offers more than can be taken, so that latencies say how long the rings are, and
-    /// those of a ring that fills up get longer and longer. With [`Warmup::Auto`] something else
-    /// ends the warm-up then, the later of two:
+    /// The offered load exceeds the capacity, so that latencies reflect the length of the rings,
+    /// and grow while a ring fills up. With [`Warmup::Auto`] the warm-up then ends at the later of
+    /// two other events:
     ///
-    /// - Slots are no longer used for the first time, in memory that no cache has: MSER on whether
-    ///   each request's slot was.
+    /// - Slots are no longer used for the first time, in memory that no cache holds: MSER on
+    ///   whether each request's slot was.
     /// - The times between completions have settled: MSER on their means over laps, each once round
-    ///   all rings, if there are as many laps as it takes.
+    ///   all rings, if there are enough laps.
     ///
-    /// All rings are in step, and what a request costs depends on where in them it is. So whole
-    /// laps are measured. Rings that a run of the longest length goes round less than twice are not
-    /// gone round.
+    /// All rings are in step, and the cost of a request depends on its position in them. So whole
+    /// laps are measured, unless a run of the maximum length has fewer than two.
     pub fn with_full_rings(self, rings: Option<Rings>) -> Recorder {
         let mut recorder = Recorder {
             full_rings: rings,
@@ -189,23 +189,23 @@ impl Recorder {
         recorder
     }
 
-    /// The laps that are to be measured whole, if any.
+    /// The length of a lap, if whole laps are measured.
     fn lap(&self) -> Option<usize> {
         let lap = self.full_rings?.lap();
         (self.warmup == Warmup::Auto && lap <= self.most() / 2).then_some(lap)
     }
 
-    /// So many requests at least.
+    /// Rounds `requests` up to whole laps.
     fn whole_laps(&self, requests: usize) -> usize {
         requests.next_multiple_of(self.lap().unwrap_or(1))
     }
 
-    /// Whether the p99 of one kind of requests is to be precise.
+    /// Whether the p99 of one kind of requests determines the precision.
     pub fn needs_kinds(&self) -> bool {
         self.precision.is_some() && matches!(self.precision_of, Estimate::P99Of(_))
     }
 
-    /// How precise the estimate is that some requests give; `None` if they are too few to tell.
+    /// The precision of the estimate from these requests; `None` if they are too few.
     fn found_precision(&self, measured: &[Sample]) -> Option<f64> {
         let only = match self.precision_of {
             Estimate::Throughput => {
@@ -224,7 +224,7 @@ impl Recorder {
         quantile_precision(&values, &sorted, 0.99, round_of(&samples))
     }
 
-    /// Adds a request of which no more is known: none has been lost, and it was alone.
+    /// Adds a request without further information: none has been lost, and it was alone.
     pub fn record(&mut self, completed_at: Time, latency: Time) {
         self.add(Sample {
             completed_at,
@@ -238,7 +238,7 @@ impl Recorder {
         });
     }
 
-    /// Adds a request; nothing once [`Recorder::is_done`].
+    /// Adds a request; has no effect once [`Recorder::is_done`].
     pub fn add(&mut self, sample: Sample) {
         if self.done.is_some() {
             return;
@@ -264,24 +264,24 @@ impl Recorder {
                 self.done = Some((recorded - self.bound(), false));
             }
             None => {
-                // Each look goes through all that is recorded; without precision there are few.
+                // Each check processes all samples; without a precision there are few checks.
                 let further = self.precision.map_or(0, |_| recorded / 4);
                 self.next_check = recorded + self.wanted.div_ceil(2).max(further);
             }
         }
     }
 
-    /// How many requests are measured at most.
+    /// Maximum number of measured requests.
     fn bound(&self) -> usize {
         self.whole_laps(self.requests)
     }
 
-    /// How many requests are recorded at most for whole laps.
+    /// Maximum number of recorded requests for whole laps.
     fn most(&self) -> usize {
         self.requests.saturating_mul(MAX_FOR_LAPS)
     }
 
-    /// How many are needed behind the warm-up; `None` if there are enough.
+    /// Number of samples needed after the warm-up; `None` if there are enough.
     fn more_wanted(&self, cut: usize) -> Option<usize> {
         let precision = self.precision?;
         let measured = self.samples.len() - cut;
@@ -295,7 +295,7 @@ impl Recorder {
         Some(more.min(self.bound()))
     }
 
-    /// The end of the warm-up in what is recorded up to now.
+    /// The end of the warm-up in the samples so far.
     fn cut(&self) -> Option<usize> {
         match self.warmup {
             Warmup::Auto => match self.full_rings {
@@ -313,24 +313,24 @@ impl Recorder {
         self.done.is_some()
     }
 
-    /// When the last request that was needed completed.
+    /// The completion time of the last request that was needed.
     pub fn done_at(&self) -> Option<Time> {
         self.done?;
         self.samples.last().map(|sample| sample.completed_at)
     }
 
-    /// How many requests have been recorded.
+    /// Number of recorded requests.
     pub fn recorded(&self) -> u64 {
         self.samples.len() as u64
     }
 
-    /// The part of the requests that is recorded, as far as is known how many are needed; from 0 to
-    /// 1. It falls when it turns out that more are needed.
+    /// The fraction of the needed requests that is recorded, as far as their number is known; at
+    /// most 1. It falls when it turns out that more are needed.
     pub fn progress(&self) -> f64 {
         (self.samples.len() as f64 / self.wanted as f64).min(1.0)
     }
 
-    /// Where the measured part begins, and whether the system was steady from there on.
+    /// The start of the measured part, and whether the system was steady from there on.
     fn measured(&self) -> (usize, bool) {
         self.done.unwrap_or_else(|| match self.cut() {
             Some(cut) => (cut, true),
@@ -338,19 +338,19 @@ impl Recorder {
         })
     }
 
-    /// When those of the measured requests were under way that took longer than the quantile
-    /// `probability` of their latencies.
+    /// The intervals in which those measured requests were in flight whose latencies exceed the
+    /// quantile `probability`.
     pub fn slower_than(&self, probability: f64) -> Vec<Range<Time>> {
         slower_than(self.measured_samples(), probability)
     }
 
-    /// The same of the measured requests of several recorders together.
+    /// The same for the measured requests of several recorders together.
     pub fn slower_than_together(recorders: &[&Recorder], probability: f64) -> Vec<Range<Time>> {
         slower_than(&samples_together(recorders), probability)
     }
 
-    /// When the `count` slowest of the measured requests of several recorders together were under
-    /// way, the slowest first.
+    /// The intervals in which the `count` slowest of the measured requests of several recorders
+    /// together were in flight, slowest first.
     pub fn slowest_together(recorders: &[&Recorder], count: usize) -> Vec<Range<Time>> {
         let mut samples = samples_together(recorders);
         samples.sort_by_key(|sample| (std::cmp::Reverse(sample.latency), sample.completed_at));
@@ -360,7 +360,7 @@ impl Recorder {
             .collect()
     }
 
-    /// The requests that are measured.
+    /// The measured requests.
     fn measured_samples(&self) -> &[Sample] {
         &self.samples[self.measured().0..]
     }
@@ -385,8 +385,7 @@ impl Recorder {
         latencies.iter_mut().map(summary).collect()
     }
 
-    /// What there is to report; `None` if nothing was recorded. Before it is done: of what there
-    /// is.
+    /// The results; `None` if nothing was recorded. Before it is done, the results so far.
     pub fn measurement(&self) -> Option<Measurement> {
         let (cut, _) = self.measured();
         let measured = &self.samples[cut..];
@@ -425,8 +424,8 @@ impl Recorder {
         is_settled && (self.full_rings.is_some() || !drifts())
     }
 
-    /// Why the system does not keep up with what it is offered, as far as the measured requests
-    /// show it: fewer were served than came, or they are under way for longer and longer.
+    /// The reasons why the system does not keep up with its offered load, according to the measured
+    /// requests: fewer were served than arrived, or their number in flight or latency grows.
     fn overload(&self) -> Vec<String> {
         let measured = self.measured_samples();
         let Some(drift) = Drifts::of(measured) else {
@@ -436,8 +435,8 @@ impl Recorder {
             )];
         };
         let served = throughput_mrps(measured).unwrap_or_default();
-        // Without an interval nobody can say that fewer were served; that they wait for longer
-        // shows all the same. Equal numbers may differ in their last digits.
+        // Without an interval, "fewer were served" cannot be established, but growing waits can.
+        // Equal numbers may differ in their last digits.
         let rates = throughput_interval(measured).zip(offered_mrps(measured));
         let less = rates.filter(|([_, most], offered)| *offered > most * (1.0 + 1e-9));
         let less = less.map(|([_, most], offered)| {
@@ -455,20 +454,20 @@ impl Recorder {
             .collect()
     }
 
-    /// When the first of the measured requests came; `None` of none.
+    /// The arrival time of the first measured request; `None` without requests.
     pub fn measures_since(&self) -> Option<Time> {
         self.measured_samples().iter().map(Sample::came_at).min()
     }
 
-    /// What several recorders, each of requests of its own, have to report together; `None` if
-    /// nothing was recorded. They keep up if each does, and are steady if each is. Each of their
-    /// measured requests counts once. Their throughputs add up, though each may have been measured
-    /// in a time of its own.
+    /// The combined results of several recorders of different requests; `None` if nothing was
+    /// recorded. They keep up if each does, and are steady if each is. Each of their measured
+    /// requests counts once. Their throughputs are added, though each may have been measured in a
+    /// different period.
     pub fn measurement_together(recorders: &[&Recorder]) -> Option<Measurement> {
         let parts = || recorders.iter().map(|recorder| recorder.measured_samples());
         let rates = || parts().filter_map(|part| Some((throughput_mrps(part)?, part)));
         let throughput_mrps = rates().map(|(rate, _)| rate).sum();
-        // Independent errors: their squares add up.
+        // Errors are independent: their squares are added.
         let mut squares = Some([0.0; 2]);
         for (rate, part) in rates() {
             squares = squares
@@ -509,7 +508,7 @@ impl Recorder {
         })
     }
 
-    /// Whether the estimate is as precise as was asked for.
+    /// Whether the estimate has the requested precision.
     fn is_precise(&self) -> bool {
         self.precision.is_none_or(|precision| {
             self.found_precision(self.measured_samples())
@@ -527,9 +526,9 @@ impl Recorder {
         Recorder::by(&[self], |_, sample| queues.contains(&sample.queue)).remove(&true)
     }
 
-    /// What several recorders, each of requests of its own, have measured of each kind of requests,
-    /// together as in [`Recorder::measurement_together`]. `name` says what a number of a kind means
-    /// to one of them.
+    /// The combined results of several recorders for each kind of requests, as in
+    /// [`Recorder::measurement_together`]. `name` gives the meaning of a kind's number in one of
+    /// them.
     pub fn by_kind_together<Name: Ord>(
         recorders: &[&Recorder],
         name: impl Fn(usize, u8) -> Name,
@@ -537,12 +536,12 @@ impl Recorder {
         Recorder::by(recorders, |number, sample| name(number, sample.kind))
     }
 
-    /// The measured requests of each value that they have.
+    /// The measured requests, grouped by a value.
     fn by<K: Ord>(
         recorders: &[&Recorder],
         value: impl Fn(usize, &Sample) -> K,
     ) -> BTreeMap<K, KindMeasurement> {
-        // The rate of each value, which has its part of its recorder's, its rounds, and its
+        // The rate of each value, which is its share of its recorder's; its rounds; and its
         // samples.
         let mut kinds: BTreeMap<K, (f64, usize, Vec<Sample>)> = BTreeMap::new();
         for (number, recorder) in recorders.iter().enumerate() {
@@ -582,7 +581,7 @@ impl Recorder {
     }
 }
 
-/// The measured requests of several recorders, in the order in which they completed.
+/// The measured requests of several recorders, in order of completion.
 fn samples_together(recorders: &[&Recorder]) -> Vec<Sample> {
     let parts = recorders.iter().map(|recorder| recorder.measured_samples());
     let mut samples = parts.collect::<Vec<_>>().concat();

@@ -1,9 +1,9 @@
-//! What stores may answer to requests of [`Operations`](crate::Operations).
+//! Validation of stores' replies to requests of [`Operations`](crate::Operations).
 //!
 //! A reply belongs to its request if it has the request's kind and number. The value of a get must
-//! be one that its key can have: the first one, or that of a put, unless another put has begun and
-//! ended behind it and before the get began. Times are those of the client, so requests that
-//! overlap for it can happen in either order.
+//! be one that its key can have: the initial one, or that of a put, unless another put began after
+//! that one ended, and ended before the get began. Times are those of the client, so requests that
+//! overlap there can be ordered either way.
 
 use crate::operations::{
     DONE, GET, HEAD_BYTES, NEW_ORDER, NO_ROOM, NOT_FOUND, OUTPUT_BYTES, OperationsSpec, PUT, SCAN,
@@ -29,19 +29,19 @@ pub struct ReplyCounts {
     pub no_room: u64,
 }
 
-/// What must be known of a request when its reply comes.
+/// The information about a request that is needed when its reply arrives.
 #[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 pub struct Asked {
     kind: u8,
     number: u32,
     /// The first word of the key.
     key: u64,
-    /// Of a put: what [`hash`] makes of the value.
+    /// For a put, the [`hash`] of its value.
     value: u64,
 }
 
 impl Asked {
-    /// Whether a reply says that it is for this request.
+    /// Whether a reply claims to be for this request.
     pub fn is_answered_by(&self, reply: &[u8]) -> bool {
         head(reply).is_some_and(|([_, kind], _, number)| (kind, number) == (self.kind, self.number))
     }
@@ -53,30 +53,30 @@ struct Put {
     value: u64,
     number: u32,
     begun: Time,
-    /// `NEVER` as long as it has not been answered.
+    /// `NEVER` until it has been answered.
     done: Time,
 }
 
-/// The values that a key may have beside its first one.
+/// The possible values of a key besides its initial one.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Values {
     puts: Vec<Put>,
 }
 
-/// Checks what stores answer.
+/// Checks the replies of stores.
 #[derive(Clone, Debug, state::State)]
 pub struct Replies {
     #[state(fixed)]
     spec: OperationsSpec,
-    /// Whether nobody else puts values into the stores.
+    /// Whether no other client puts values into the stores.
     #[state(fixed)]
     is_alone: bool,
-    /// By the store, and the first word of the key; only of keys that have been put.
+    /// By the store and the first word of the key; only for keys that have been put.
     values: BTreeMap<(u32, u64), Values>,
     counts: ReplyCounts,
 }
 
-/// Of a value; different ones have different hashes but for one in 2^64.
+/// A hash of a value; different values have different hashes except in one of 2^64 cases.
 fn hash(value: &[u8]) -> u64 {
     value.chunks(8).fold(value.len() as u64, |hash, chunk| {
         let mut word = [0; 8];
@@ -85,7 +85,7 @@ fn hash(value: &[u8]) -> u64 {
     })
 }
 
-/// The hash of the first value of a key with this second word: `operation_first_value()` of the
+/// The hash of the initial value of a key with this second word: `operation_first_value()` of the
 /// guest's `operations.h`.
 fn first_value(second: u64, bytes: usize) -> u64 {
     let mut value = Vec::with_capacity(bytes + 8);
@@ -105,8 +105,8 @@ fn head(message: &[u8]) -> Option<([u8; 2], u16, u32)> {
 }
 
 impl Replies {
-    /// Those of stores that have what `spec` says. Values are checked if `is_alone`: if nobody else
-    /// puts any.
+    /// A checker for stores with the contents described by `spec`. Values are checked if
+    /// `is_alone`: if no other client puts values.
     pub fn new(spec: &OperationsSpec, is_alone: bool) -> Replies {
         Replies {
             spec: spec.clone(),
@@ -116,12 +116,12 @@ impl Replies {
         }
     }
 
-    /// What has been answered.
+    /// Counts of the replies.
     pub fn counts(&self) -> ReplyCounts {
         self.counts
     }
 
-    /// What to remember of a generated request to `store`, which is made at `now`.
+    /// The information to keep about a generated request to `store`, which is sent at `now`.
     pub fn ask(&mut self, request: &[u8], store: u32, now: Time) -> Asked {
         let ([kind, key_bytes], _, number) = head(request).unwrap_or_default();
         let body = request.get(HEAD..).unwrap_or_default();
@@ -145,8 +145,8 @@ impl Replies {
         asked
     }
 
-    /// Checks the `reply` to a request of the time `begun` to `store`, which has come at `now`; the
-    /// oldest request that waits is of the time `oldest`. What is wrong, if anything is.
+    /// Checks the `reply` to a request sent at `begun` to `store`, which has arrived at `now`; the
+    /// oldest outstanding request was sent at `oldest`. Returns the error, if any.
     pub fn check(
         &mut self,
         asked: &Asked,
@@ -178,7 +178,7 @@ impl Replies {
             (GET, DONE) => self.spec.value_bytes_of(second),
             _ => 0,
         };
-        // A word may be filled up.
+        // A word may be padded.
         let bytes = HEAD + expected as usize;
         if kind != SCAN
             && (u32::from(count) != expected || !(bytes..bytes + 8).contains(&reply.len()))
@@ -216,7 +216,7 @@ impl Replies {
 }
 
 impl Values {
-    /// A put has been answered at `now`.
+    /// Handles the reply to a put, which arrived at `now`.
     fn answered(&mut self, asked: &Asked, begun: Time, now: Time, is_done: bool) {
         let is_it = |put: &Put| {
             (put.number, put.value, put.begun) == (asked.number, asked.value, begun)
@@ -233,22 +233,22 @@ impl Values {
         }
     }
 
-    /// When the last of the puts began that were done before `begun`: those that were done before
-    /// it are overwritten for whoever began at `begun`.
+    /// The start of the last put that was done before `begun`: puts that were done before that
+    /// start are overwritten for a request that began at `begun`.
     fn last_begun(&self, begun: Time) -> Option<Time> {
         let before = self.puts.iter().filter(|put| put.done < begun);
         before.map(|put| put.begun).max()
     }
 
-    /// Forgets what nobody who began at `oldest` or later can find. The put that overwrites it for
-    /// them stays.
+    /// Removes the values that no request sent at `oldest` or later can find. The put that
+    /// overwrites them stays.
     fn forget(&mut self, oldest: Time) {
         if let Some(last) = self.last_begun(oldest) {
             self.puts.retain(|put| put.done >= last);
         }
     }
 
-    /// Whether who began at `begun` can find `value`, if the key's first one was `first`.
+    /// Whether a request sent at `begun` can find `value`, if the key's initial value was `first`.
     fn can_be(&self, value: u64, first: u64, begun: Time) -> bool {
         let last = self.last_begun(begun);
         let is_left = |put: &&Put| last.is_none_or(|last| put.done >= last);
@@ -266,7 +266,7 @@ mod tests {
         Time::from_ns(ns as f64)
     }
 
-    /// A store of one key, and its requests.
+    /// A client of a store of one key, and its requests.
     struct Client {
         replies: Replies,
         next: u32,
@@ -287,7 +287,7 @@ mod tests {
             }
         }
 
-        /// A request at `now`, of a put if it has a value, as [`Operations`] makes it.
+        /// A request at `now`, a put if it has a value, in the format of [`Operations`].
         fn ask(&mut self, value: Option<&[u8]>, now: u64) -> Asked {
             let kind = value.map_or(GET, |_| PUT);
             let mut request = vec![kind, 16, value.map_or(0, <[u8]>::len) as u8, 0];
@@ -316,14 +316,14 @@ mod tests {
         value
     }
 
-    /// Gets find the first value until a put is done, either while one is under way, and the last
-    /// one then.
+    /// Gets find the initial value until a put is done, either value while one is in flight, and
+    /// then the last one.
     #[test]
     fn a_get_finds_what_can_be_there() {
         for forgets in [false, true] {
             let mut client = Client::new(true);
             let (one, two) = ([1; BYTES], [2; BYTES]);
-            // What is older than all that wait is forgotten.
+            // Values older than all outstanding requests are removed.
             let oldest = |time: u64| if forgets { time } else { 0 };
             let early = client.ask(None, 1);
             client.check(&early, &first(), [1, 5, oldest(1)]).unwrap();
@@ -335,7 +335,7 @@ mod tests {
             let get = client.ask(None, 11);
             assert!(client.check(&get, &two, [11, 15, oldest(10)]).is_err());
             client.check(&put, &[], [10, 20, oldest(10)]).unwrap();
-            // One that began before the put was done can still find the first value.
+            // A get that began before the put was done can still find the initial value.
             let (before, after) = (client.ask(None, 20), client.ask(None, 21));
             client
                 .check(&before, &first(), [20, 30, oldest(20)])
@@ -346,7 +346,7 @@ mod tests {
                     .is_err()
             );
             client.check(&after, &one, [21, 30, oldest(21)]).unwrap();
-            // Two that overlap can happen in either order.
+            // Two overlapping puts can be ordered either way.
             let (a, b) = (client.ask(Some(&one), 40), client.ask(Some(&two), 41));
             client.check(&b, &[], [41, 50, oldest(40)]).unwrap();
             client.check(&a, &[], [40, 60, oldest(60)]).unwrap();
@@ -362,7 +362,7 @@ mod tests {
         }
     }
 
-    /// What another client has put is not known, and what a full store has refused is not there.
+    /// Puts of other clients are unknown, and refused puts of a full store have no effect.
     #[test]
     fn values_of_others_are_not_judged() {
         let mut client = Client::new(false);
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Each transaction answers its output; New-Orders can roll themselves back.
+    /// Each transaction returns its output; New-Orders can roll themselves back.
     #[test]
     fn transactions_answer_their_output() {
         let spec = OperationsSpec {

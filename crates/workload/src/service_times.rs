@@ -1,4 +1,4 @@
-//! How long requests take to process.
+//! The service times of requests.
 
 use crate::elementary::ln;
 use crate::extreme_values::ExtremeValues;
@@ -9,10 +9,10 @@ use spec::{SpecError, require};
 
 /// The first line of a recorded histogram.
 const HEADER: &str = "service_time_ns,count";
-/// How many scales the location of generalised extreme values may be: far from where
-/// numbers run out of digits, and from what any unit of time needs.
+/// The maximum location of generalised extreme values, in scales: it is far from a loss of
+/// precision, and from the needs of any unit of time.
 const MAX_LOCATION_SCALES: f64 = 1e9;
-/// More bins than this are no histogram.
+/// Maximum number of bins of a histogram.
 const MAX_BINS: usize = 1_000_000;
 
 /// A description of a distribution of service times, apart from its unit.
@@ -62,7 +62,7 @@ fn gev_shape() -> f64 {
 }
 
 impl ServiceTimes {
-    /// Whether all times are possible: no request takes less than nothing.
+    /// Checks that no time is negative.
     pub fn check(&self) -> Result<(), SpecError> {
         let ServiceTimes::GeneralizedExtremeValue {
             location,
@@ -90,8 +90,8 @@ impl ServiceTimes {
         )
     }
 
-    /// What values are drawn from, with the file if there is one; the description must have passed
-    /// [`ServiceTimes::check`]. A sentence if the file is wrong.
+    /// The distribution, with the file if there is one; the description must have passed
+    /// [`ServiceTimes::check`]. An error message if the file is invalid.
     pub fn open(&self, files: &Files) -> Result<Distribution, String> {
         Ok(match *self {
             ServiceTimes::Fixed => Distribution::Fixed,
@@ -111,7 +111,7 @@ impl ServiceTimes {
     }
 }
 
-/// What service times are drawn from.
+/// A distribution from which service times are drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Distribution {
     /// [`ServiceTimes::Fixed`].
@@ -136,14 +136,14 @@ impl Distribution {
         }
     }
 
-    /// A value, in the unit in which the mean is [`Distribution::mean`].
+    /// Draws a value, in the unit of [`Distribution::mean`].
     pub fn draw(&self, random: &mut Random) -> f64 {
         let mut value = [0.0];
         self.fill(random, &mut value);
         value[0]
     }
 
-    /// As many values as there is room for.
+    /// Fills `values` with drawn values.
     #[inline]
     pub fn fill(&self, random: &mut Random, values: &mut [f64]) {
         if let Distribution::GeneralizedExtremeValue(ref extreme) = *self {
@@ -152,7 +152,7 @@ impl Distribution {
             }
             return;
         }
-        // In (0, 1]: the logarithm of 0 is none.
+        // In (0, 1]: the logarithm of 0 is undefined.
         for value in values.iter_mut() {
             *value = random.unit() + 1.0 / (1u64 << 53) as f64;
         }
@@ -179,8 +179,8 @@ impl Distribution {
 }
 
 /// A recorded histogram, from which a value is drawn by one look-up: the alias method (Walker 1977,
-/// Vose 1991). Each bin has an equal part of the random numbers; of these it keeps a part, and
-/// gives the rest to one bin that has been counted more often than the mean.
+/// Vose 1991). Each bin has an equal share of the random numbers; it keeps a part of them, and
+/// gives the rest to one bin with an above-average count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Histogram {
     bins: Vec<Bin>,
@@ -189,15 +189,15 @@ pub struct Histogram {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bin {
-    /// The part of its numbers that it keeps.
+    /// The fraction of its numbers that it keeps.
     kept: f64,
     value: f64,
-    /// The value that the rest of its numbers stands for.
+    /// The value for the rest of its numbers.
     other: f64,
 }
 
 impl Histogram {
-    /// The contents of a CSV file of this name; a sentence if it is not as it must be.
+    /// The histogram in a CSV file of this name; an error message if it is invalid.
     fn parse(text: &str, file: &str) -> Result<Histogram, String> {
         let mut lines = text.trim_start_matches('\u{feff}').lines();
         let header = lines.next().unwrap_or_default().trim();
@@ -237,14 +237,14 @@ impl Histogram {
         Ok(Histogram::new(&counted))
     }
 
-    /// Of values and how often they have been counted, which is never 0.
+    /// A histogram of values and their counts, which are never 0.
     fn new(counted: &[(f64, u64)]) -> Histogram {
         let total: u64 = counted.iter().map(|&(_, count)| count).sum();
         let sum: f64 = counted
             .iter()
             .map(|&(value, count)| value * count as f64)
             .sum();
-        // A bin's own part: 1 is its equal share. In whole numbers, so that nothing is lost.
+        // A bin's share, in whole numbers so that nothing is lost: `total` is the equal share.
         let share = u128::from(total);
         let bins = counted.len() as u128;
         let mut left: Vec<u128> = counted
@@ -276,7 +276,7 @@ impl Histogram {
         }
     }
 
-    /// The value that a random number in (0, 1] stands for.
+    /// The value for a random number in (0, 1].
     #[inline]
     fn at(&self, random: f64) -> f64 {
         let place = random * self.bins.len() as f64;
@@ -336,7 +336,7 @@ mod tests {
             "location is 100; values go down to -100 so; it must be scale / shape, 200, or more"
         );
         assert_eq!(of(200.0, 100.0, 0.5).check(), Ok(()));
-        // Draws between values that are one would never end.
+        // Draws with a scale that vanishes beside the location would never end.
         assert_eq!(
             of(1e12, 100.0, 0.5).check().unwrap_err().to_string(),
             "location is 1000000000000; it must be at most 1e9 times the scale, 100"
@@ -368,11 +368,11 @@ mod tests {
         for (time, percent) in counts {
             let found = values.iter().filter(|&&value| value == time).count() as f64 / 1e5;
             let expected = f64::from(percent) / 100.0;
-            // Four standard deviations of a share of 100,000.
+            // Four standard deviations of a share of 100,000 draws.
             let error = 4.0 * (expected * (1.0 - expected) / 1e5).sqrt();
             assert!((found - expected).abs() <= error, "{time}: {found}");
         }
-        // Each bin's part of the numbers, exactly.
+        // Each bin's share of the numbers, exactly.
         let part = |wanted: f64| {
             let of = |bin: &Bin| {
                 f64::from(bin.value == wanted) * bin.kept

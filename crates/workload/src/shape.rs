@@ -1,4 +1,4 @@
-//! Through which queues the traffic passes.
+//! The distribution of the traffic over the queues.
 
 use crate::Random;
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The active queues of `queues`, in their order.
+    /// The active queues among `queues`, in order.
     pub fn active_queues(self, queues: u32, random: &mut Random) -> Vec<u32> {
         match self {
             Shape::FullyBalanced => (0..queues).collect(),
@@ -82,7 +82,7 @@ mod tests {
             assert_eq!(queues.iter().filter(|&&queue| queue % 5 == 0).count(), 200);
             others += queues.len() - 200;
         }
-        // 80,000 chances of 5 %: 4000, standard deviation 62.
+        // 80,000 draws with probability 5 %: 4000, standard deviation 62.
         assert!((4000 - 200..4000 + 200).contains(&others), "{others}");
     }
 

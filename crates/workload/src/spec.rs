@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::path::Path;
 
-/// Bytes of a slot in front of its packet: length, flags and item (`guest/include/io.h`).
+/// Bytes of a slot before its packet: length, flags and item (`guest/include/io.h`).
 pub const SLOT_HEADER_BYTES: u32 = 16;
 /// Bytes that a data plane may add to a packet. GRE in IPv6 adds 44.
 const HEADROOM_BYTES: u32 = 48;
@@ -118,7 +118,7 @@ impl Default for TrafficSpec {
 }
 
 impl TrafficSpec {
-    /// Whether there can be such traffic.
+    /// Checks whether such traffic is possible.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         if let Some(rate_mrps) = self.rate_mrps {
@@ -162,18 +162,18 @@ impl TrafficSpec {
         work.check().under("work")
     }
 
-    /// What is offered, in millions of items a second.
+    /// The offered load, in millions of items a second.
     pub fn offered_mrps(&self) -> f64 {
         self.rate_mrps.unwrap_or(self.saturation_rate_mrps)
     }
 
-    /// Whether it is more than the data plane can take.
+    /// Whether the load exceeds the data plane's capacity by intention.
     pub fn saturates(&self) -> bool {
         self.rate_mrps.is_none()
     }
 
-    /// Bytes of a slot that holds the largest packet, before and after a data plane has added its
-    /// headers: a multiple of 64.
+    /// Bytes of a slot for the largest packet and the headers that a data plane adds: a multiple of
+    /// 64.
     pub fn slot_bytes(&self) -> u32 {
         (SLOT_HEADER_BYTES + self.packet_bytes + HEADROOM_BYTES).next_multiple_of(LINE_BYTES as u32)
     }

@@ -1,10 +1,10 @@
-//! Estimates from the output of one simulation, whose samples depend on each other.
+//! Estimates from the correlated samples of one simulation.
 
-/// The most batches that confidence intervals use: beyond 30, intervals hardly get shorter, and
-/// batches only get more dependent (Schmeiser, Operations Research 30(3), 1982).
+/// The maximum number of batches for confidence intervals: beyond 30, intervals hardly become
+/// shorter, and batches only become more dependent (Schmeiser, Operations Research 30(3), 1982).
 const MAX_BATCHES: usize = 30;
-/// The fewest. Student's t is exact for any number of independent normal means, but with fewer than
-/// five it is so large (3.2 for four) that the interval says little.
+/// The minimum number. Student's t is exact for any number of independent normal means, but with
+/// fewer than five it is so large (3.2 for four) that the interval has little value.
 const MIN_BATCHES: usize = 5;
 /// Fewer values than two for each of 30 batches have no interval.
 const MIN_VALUES: usize = 2 * MAX_BATCHES;
@@ -15,13 +15,13 @@ const STUDENT_T: [f64; MAX_BATCHES - MIN_BATCHES + 1] = [
     2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518,
     2.0484, 2.0452,
 ];
-/// The 97.5 % quantile of the normal distribution, for a standard error that is known.
+/// The 97.5 % quantile of the normal distribution, for a known standard error.
 const NORMAL: f64 = 1.96;
-/// More than this says that the run is too short for any interval.
+/// Above this, the run is too short for any interval.
 const LARGEST_CORRELATION: f64 = 0.9;
 
-/// How many values at the beginning to leave out, by the rule MSER-5 (White, Simulation 69(6),
-/// 1997): [`mser`] over the means of batches of 5.
+/// Number of initial values to omit, by the rule MSER-5 (White, Simulation 69(6), 1997): [`mser`]
+/// over the means of batches of 5.
 pub fn mser5(values: &[f64]) -> Option<usize> {
     let batches: Vec<f64> = values
         .chunks_exact(5)
@@ -30,19 +30,19 @@ pub fn mser5(values: &[f64]) -> Option<usize> {
     Some(mser(&batches)? * 5)
 }
 
-/// How many of the means of batches to leave out: [`min_error`]. `None` if that is more than half
-/// of them: then there are too few to tell.
+/// Number of batch means to omit: [`min_error`]. `None` if it is more than half of them: then there
+/// are too few to decide.
 pub(crate) fn mser(batches: &[f64]) -> Option<usize> {
     min_error(batches).filter(|&cut| cut <= batches.len() / 2)
 }
 
-/// How many of the means of batches to leave out so that the squared standard error of what remains
-/// is the least. `None` with less than five batches.
+/// Number of batch means to omit for the minimum squared standard error of the rest. `None` with
+/// fewer than five batches.
 pub(crate) fn min_error(batches: &[f64]) -> Option<usize> {
-    // The last cuts leave so few batches that they may be equal by chance.
+    // The last cuts leave few batches, which may be equal by chance.
     let last_cut = batches.len().checked_sub(5)?;
-    // Around the last one, so that the difference of the squares keeps its digits, and is exactly 0
-    // for those that are equal to it.
+    // Values are taken relative to the last one, so that the difference of the squares keeps its
+    // precision, and is exactly 0 for values equal to it.
     let center = batches.last()?;
     let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
     let (mut best_cut, mut least) = (0, f64::INFINITY);
@@ -59,8 +59,8 @@ pub(crate) fn min_error(batches: &[f64]) -> Option<usize> {
     Some(best_cut)
 }
 
-/// The smallest value that at least the share `probability` of `sorted` does not exceed, and 0 if
-/// there are no values.
+/// The smallest value such that at least the share `probability` of `sorted` does not exceed it; 0
+/// if there are no values.
 pub fn quantile(sorted: &[f64], probability: f64) -> f64 {
     let rank = (probability * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted
@@ -69,7 +69,7 @@ pub fn quantile(sorted: &[f64], probability: f64) -> f64 {
         .unwrap_or(0.0)
 }
 
-/// How values are divided into batches of equal length, for confidence intervals.
+/// The division of values into batches of equal length, for confidence intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Batches {
     pub(crate) count: usize,
@@ -77,9 +77,9 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Batches of whole rounds of `round` values, of `values` in all: a data plane that goes round
-    /// its queues serves each at its own cost, so that the mean of a part of a round is the mean of
-    /// some queues. `None` with less than 60 values or less than five rounds.
+    /// Divides `values` values into batches of whole rounds of `round`: a data plane that visits
+    /// its queues in turn serves each at its own cost, so that the mean of a partial round is the
+    /// mean of only some queues. `None` with fewer than 60 values or fewer than five rounds.
     pub(crate) fn of(values: usize, round: usize) -> Option<Batches> {
         let rounds = values.checked_div(round)?;
         if values < MIN_VALUES || rounds < MIN_BATCHES {
@@ -98,11 +98,11 @@ impl Batches {
     }
 
     /// The mean of the values in batches, and half the length of its 95 % confidence interval, by
-    /// the method of non-overlapping batch means: batches so long that their means are nearly
-    /// independent. Where neighbouring means still go together, the variance is taken as that of a
-    /// first-order autoregression, (1 + r) / (1 - r) times as large, with r their correlation (the
-    /// method Skart: Tafazzoli, Wilson, Lada and Steiger, INFORMS Journal on Computing 23(2),
-    /// 2011). A correlation below 0 is chance here, and does not make intervals shorter.
+    /// the method of non-overlapping batch means: batches so long that their means are almost
+    /// independent. If neighbouring means are still correlated, the variance is assumed to be that
+    /// of a first-order autoregression, (1 + r) / (1 - r) times as large, with r their correlation
+    /// (the method Skart: Tafazzoli, Wilson, Lada and Steiger, INFORMS Journal on Computing 23(2),
+    /// 2011). A negative correlation is due to chance here, and does not shorten intervals.
     fn mean(self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         let count = self.count as f64;
         let means = self.means(values);
@@ -126,17 +126,17 @@ impl Batches {
     }
 }
 
-/// The factor (1 + r) / (1 - r) of [`Batches::mean`], with r the correlation of neighbours among
-/// deviations whose squares have this sum.
+/// The factor (1 + r) / (1 - r) of [`Batches::mean`], with r the correlation of neighbouring
+/// deviations, whose squares have the sum `squares`.
 fn correlated(deviations: &[f64], squares: f64) -> f64 {
     let products: f64 = deviations.windows(2).map(|pair| pair[0] * pair[1]).sum();
     let correlation = (products / squares).clamp(0.0, LARGEST_CORRELATION);
     (1.0 + correlation) / (1.0 - correlation)
 }
 
-/// The coefficient of the regression of batch means on those of a control variate whose true mean
-/// is `expected`, and half the length of the 95 % confidence interval of the mean that is corrected
-/// by it (Lavenberg and Welch, Management Science 27(3), 1981). It is for 6 to 30 batches.
+/// The regression coefficient of batch means on those of a control variate with the known mean
+/// `expected`, and half the length of the 95 % confidence interval of the corrected mean (Lavenberg
+/// and Welch, Management Science 27(3), 1981). There must be 6 to 30 batches.
 pub(crate) fn with_control(values: &[f64], controls: &[f64], expected: f64) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / count;
@@ -158,7 +158,7 @@ pub(crate) fn with_control(values: &[f64], controls: &[f64], expected: f64) -> (
     if rest == 0.0 {
         return (coefficient, 0.0);
     }
-    // The coefficient is one number that is estimated, too.
+    // The coefficient is one more estimated parameter.
     let variance = rest / (count - 2.0) * correlated(&left, rest);
     let away = if squares > 0.0 {
         (control - expected).powi(2) / squares
@@ -173,20 +173,19 @@ pub(crate) fn with_control(values: &[f64], controls: &[f64], expected: f64) -> (
 }
 
 /// The 95 % confidence interval of the mean, by batch means and Student's t. Batches are whole
-/// rounds of `round` values: of as many as there are queues that are served in turn. The interval
-/// is around the mean of whole rounds, and holds that of all values too. `None` with less than 60
-/// values or less than five rounds.
+/// rounds of `round` values, the number of queues that are served in turn. The interval is centred
+/// at the mean of whole rounds, and extended to contain that of all values. `None` with fewer than
+/// 60 values or fewer than five rounds.
 pub fn mean_interval(values: &[f64], round: usize) -> Option<[f64; 2]> {
     let all = values.iter().sum::<f64>() / values.len() as f64;
     let (mean, half) = Batches::of(values.len(), round)?.mean(values.iter().copied());
     Some([(mean - half).min(all), (mean + half).max(all)])
 }
 
-/// The shares of values at whose quantiles the 95 % confidence interval of a quantile begins and
-/// ends.
+/// The probabilities whose quantiles are the ends of the 95 % confidence interval of a quantile.
 ///
-/// The share of values at or below the estimated quantile is a mean, of ones and zeros; batch means
-/// say how far it may be off. Its standard error is not taken as less than that of independent
+/// The share of values at or below the estimated quantile is a mean of ones and zeros, whose error
+/// follows from batch means. Its standard error is not assumed to be less than that of independent
 /// values.
 fn share_interval(
     values: &[f64],
@@ -205,7 +204,7 @@ fn share_interval(
     let (share, half) = batches.mean(below());
     let independent = (probability * (1.0 - probability) / length).sqrt();
     let half = half.max(NORMAL * independent);
-    // In whole rounds the share may be another one than in all values.
+    // The share in whole rounds may differ from that of all values.
     let offset = below().sum::<f64>() / length - share;
     Some([
         probability + (offset - half).min(0.0),
@@ -213,12 +212,12 @@ fn share_interval(
     ])
 }
 
-/// The 95 % confidence interval of a quantile of `values`, which `sorted` has in order.
+/// The 95 % confidence interval of a quantile of `values`; `sorted` has them in order.
 ///
-/// Its ends are the quantiles at `probability` plus and minus what the share of values below it may
-/// be off (Heidelberger and Lewis, Operations Research 32(1), 1984, compare such methods). Where
-/// the upper end would need more values than there are, it is the largest. Batches and `None` are
-/// those of [`mean_interval`].
+/// Its ends are the quantiles at `probability` plus and minus the error of the share of values
+/// below it (Heidelberger and Lewis, Operations Research 32(1), 1984, compare such methods). If the
+/// upper end would need more values than there are, it is the maximum. Batches and `None` are those
+/// of [`mean_interval`].
 pub fn quantile_interval(
     values: &[f64],
     sorted: &[f64],
@@ -232,17 +231,18 @@ pub fn quantile_interval(
     ])
 }
 
-/// Of the batches of an interval by which a run is ended, this part has to reach the quantile.
+/// To end a run by its precision, this fraction of the batches of an interval must reach the
+/// quantile.
 ///
-/// Values beyond it come together, in a few busy periods. A run that ends when the interval is
-/// short ends too often in the luck that few of them came: with times of an M/M/1 queue at a load
-/// of 0.5 and half an interval of 15 %, only 80 % of the intervals had the truth in them. If n of
-/// such periods fall into 30 batches by chance, a fifth of these is without any for n = 48.
+/// Values beyond it are concentrated in a few busy periods. A run that ends when the interval is
+/// short ends too often after a chance lack of such periods: with times of an M/M/1 queue at a load
+/// of 0.5 and half an interval of 15 %, only 80 % of the intervals contained the true value. If n
+/// such periods fall into 30 batches by chance, a fifth of the batches contain none for n = 48.
 const BATCHES_IN_TAIL: f64 = 0.8;
 
-/// Half the length of a quantile's 95 % confidence interval, as a part of the quantile. `None`
-/// where there are too few values for one with both ends, or too few batches reach the quantile to
-/// trust it.
+/// Half the length of a quantile's 95 % confidence interval, as a fraction of the quantile. `None`
+/// if there are too few values for both ends, or if too few batches reach the quantile for a
+/// reliable interval.
 pub fn quantile_precision(
     values: &[f64],
     sorted: &[f64],
@@ -284,13 +284,13 @@ mod tests {
 
     #[test]
     fn mser5_finds_where_a_step_ends() {
-        // Exact: zeros, then a pattern around 10. Cutting anything but the zeros is worse.
+        // Exact: zeros, then a pattern around 10. Every other cut is worse.
         let mut values = vec![0.0; 50];
         values.extend((0..950).map(|place| 10.0 + f64::from(place % 5) + f64::from(place / 5 % 2)));
         assert_eq!(mser5(&values), Some(50));
     }
 
-    /// Numbers that binary digits do not hold exactly, nor their sums.
+    /// Neither these numbers nor their sums are exact in binary.
     #[test]
     fn equal_values_have_no_error() {
         let values: Vec<f64> = (0..3000)
@@ -308,7 +308,7 @@ mod tests {
             .map(|place| 100.0 * (1.0 - (-f64::from(place) / 300.0).exp()) + random.exponential())
             .collect();
         let cut = mser5(&values).unwrap();
-        // At 5 time constants the start is still off by 0.7, about the noise.
+        // At 5 time constants the initial bias is still 0.7, about the noise.
         assert!((1000..3000).contains(&cut), "{cut}");
     }
 
@@ -330,8 +330,9 @@ mod tests {
         assert_eq!(mser5(&[]), None);
     }
 
-    /// Shares of 400 runs whose intervals of the mean, the 90 % and the 99 % quantile hold the true
-    /// ones, `truth`. `start` makes a process, whose first value is drawn as all others are.
+    /// Shares of 400 runs whose intervals of the mean, the 90 % and the 99 % quantile contain the
+    /// true values `truth`. `start` makes a process whose first value has the same distribution as
+    /// all others.
     fn coverage<Next: FnMut(&mut Random) -> f64>(
         (length, round): (usize, usize),
         truth: [f64; 3],
@@ -358,7 +359,7 @@ mod tests {
         hits
     }
 
-    /// Of 400 runs with 95 % intervals, 364 to 393 are right with probability 99.8 %.
+    /// Of 400 runs with 95 % intervals, 364 to 393 contain the true value with probability 99.8 %.
     fn assert_is_95_percent(shares: [f64; 3]) {
         assert!(
             shares.iter().all(|share| (0.91..=0.983).contains(share)),
@@ -391,8 +392,8 @@ mod tests {
         }));
     }
 
-    /// Times in an M/M/1 queue with mean service time 1: exponential with mean 1 / (1 - load), and
-    /// so is each one by itself, if the first is.
+    /// Times in an M/M/1 queue with mean service time 1: each is exponential with mean 1 / (1 -
+    /// load), if the first one is.
     fn queueing(load: f64, length: usize) -> [f64; 3] {
         let mean = 1.0 / (1.0 - load);
         let truth = [mean, mean * 10.0f64.ln(), mean * 100.0f64.ln()];
@@ -411,8 +412,8 @@ mod tests {
         assert_is_95_percent(queueing(0.5, 20_000));
     }
 
-    /// At a load of 0.8, 20 000 times are worth some 200 independent ones, two of which are beyond
-    /// the p99. Intervals are then as long as 15 to 30 % of the value, and not quite long enough.
+    /// At a load of 0.8, 20 000 times are equivalent to some 200 independent ones, two of which are
+    /// beyond the p99. Intervals then are 15 to 30 % of the value, and not quite long enough.
     #[test]
     fn intervals_of_short_runs_at_high_load_are_nearly_long_enough() {
         let shares = queueing(0.8, 20_000);
@@ -422,8 +423,8 @@ mod tests {
         );
     }
 
-    /// Queues that are served in turn, each with exponential times of its own mean, from 1 for the
-    /// first to 3 for the last; from a queue on that is drawn.
+    /// Queues served in turn, each with exponential times of its own mean, from 1 for the first to
+    /// 3 for the last; the first queue is random.
     fn in_rounds(queues: u32, length: usize) -> [f64; 3] {
         let mean = move |queue| 1.0 + 2.0 * f64::from(queue) / f64::from(queues - 1);
         let above = |value: f64| {
@@ -458,8 +459,9 @@ mod tests {
         assert_is_95_percent(in_rounds(200, 8300));
     }
 
-    /// With five rounds, and half of one in no batch, intervals of quantiles are longer than need
-    /// be: the error that five batches show is often too large, and never taken as too small.
+    /// With five rounds, and half a round outside the batches, intervals of quantiles are longer
+    /// than necessary: the error from five batches is often overestimated, and never
+    /// underestimated.
     #[test]
     fn intervals_of_five_rounds_are_long_enough() {
         let shares = in_rounds(400, 2200);
@@ -467,9 +469,9 @@ mod tests {
         assert!(shares.iter().all(|&share| share >= 0.91), "{shares:?}");
     }
 
-    /// What a queue costs is all that differs: whole rounds have the same mean, and the interval
-    /// has it, though the mean of all values is not in the middle. 5.5 rounds of ones and threes,
-    /// the ones first: (5 x 2 + 0.5) / 5.5 = 1.909.
+    /// Queues differ only in their costs: whole rounds have the same mean, and the interval
+    /// contains it, though the mean of all values is not in its middle. 5.5 rounds of ones and
+    /// threes, the ones first: (5 x 2 + 0.5) / 5.5 = 1.909.
     #[test]
     fn a_part_of_a_round_does_not_move_the_interval() {
         let values: Vec<f64> = (0..550)
@@ -485,7 +487,7 @@ mod tests {
         let of = |values, round| {
             Batches::of(values, round).map(|batches| (batches.count, batches.length))
         };
-        // Up to 30 rounds each is a batch; 31 of them make 15 batches of two.
+        // Up to 30 rounds, each is a batch; 31 of them make 15 batches of two.
         assert_eq!(of(3000, 100), Some((30, 100)));
         assert_eq!(of(3100, 100), Some((15, 200)));
         assert_eq!(of(599, 100), Some((5, 100)));
@@ -501,12 +503,12 @@ mod tests {
         let values: Vec<f64> = (0..1000).map(|place| f64::from(place * 7 % 100)).collect();
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
-        // Batches have nearly equal shares, so the error is that of independent values: 0.0323 for
+        // Batches have almost equal shares, so the error is that of independent values: 0.0323 for
         // the median, whose interval is then from 46 to 53, and 0.0193 for the p90.
         let half = quantile_precision(&values, &sorted, 0.5, 1).unwrap();
         assert!((half - 3.5 / 49.0).abs() < 1e-9, "{half}");
         assert!(quantile_precision(&values, &sorted, 0.9, 1).is_some());
-        // One value in a hundred reaches the p99: in 1000 values ten, so at most ten of the 30
+        // One value in a hundred reaches the p99: ten of 1000 values, so at most ten of the 30
         // batches, which are fewer than four fifths.
         assert_eq!(quantile_precision(&values, &sorted, 0.99, 1), None);
         assert_eq!(quantile_precision(&values, &sorted, 0.998, 1), None);

@@ -1,4 +1,4 @@
-//! Work of given length: generated packets that say how long a program is to take for each.
+//! Work of given length: generated packets that state the time a program takes for each.
 
 use crate::packets::{IPV4_HEADER_BYTES, UDP_HEADER_BYTES, udp_checksum};
 use crate::{Distribution, Files, Random, ServiceTimes};
@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 
-/// What the payload of a UDP packet begins with; the nanoseconds follow in four bytes, the most
+/// The first bytes of the payload of a UDP packet; the nanoseconds follow in four bytes, most
 /// significant first (`guest/programs/synthetic.c`).
 const TEXT: &[u8; 4] = b"work";
-/// Where the payload begins.
+/// The offset of the payload.
 const PAYLOAD: usize = IPV4_HEADER_BYTES + UDP_HEADER_BYTES;
 
 /// The time that programs with synthetic work take for each item.
@@ -36,7 +36,7 @@ pub struct WorkSpec {
 
 /// The kinds of items by their time, by the numbers from [`FIRST_KIND`] on.
 const KINDS: [&str; 2] = ["short", "long"];
-/// Behind those of operations.
+/// These follow the kinds of operations.
 const FIRST_KIND: u8 = 128;
 
 /// The name of a kind by its number.
@@ -46,10 +46,10 @@ pub(crate) fn kind_name(kind: u8) -> Option<&'static str> {
 }
 
 impl WorkSpec {
-    /// The shortest packet that has room for the time.
+    /// The shortest packet with room for the time.
     pub(crate) const MINIMUM_PACKET_BYTES: u32 = (IPV4_HEADER_BYTES + UDP_HEADER_BYTES) as u32 + 8;
 
-    /// Whether there are such times.
+    /// Checks whether such times are possible.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         require(
             self.mean_ns.is_some() || matches!(self.service_times, ServiceTimes::Recorded { .. }),
@@ -60,7 +60,8 @@ impl WorkSpec {
         self.service_times.check().under("service_times")
     }
 
-    /// What the times are drawn from, with the file if there is one. A sentence if that is wrong.
+    /// The distribution of the times, with the file if there is one. An error message if the file
+    /// is invalid.
     pub fn open(&self, random: Random, files: &Files) -> Result<Work, String> {
         let distribution = self.service_times.open(files)?;
         let scale = self.mean_ns.map_or(1.0, |mean| mean / distribution.mean());
@@ -74,7 +75,7 @@ impl WorkSpec {
     }
 }
 
-/// Draws how long each item is to take.
+/// Draws the work of each item.
 #[derive(Clone, Debug, state::State)]
 pub struct Work {
     #[state(fixed)]
@@ -89,8 +90,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Writes the next time into a generated UDP packet, checksum included. Four bytes hold no more
-    /// than 4.29 s, which extreme values exceed once in 10^12 times: those are that long.
+    /// Writes the next time into a generated UDP packet, and updates the checksum. Four bytes hold
+    /// at most 4.29 s, which extreme values exceed once in 10^12 times: those are limited to it.
     pub(crate) fn write_next(&mut self, packet: &mut [u8]) {
         let time_ns = self.base_ns + self.scale * self.distribution.draw(&mut self.random);
         let time_ns = time_ns.round().min(f64::from(u32::MAX)) as u32;
@@ -155,12 +156,13 @@ mod tests {
         // The standard deviation of the mean is 300 / sqrt(50000) = 1.3.
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         assert!((mean - 600.0).abs() < 6.0, "{mean}");
-        // Of 300 ns and more on top, 1 / e: four standard deviations of 0.0022.
+        // The additional time is 300 ns or more with probability 1 / e: four standard deviations of
+        // 0.0022.
         let long = times.iter().filter(|&&time| time >= 600.0).count() as f64 / 5e4;
         assert!((long - (-1.0f64).exp()).abs() < 0.009, "{long}");
     }
 
-    /// Exponential times on top of 300 ns: the kind follows from what the packet says.
+    /// Exponential times in addition to 300 ns: the kind follows from the time in the packet.
     #[test]
     fn times_can_tell_kinds_apart() {
         let mut generated = packets(&WorkSpec {

@@ -1,5 +1,5 @@
-//! The estimates that an ideal queue corrects: their intervals hold the truth as often as they say,
-//! and their variance is less.
+//! The estimates corrected by an ideal queue: their intervals have their nominal coverage, and
+//! their variance is lower.
 
 use fabric::Time;
 use workload::{Ideal, Interval, Random, Recorder, Sample, Stream, Units, Warmup};
@@ -7,9 +7,9 @@ use workload::{Ideal, Interval, Random, Recorder, Sample, Stream, Units, Warmup}
 const RUNS: u64 = 400;
 const REQUESTS: u64 = 6000;
 
-/// A server of some units with one queue: requests come at a load, by exponential gaps, and take a
-/// mean of 1 us. What lies between queue and units takes `overhead` more on average, uniformly from
-/// none to twice as much, of which the unit is busy all the time.
+/// A server of some units with one queue: requests arrive at a load, with exponential gaps, and
+/// take a mean of 1 us. The path between queue and units takes `overhead` more on average,
+/// uniformly from zero to twice as much, and the unit is busy for all of it.
 #[derive(Clone, Copy)]
 struct Server {
     load: f64,
@@ -22,7 +22,7 @@ struct Server {
 type Estimates = [(f64, Interval); 4];
 
 impl Server {
-    /// Latencies and services in the order of arrivals, behind a warm-up.
+    /// Latencies and services in order of arrival, after a warm-up.
     fn serve(self, seed: u64, requests: u64, mut served: impl FnMut(f64, f64, f64)) {
         let mut arrivals = Random::new(seed, Stream::Arrivals);
         let mut services = Random::new(seed, Stream::ServiceTimes);
@@ -83,8 +83,8 @@ impl Server {
         .map(|(value, ends)| (value / 1e3, ends.map(|end| end / 1e3)))
     }
 
-    /// The part of the runs whose controlled intervals hold the truth, of mean and p99, and how many
-    /// times less the variance is than without control.
+    /// The share of runs whose controlled intervals contain the true mean and p99, and the factors
+    /// by which control reduces the variance.
     fn checked(self, name: &str) -> [f64; 2] {
         let truth = self.truth();
         let estimates: Vec<Estimates> = (0..RUNS).map(|seed| self.estimates(seed)).collect();
@@ -110,15 +110,15 @@ impl Server {
             held(1)
         );
         for (what, share) in [("mean", held(2)), ("p99", held(3))] {
-            // 95 % give or take 2 %, and what chance adds to that once in a hundred times.
+            // 95 % within 2 %, plus the deviation by chance that occurs once in a hundred times.
             assert!((0.95 - share).abs() <= 0.048, "{name}, {what}: {share}");
         }
         [mean, p99]
     }
 }
 
-/// M/M/1: the services' own sample is a quarter of the variance of the mean at high load, which no
-/// control takes off.
+/// M/M/1: the sampling error of the services is a quarter of the variance of the mean at high load,
+/// which no control removes.
 #[test]
 fn one_unit_with_exponential_times() {
     let server = Server {
@@ -131,8 +131,8 @@ fn one_unit_with_exponential_times() {
     assert!(mean > 1.5 && p99 > 4.0, "{mean}, {p99}");
 }
 
-/// RPCValet's 1x16 with half of each time fixed. Requests seldom wait, so that the services' sample
-/// decides: most of all for the p99, where the control costs as much as it gains.
+/// RPCValet's 1x16 with half of each time fixed. Requests seldom wait, so the sampling error of the
+/// services dominates, most of all for the p99, for which control costs as much as it gains.
 #[test]
 fn sixteen_units_of_one_queue() {
     let server = Server {

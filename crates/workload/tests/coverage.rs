@@ -1,18 +1,18 @@
-//! Runs that end by precision: their 95 % intervals hold the truth, though they end when the
-//! interval is short.
+//! Runs that end by precision: their 95 % intervals have their nominal coverage, although the runs
+//! end when the interval is short.
 
 use fabric::Time;
 use workload::{Estimate, Measurement, Random, Recorder, Sample, Stream, Warmup};
 
 const RUNS: u64 = 400;
-/// The requests that are measured at most: more than any of these runs needs.
+/// The maximum number of measured requests: more than any of these runs needs.
 const MOST: u64 = 1_000_000;
 
-/// Requests of a server: when each completes, how long it took, in microseconds, and its queue.
+/// A request of a server: its completion time, its latency in microseconds, and its queue.
 type Served = (f64, f64, u32);
 
-/// The part of 400 runs whose interval holds `truth`. `start` makes a server, whose first request
-/// is as all others are.
+/// The share of 400 runs whose interval contains `truth`. `start` makes a server whose first
+/// request has the same distribution as all others.
 fn coverage<Server: FnMut(&mut Random) -> Served>(
     (estimate, precision): (Estimate, f64),
     truth: f64,
@@ -56,8 +56,8 @@ fn interval(estimate: Estimate, measurement: &Measurement) -> [f64; 2] {
     }
 }
 
-/// 95 % of 400 runs, give or take 2 %, and what chance adds to that once in a hundred times: 2.6
-/// times sqrt(0.95 * 0.05 / 400), 2.8 %.
+/// 95 % of 400 runs, within 2 %, plus the deviation by chance that occurs once in a hundred times:
+/// 2.6 times sqrt(0.95 * 0.05 / 400), 2.8 %.
 fn assert_is_95_percent(name: &str, share: f64) {
     assert!((0.95 - share).abs() <= 0.048, "{name}: {share}");
 }
@@ -92,8 +92,8 @@ fn a_queue() {
     assert_is_95_percent("M/M/1", share);
 }
 
-/// M/D/1 at a load of 0.7. The probability that the wait is at most so long is Crommelin's (Tijms,
-/// A First Course in Stochastic Models, 2003, Section 9.5).
+/// M/D/1 at a load of 0.7. The distribution of the wait is Crommelin's (Tijms, A First Course in
+/// Stochastic Models, 2003, Section 9.5).
 #[test]
 fn a_queue_with_fixed_times() {
     let load = 0.7;
@@ -116,7 +116,7 @@ fn a_queue_with_fixed_times() {
     }
     let server = |random: &mut Random| {
         let (mut wait, mut now) = (0.0f64, 0.0);
-        // It is empty before them, which 1000 requests forget.
+        // The queue is initially empty, which 1000 requests make irrelevant.
         for _ in 0..1000 {
             wait = (wait + 1.0 - random.exponential() / load).max(0.0);
         }
@@ -131,8 +131,8 @@ fn a_queue_with_fixed_times() {
     assert_is_95_percent("M/D/1", share);
 }
 
-/// A saturated server that goes round 20 queues, each with exponential times of its own mean, from
-/// 1 us for the first to 3 for the last.
+/// A saturated server that visits 20 queues in turn, each with exponential times of its own mean,
+/// from 1 us for the first to 3 for the last.
 #[test]
 fn a_saturated_server_of_many_queues() {
     let polled = |_: &mut Random| {
@@ -147,8 +147,8 @@ fn a_saturated_server_of_many_queues() {
     assert_is_95_percent("polled queues", share);
 }
 
-/// A saturated server whose requests take 1 us for 18 of them on average, and then 3 for 2: 1.2 us
-/// in all.
+/// A saturated server with two alternating states: 18 requests on average take 1 us, and then 2
+/// take 3 us: 1.2 us in all.
 #[test]
 fn a_saturated_server_that_is_slow_at_times() {
     let modal = |random: &mut Random| {

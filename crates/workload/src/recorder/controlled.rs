@@ -1,13 +1,13 @@
-//! Control variates: what an ideal queue does with a run's own arrivals and service times.
+//! Control variates: the behaviour of an ideal queue under a run's own arrivals and service times.
 //!
-//! A run whose arrivals came close together by chance, or whose requests were long, has latencies
+//! A run whose arrivals were close together by chance, or whose requests were long, has latencies
 //! above those of a longer run, and so has an ideal queue of as many units with the same arrivals
-//! and services. Of the ideal queue it is known what a very long run gives, so that the difference
-//! can be taken off, times a regression coefficient (Lavenberg and Welch, Management Science 27(3),
-//! 1981). A percentile has no batch means; in their place is the share of each batch that is below it.
+//! and services. For the ideal queue the result of a very long run is known, so the difference can
+//! be subtracted, times a regression coefficient (Lavenberg and Welch, Management Science 27(3),
+//! 1981). A percentile has no batch means; the share of each batch below it replaces them.
 //!
-//! The services of the very long run are drawn from those that were measured, which are a sample
-//! themselves. What each batch of them contributes to the ideal queue's result is found by leaving
+//! The services of the very long run are drawn from the measured ones, which are a sample
+//! themselves. The influence of each batch of them on the ideal queue's result is found by leaving
 //! the batch out (the jackknife), and is part of the interval.
 
 use super::measurement::{Interval, latencies_ns, services_ns};
@@ -19,35 +19,36 @@ use crate::{Random, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Into how many batches requests are divided. With 30, as for other intervals, those of a p99
-/// were a fifth too short (`tests/controlled.rs`): its requests come together in few of them.
+/// Number of batches into which requests are divided. With 30, as for other intervals, those of a
+/// p99 were a fifth too short (`tests/controlled.rs`): the requests of the tail are concentrated in
+/// few batches.
 const BATCHES: usize = 10;
-/// With fewer requests a p99 is known by less than ten.
+/// With fewer requests a p99 depends on fewer than ten.
 const LEAST_REQUESTS: usize = 1000;
-/// The very long run has so many times the requests of the measured one, so that its own error
-/// hardly adds to the other's, and at most so many.
+/// The ratio of the requests in the very long run to the measured ones, which makes its own error
+/// negligible, and the maximum number of requests.
 const LONGER: usize = 50;
 const LONGEST: usize = 1 << 20;
-/// Its batches.
+/// Number of batches of the very long run.
 const LONG_BATCHES: usize = 30;
-/// The same with a batch of services left out: of so many requests.
+/// Number of requests in the runs that leave out a batch of services.
 const LEFT_OUT: usize = 40_000;
-/// So many quantiles of the services stand for them then.
+/// Number of quantiles that represent the services in those runs.
 const QUANTILES: usize = 2048;
-/// An ideal queue that is busier than this takes too long to forget how it began.
+/// Above this load, an ideal queue takes too long to forget its initial state.
 const LARGEST_LOAD: f64 = 0.97;
-/// By how much longer than the service a core may be busy with a request, as a part of the mean
+/// Candidates for the additional time that a core is busy with a request, as a fraction of the mean
 /// service.
 const BUSY: [f64; 9] = [0.0, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4];
 /// The 97.5 % quantile of the normal distribution.
 const NORMAL: f64 = 1.96;
 
-/// The ideal queue that latencies are compared with.
+/// The ideal queue with which latencies are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ideal {
     /// The rate of the Poisson process by which requests come, in millions a second.
     pub rate_mrps: f64,
-    /// How many units serve it.
+    /// Number of units that serve it.
     pub units: usize,
 }
 
@@ -75,8 +76,8 @@ pub struct ControlledLatency {
 }
 
 impl Ideal {
-    /// The estimates of the samples from `cut` on, with rounds of so many; `None` where services
-    /// are not known, there are too few requests, or the ideal queue is saturated.
+    /// The estimates from the samples after `cut`, with rounds of `round`; `None` if services are
+    /// unknown, there are too few requests, or the ideal queue is saturated.
     pub(super) fn control(
         self,
         samples: &[Sample],
@@ -100,8 +101,8 @@ impl Ideal {
         }
         let values = latencies_ns(measured);
         let times = batches.means(values.iter().copied());
-        // What keeps a core busy beside the service is not known: so much that the two queues go
-        // together best.
+        // The additional busy time of a core is unknown: it is chosen for the highest correlation
+        // of the two queues.
         let own = |busy: f64| {
             self.own(samples, mean_service, busy * mean_service)
                 .split_off(cut)
@@ -135,15 +136,15 @@ impl Ideal {
         let mean = all(&values) - coefficient * (ideal_mean - expected.mean);
         let mean_ci95 = [mean - half, mean + half];
 
-        // By logarithms: a p99 varies by a part of itself, up by more than down.
+        // By logarithms: a p99 varies by a fraction of itself, upwards more than downwards.
         let (plain, parts) = log_p99(&values, batches);
         let (own_p99, ideal_parts) = log_p99(&own, batches);
         let controls = minus(ideal_parts, &influences.p99);
         let (coefficient, half) = with_control(&parts, &controls, expected.p99);
         let half = together(half, NORMAL * coefficient * expected.p99_error);
         let p99 = plain - coefficient * (own_p99 - expected.p99);
-        // Not shorter than the interval without the control times what its regression leaves: that
-        // one goes further up than down, as far as the tail does.
+        // Not shorter than the interval without control times the unexplained part of its
+        // regression: that interval extends further up than down, like the tail.
         let left = unexplained(&parts, &controls, coefficient).sqrt();
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
@@ -164,8 +165,8 @@ impl Ideal {
         })
     }
 
-    /// The latencies of the ideal queue with the arrivals and services of all samples, in their
-    /// order; each service takes so much longer.
+    /// The latencies of the ideal queue with the arrivals and services of all samples, in order;
+    /// each service is prolonged by `longer`.
     fn own(self, samples: &[Sample], mean_service: f64, longer: f64) -> Vec<f64> {
         let mut arrivals: Vec<usize> = (0..samples.len()).collect();
         arrivals.sort_by_key(|&place| (samples[place].came_at(), samples[place].offered));
@@ -178,14 +179,14 @@ impl Ideal {
                 sample.came_at().saturating_sub(begin)
             });
             let now = since.as_ns();
-            // What was under way when measurement began may lack its own.
+            // Requests in flight at the start of the measurement may lack a service time.
             let service = sample.service.map_or(mean_service, |time| time.as_ns()) + longer;
             latencies[place] = units.serve(now, service) - now;
         }
         latencies
     }
 
-    /// What a very long run of the ideal queue gives, with services drawn from these.
+    /// The results of a very long run of the ideal queue, with services drawn from `services`.
     fn expected(self, services: &[f64]) -> Expected {
         let gap_ns = 1e3 / self.rate_mrps;
         let batch = (LONGER * services.len()).min(LONGEST) / LONG_BATCHES;
@@ -197,7 +198,7 @@ impl Ideal {
             now += gap_ns * random.exponential();
             let service = services[random.below(services.len() as u64) as usize];
             let latency = units.serve(now, service) - now;
-            // The first batch warms up.
+            // The first batch is the warm-up.
             if number >= batch {
                 latencies.push(latency);
             }
@@ -225,9 +226,9 @@ impl Ideal {
         }
     }
 
-    /// How much more each batch's services make of the ideal queue's mean and of the logarithm
-    /// of its p99 than all together do: from what these are without the batch. All of these queues
-    /// have the same arrivals, and services of the same rank.
+    /// The influence of each batch's services on the ideal queue's mean and on the logarithm of its
+    /// p99: the difference between the results with all batches and without this one. All of these
+    /// queues have the same arrivals, and services of the same rank.
     fn influences(self, services: &[f64], batches: Batches) -> Influences {
         let gap_ns = 1e3 / self.rate_mrps;
         let mut order: Vec<usize> = (0..batches.count * batches.length).collect();
@@ -237,7 +238,7 @@ impl Ideal {
             let kept: Vec<f64> = kept.map(|&at| services[at]).collect();
             quantile_means(&kept)
         };
-        // The last has all.
+        // The last one uses all batches.
         let quantiles: Vec<Vec<f64>> = (0..=batches.count).map(without).collect();
         let mut systems = vec![Units::new(self.units); quantiles.len()];
         let requests = LEFT_OUT.min(LONGER * services.len());
@@ -275,14 +276,14 @@ impl Ideal {
     }
 }
 
-/// Half the interval of a sum of two numbers with such halves. Not `hypot`, whose last bit is the C
-/// library's.
+/// Half the interval of a sum of two numbers with these half intervals. Not `hypot`, whose last bit
+/// depends on the C library.
 fn together(one: f64, other: f64) -> f64 {
     (one * one + other * other).sqrt()
 }
 
-/// The logarithm of the p99 of values, and that of each batch: by how much less than 99 % of it is
-/// within the p99, over the density there.
+/// The logarithm of the p99 of values, and that of each batch: the deviation of its share within
+/// the p99 from 99 %, divided by the density there.
 fn log_p99(values: &[f64], batches: Batches) -> (f64, Vec<f64>) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -299,7 +300,7 @@ fn log_p99(values: &[f64], batches: Batches) -> (f64, Vec<f64>) {
     (ln(p99), parts.collect())
 }
 
-/// The correlation of two rows of numbers; 0 if one of them does not vary.
+/// The correlation of two series; 0 if one of them is constant.
 fn correlation(ones: &[f64], others: &[f64]) -> f64 {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (one_mean, other_mean) = (mean(ones), mean(others));
@@ -318,8 +319,7 @@ fn correlation(ones: &[f64], others: &[f64]) -> f64 {
     }
 }
 
-/// Which part of the variance of batches is left when the control is taken off; all of it if they
-/// do not vary.
+/// The fraction of the variance of batches that the control does not explain; 1 if they do not vary.
 fn unexplained(values: &[f64], controls: &[f64], coefficient: f64) -> f64 {
     let variance = |values: &[f64]| {
         let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -337,7 +337,7 @@ fn unexplained(values: &[f64], controls: &[f64], coefficient: f64) -> f64 {
     }
 }
 
-/// At most so many numbers that stand for sorted ones: means of equal parts.
+/// At most `QUANTILES` numbers that represent sorted ones: means of equal parts.
 fn quantile_means(sorted: &[f64]) -> Vec<f64> {
     let count = sorted.len().min(QUANTILES);
     let end = |part: usize| part * sorted.len() / count;
@@ -349,16 +349,16 @@ fn quantile_means(sorted: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// What a very long run of the ideal queue gives, and the standard errors of that.
+/// The results of a very long run of the ideal queue, and their standard errors.
 struct Expected {
     mean: f64,
     mean_error: f64,
-    /// Its logarithm.
+    /// The logarithm of the p99.
     p99: f64,
     p99_error: f64,
 }
 
-/// What the services of each batch make more of the ideal queue's numbers.
+/// The influence of each batch's services on the ideal queue's results.
 struct Influences {
     mean: Vec<f64>,
     p99: Vec<f64>,

@@ -1,4 +1,4 @@
-//! What is reported of requests: rates, latencies with their intervals, histograms.
+//! Reports about requests: rates, latencies with their intervals, histograms.
 
 use super::controlled::ControlledLatency;
 use super::sample::Sample;
@@ -100,14 +100,14 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Adds reasons why the system does not keep up with what it is offered.
+    /// Adds reasons why the system does not keep up with its offered load.
     pub fn add_overload(&mut self, reasons: impl IntoIterator<Item = String>) {
         self.overload.extend(reasons);
         self.keeps_up = self.overload.is_empty();
     }
 }
 
-/// "1 request was dropped", "2 requests were dropped": nothing of none.
+/// "1 request was dropped", "2 requests were dropped"; `None` if there are none.
 pub fn lost_requests(count: u64, what: &str) -> Option<String> {
     match count {
         0 => None,
@@ -133,7 +133,7 @@ impl Drifts {
         })
     }
 
-    /// Whether something changes.
+    /// Whether any of them drifts.
     pub(super) fn is_any(&self) -> bool {
         let both = [self.latency, self.under_way];
         both.iter().any(|drift| drift.grows() || drift.falls())
@@ -166,7 +166,7 @@ pub struct QueueLatency {
     pub p99_ns: Option<f64>,
 }
 
-/// So many requests, of which the first began the time and the last ended it.
+/// The rate of requests, of which the first begins the period and the last ends it.
 fn rate_mrps(requests: usize, time: Time) -> f64 {
     let seconds = time.as_seconds();
     if seconds > 0.0 {
@@ -176,13 +176,13 @@ fn rate_mrps(requests: usize, time: Time) -> f64 {
     }
 }
 
-/// The rate at which some requests completed; `None` of none.
+/// The rate at which requests completed; `None` without requests.
 pub(super) fn throughput_mrps(measured: &[Sample]) -> Option<f64> {
     let times = || measured.iter().map(|sample| sample.completed_at);
     Some(rate_mrps(measured.len(), times().max()? - times().min()?))
 }
 
-/// The rate at which requests came; `None` if they came at one time.
+/// The rate at which requests arrived; `None` if they arrived at one time.
 pub(super) fn offered_mrps(measured: &[Sample]) -> Option<f64> {
     let first = measured.iter().min_by_key(|sample| sample.offered)?;
     let last = measured.iter().max_by_key(|sample| sample.offered)?;
@@ -190,7 +190,8 @@ pub(super) fn offered_mrps(measured: &[Sample]) -> Option<f64> {
     (seconds > 0.0).then(|| (last.offered - first.offered) as f64 / seconds / 1e6)
 }
 
-/// When those requests were under way that took longer than the quantile `probability` of all.
+/// The intervals in which those requests were in flight whose latencies exceed the quantile
+/// `probability`.
 pub(super) fn slower_than(measured: &[Sample], probability: f64) -> Vec<Range<Time>> {
     let mut sorted = latencies_ns(measured);
     sorted.sort_by(f64::total_cmp);
@@ -205,16 +206,15 @@ pub(super) fn slower_than(measured: &[Sample], probability: f64) -> Vec<Range<Ti
         .collect()
 }
 
-/// A load is light when at most one in so many requests finds another one under way: by PASTA a
-/// server is busy for a tenth of the time then, and the mean wait of M/D/1 is 0.06 of a service
-/// time. Neighbouring latencies hardly depend on each other, and the intervals allow for what is
-/// left.
+/// A load is light if at most one request in this many finds another one in flight: by PASTA a
+/// server is then busy for a tenth of the time, and the mean wait of M/D/1 is 0.06 of a service
+/// time. Neighbouring latencies are then almost independent, and the intervals allow for the
+/// remaining correlation.
 const SELDOM: usize = 10;
 
-/// How many requests make a round: as many as there are queues that they were in, for a data plane
-/// that has work everywhere goes round its queues and serves each at its own cost. One at light
-/// load: requests come to queues at random and find an idle data plane, so that they do not depend
-/// on one another.
+/// Number of requests in a round: the number of queues that they were in, because a loaded data
+/// plane visits its queues in turn and serves each at its own cost. It is one at light load:
+/// requests arrive at queues at random and find an idle data plane, so that they are independent.
 pub(super) fn round_of(samples: &[Sample]) -> usize {
     let met = samples.iter().filter(|sample| sample.under_way > 1).count();
     if met * SELDOM <= samples.len() {
@@ -226,8 +226,8 @@ pub(super) fn round_of(samples: &[Sample]) -> usize {
     queues.len()
 }
 
-/// What there is to report of some requests with rounds of so many, beside how they were chosen;
-/// not of none.
+/// The results of requests with rounds of `round`, apart from their selection; `None` without
+/// requests.
 pub(super) fn of_samples(
     measured: &[Sample],
     round: usize,
@@ -250,7 +250,8 @@ pub(super) fn of_samples(
     }
 }
 
-/// Of values in the order of their requests, with rounds of so many, and sorted; not of none.
+/// The summary of values in the order of their requests, with rounds of `round`, and sorted; there
+/// must be at least one.
 pub(super) fn summary(values: &[f64], sorted: &[f64], round: usize) -> LatencySummary {
     let interval = |probability| quantile_interval(values, sorted, probability, round);
     LatencySummary {
@@ -311,7 +312,7 @@ pub(super) fn latencies_ns(samples: &[Sample]) -> Vec<f64> {
 }
 
 /// The histogram of [`Measurement::histogram`]. It grows with its values; building and writing it
-/// cannot fail for times; if it did, the field would be empty.
+/// cannot fail for times; otherwise the field would be empty.
 pub(super) fn histogram(values_ns: &[f64]) -> String {
     let Ok(mut histogram) = Histogram::<u64>::new(4) else {
         return String::new();

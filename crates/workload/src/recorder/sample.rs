@@ -7,28 +7,28 @@ use state::{State, Walker};
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 #[state(fields)]
 pub struct Sample {
-    /// When.
+    /// Its completion time.
     pub completed_at: Time,
-    /// How long it took from its arrival on.
+    /// Its latency since its arrival.
     #[state(fixed)]
     pub latency: Time,
-    /// How long a hart worked on it, if that is known.
+    /// The time that a hart worked on it, if known.
     #[state(fixed)]
     pub service: Option<Time>,
     /// Its queue.
     pub queue: u32,
-    /// What kind of request it was: a number that whoever made it understands.
+    /// The kind of request: a number whose meaning its source defines.
     pub kind: u8,
-    /// Whether it was in a slot of its queue's ring in which there had been none before.
+    /// Whether its slot in its queue's ring had never been used before.
     pub is_cold: bool,
-    /// How many requests had come when it did, itself included, whatever became of them.
+    /// Number of requests that had arrived by its arrival, including itself and lost ones.
     pub offered: u64,
-    /// How many of them were under way then, itself included.
+    /// Number of requests in flight at its arrival, including itself.
     pub under_way: u64,
 }
 
 impl Sample {
-    /// When it came.
+    /// Its arrival time.
     pub(super) fn came_at(&self) -> Time {
         self.completed_at.saturating_sub(self.latency)
     }
@@ -37,7 +37,7 @@ impl Sample {
 impl State for Sample {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
-        // Lengths of time, not points in it.
+        // These are durations, not points in time.
         let mut latency_fs = self.latency.as_fs();
         latency_fs.walk(walker);
         self.latency = Time::from_fs(latency_fs);

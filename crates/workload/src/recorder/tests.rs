@@ -124,8 +124,8 @@ fn what_never_settles_is_said_to_be_unsteady() {
 }
 
 /// A saturated data plane that goes round 100 rings of 16 slots. Slots cost 100 ns each, and 2
-/// ns more or less in the two halves of a ring; those that are used for the first time cost 20
-/// less. Latencies are those of a ring that fills up.
+/// ns more or less in the two halves of a ring; those used for the first time cost 20 less.
+/// Latencies are those of a ring that fills up.
 fn saturated(requests: u64, cost: impl Fn(u32) -> f64) -> Recorder {
     let rings = Rings {
         queues: 100,
@@ -172,10 +172,10 @@ fn a_saturated_run_is_measured_over_whole_laps() {
     assert_eq!(measurement.latency_ns.samples, 3200);
 }
 
-/// What gets slower with a time constant of 4000 requests, from 70 ns to 100, is found where a
-/// run has enough laps. 40 runs with exponential noise: 38 of 40 intervals of 95 % are right on
-/// average, and at least 34 with probability 99.5 %; the bias that is left at four time
-/// constants is 0.5 ns, and half an interval is about as long.
+/// A slowdown with a time constant of 4000 requests, from 70 ns to 100, is detected if a run has
+/// enough laps. 40 runs with exponential noise: 38 of 40 intervals of 95 % are right on average,
+/// and at least 34 with probability 99.5 %; the remaining bias at four time constants is 0.5 ns,
+/// about half an interval.
 #[test]
 fn a_slow_transient_is_left_out() {
     let (mut hits, mut first) = (0, 0);
@@ -194,7 +194,7 @@ fn a_slow_transient_is_left_out() {
         );
         let [low, high] = measurement.throughput_mrps_ci95.unwrap();
         hits += u32::from(low <= 10.0 && 10.0 <= high);
-        // Of the first lap alone the mean is far off.
+        // The mean of the first lap alone is far off.
         let early = 1e3 * 1600.0 / recorder.samples[1599].completed_at.as_ns();
         first += u32::from(low <= early && early <= high);
     }
@@ -202,8 +202,8 @@ fn a_slow_transient_is_left_out() {
     assert_eq!(first, 0);
 }
 
-/// Rings of which the longest run, of 100 times as many requests as asked, goes round one and a
-/// half times: it is given up early, and says so.
+/// Rings in which the longest run, of 100 times the requested number, makes one and a half laps:
+/// laps are given up early, and the result says so.
 #[test]
 fn rings_that_are_too_large_are_not_gone_round() {
     let rings = Rings {
@@ -229,7 +229,7 @@ fn rings_that_are_too_large_are_not_gone_round() {
     assert_eq!(measurement.cold_samples, 300);
 }
 
-/// A request each microsecond is served, and one is dropped; each waits for as long as a full
+/// One request a microsecond is served, and one is dropped; each waits for the time that a full
 /// queue takes.
 #[test]
 fn a_full_queue_is_steady_and_does_not_keep_up() {
@@ -270,8 +270,8 @@ fn a_full_queue_is_steady_and_does_not_keep_up() {
     assert!((together.offered_mrps.unwrap() - 3.0).abs() < 1e-9);
 }
 
-/// The number of those under way grows by one with each request, though their latencies do not:
-/// some are never served.
+/// The number in flight grows by one with each request, though latencies do not: some requests are
+/// never served.
 #[test]
 fn requests_that_stay_under_way_are_noticed() {
     let mut recorder = Recorder::new(1000, Warmup::Requests(0));
@@ -302,7 +302,7 @@ fn nothing_recorded_is_nothing_to_report() {
     assert_eq!(Recorder::measurement_together(&[&recorder; 2]), None);
 }
 
-/// Two recorders that number their kinds differently: what is called the same is one kind.
+/// Two recorders number their kinds differently: kinds of the same name are one.
 #[test]
 fn kinds_of_the_same_name_are_reported_together() {
     let fill = |latencies: [f64; 2]| {
@@ -350,13 +350,13 @@ fn kinds_of_the_same_name_are_reported_together() {
         assert!((latency_ns.mean - mean).abs() < 1e-9);
         assert!((throughput_mrps - rate_mrps).abs() < 1e-9);
     }
-    // Alone it is what the recorder says of itself.
+    // A single recorder gives its own results.
     let alone = Recorder::by_kind_together(&[&one], |_, kind| kind);
     assert_eq!(alone, one.by_kind());
 }
 
-/// One of 1000 requests that take 1 to 1000 ns, 100 ns apart, and one of 3000 that take 2000
-/// ns, 50 ns apart, both behind a warm-up.
+/// One recorder of 1000 requests that take 1 to 1000 ns, 100 ns apart, and one of 3000 that take
+/// 2000 ns, 50 ns apart, both after a warm-up.
 #[test]
 fn recorders_report_together() {
     let fill = |requests: u32, gap: f64, latency: &dyn Fn(u32) -> f64| {
@@ -395,7 +395,7 @@ fn recorders_report_together() {
         (histogram.len(), histogram.min(), histogram.count_at(2000)),
         (4000, 1, 3000)
     );
-    // The slowest tenth of the first alone, and of both none: three quarters take equally long.
+    // The slowest tenth of the first alone; of both, none: three quarters take equally long.
     assert_eq!(one.slower_than(0.9).len(), 100);
     assert_eq!(Recorder::slower_than_together(&both, 0.9).len(), 0);
     assert_eq!(Recorder::slower_than_together(&both, 0.2).len(), 200 + 3000);
@@ -404,8 +404,8 @@ fn recorders_report_together() {
     assert_eq!(alone.histogram, one.measurement().unwrap().histogram);
 }
 
-/// What was enough may have been saved, as another recorder had not got enough; it has to be
-/// enough again, and no more.
+/// Sufficient samples may have been saved while another recorder was not done; after restoring they
+/// must suffice again, without further ones.
 #[test]
 fn a_recorder_that_has_enough_can_be_put_back() {
     let fill = |requests| {
@@ -450,9 +450,9 @@ fn warmup_is_a_word_or_a_number() {
     assert_eq!(serde_json::to_string(&Warmup::Requests(7)).unwrap(), "7");
 }
 
-/// Of a saturated server whose requests take exponential times, half of an interval of 5 % of the
-/// throughput takes about (2.05 / 0.05)^2 = 1700 of them. A ring of 500 slots is gone round whole
-/// times. The latencies, which are those of a ring that fills up, do not matter.
+/// For a saturated server with exponential service times, half an interval of 5 % of the throughput
+/// takes about (2.05 / 0.05)^2 = 1700 requests. A ring of 500 slots is measured in whole laps. The
+/// latencies, which are those of a ring that fills up, do not matter.
 #[test]
 fn a_saturated_run_ends_when_its_throughput_is_precise() {
     let rings = Rings {
@@ -513,10 +513,10 @@ fn a_run_goes_on_until_the_p99_is_precise() {
         let truth = 1000.0 * 100.0f64.ln();
         hits += u32::from(low <= truth && truth <= high);
     }
-    // Two series, each of which one in 500 says to drift: 1.6 of 400, and nearly surely at
+    // Two series, each reported to drift in one of 500 cases: 1.6 of 400, and almost certainly at
     // most 7.
     assert!(unsteady <= 7, "{unsteady}");
-    // 95 % of 400, as far as chance goes; stopping when the interval is short costs little.
+    // 95 % of 400, within chance; stopping when the interval is short costs little coverage.
     assert!((364..=393).contains(&hits), "{hits}");
     assert!((7_800..15_600).contains(&(samples / runs)), "{samples}");
 }
@@ -604,8 +604,8 @@ fn equal_latencies_are_precise_at_once() {
     assert!(recorder.recorded() < 1000, "{}", recorder.recorded());
 }
 
-/// Five rounds over 400 queues have an interval, and less do not; with 8 queues, and where one
-/// request in ten meets another, 60 requests are the fewest.
+/// Five rounds over 400 queues have an interval, and fewer do not; with 8 queues, or if one request
+/// in ten meets another, 60 requests are the minimum.
 #[test]
 fn intervals_need_five_rounds_over_the_queues() {
     let latency = |requests: u32, queues, meets_each: u32| {
@@ -638,9 +638,7 @@ fn intervals_need_five_rounds_over_the_queues() {
     }
 }
 
-/// Of a Poisson process of 2 Mrps: 3000 gaps have a relative standard error of 1 / sqrt(3000),
-/// 1.8 %, which Student's t for 30 batches makes 3.7 %. 95 of 100 intervals have the rate in
-/// them, give or take three times sqrt(100 * 0.95 * 0.05), which is 2.2.
+/// For a Poisson process of 2 Mrps: 3000 gaps have a relative standard error of 1 / sqrt(3000),
 #[test]
 fn the_interval_of_the_throughput_has_the_rate_in_it() {
     let (mut hits, mut halves) = (0, 0.0);
@@ -664,7 +662,7 @@ fn the_interval_of_the_throughput_has_the_rate_in_it() {
     assert!((0.033..0.045).contains(&halves), "{halves}");
 }
 
-/// An M/D/1 queue: what is recorded obeys Little's law and the Pollaczek-Khinchine formula.
+/// An M/D/1 queue: the samples obey Little's law and the Pollaczek-Khinchine formula.
 #[test]
 fn littles_law_holds() {
     let service = 1000.0;

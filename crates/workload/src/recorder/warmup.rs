@@ -1,4 +1,4 @@
-//! How much of the beginning of a run is not measured.
+//! The warm-up: the initial part of a run that is not measured.
 
 use super::measurement::gaps_us;
 use super::sample::Sample;
@@ -29,15 +29,15 @@ pub struct Rings {
 }
 
 impl Rings {
-    /// How many requests go once round all rings.
+    /// Number of requests in one lap of all rings.
     pub(super) fn lap(self) -> usize {
         self.queues.saturating_mul(self.slots).max(1)
     }
 }
 
-/// From which request on slots are no longer used for the first time, after MSER: what may go on
-/// are those of queues that are hardly served. `None` while most requests are cold, which may be
-/// because all are.
+/// The first request after which slots are no longer used for the first time, by MSER: any later
+/// ones are those of queues that are hardly served. `None` while most requests are cold, which may
+/// be because all are.
 pub(super) fn end_of_cold(samples: &[Sample]) -> Option<usize> {
     let cold: Vec<f64> = samples
         .iter()
@@ -47,14 +47,14 @@ pub(super) fn end_of_cold(samples: &[Sample]) -> Option<usize> {
     if is_most { None } else { min_error(&cold) }
 }
 
-/// From which request on the times between completions have settled; `None` if that is in the
-/// second half.
+/// The first request after which the times between completions have settled; `None` if that is in
+/// the second half.
 ///
-/// The first request if there are less than ten laps: of those MSER would choose among less than
-/// five cuts, and over a part of a lap a mean differs from that of another.
+/// It is the first request if there are fewer than ten laps: MSER would choose among fewer than
+/// five cuts, and means over parts of laps are not comparable.
 pub(super) fn end_of_drift(samples: &[Sample], rings: Rings) -> Option<usize> {
     const MIN_LAPS: usize = 10;
-    // Not less than the batches of MSER-5.
+    // At least the batches of MSER-5.
     let length = rings.lap() * 5usize.div_ceil(rings.lap());
     let laps: Vec<f64> = gaps_us(samples)
         .chunks_exact(length)
