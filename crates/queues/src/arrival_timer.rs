@@ -1,35 +1,35 @@
-//! When an agent's requests come.
+//! The arrival times of an agent's requests.
 
 use crate::SharedLedger;
 use fabric::{AgentContext, Time};
 use workload::{Arrival, ArrivalProcess, TrafficSpec};
 
-/// The timer by which requests come to an agent: those of a warm start first, if there is one, until
-/// the agent's timer is set to [`ArrivalTimer::CHANGE`]; none after [`ArrivalTimer::STOP`].
+/// The timer for arrivals of requests at an agent: first those of a warm start, if there is one,
+/// until the agent's timer for [`ArrivalTimer::CHANGE`]; none after [`ArrivalTimer::STOP`].
 #[derive(Debug, state::State)]
 pub struct ArrivalTimer {
     arrivals: ArrivalProcess,
     #[state(inside)]
     warm_arrivals: Option<ArrivalProcess>,
-    /// The warm start is over, or there is none.
+    /// Whether the warm start is over, or there is none.
     is_warm: bool,
-    /// Nothing arrives any more.
+    /// Whether arrivals have stopped.
     #[state(fixed)]
     is_stopped: bool,
     next: Arrival,
 }
 
 impl ArrivalTimer {
-    /// The token of the next arrival; the lowest bit says whether it is one after the warm start.
+    /// The token of the next arrival; the lowest bit is set for an arrival of the warm start.
     const ARRIVAL: u64 = 5 << 56;
-    /// The token of the timer at which the warm start is over: the arrivals change, and what is
-    /// delivered from then on is measured.
+    /// The token of the timer for the end of the warm start: the arrival process changes, and later
+    /// deliveries are measured.
     pub const CHANGE: u64 = 9 << 56;
-    /// The token of the timer after which nothing arrives.
+    /// The token of the timer for the end of arrivals.
     pub const STOP: u64 = 14 << 56;
 
-    /// That of `traffic`. `warm_start_mrps` is the rate of the warm start, if there is one; see
-    /// [`TrafficSpec::warm_arrivals`].
+    /// The timer for `traffic`. `warm_start_mrps` is the rate of the warm start, if there is one;
+    /// see [`TrafficSpec::warm_arrivals`].
     pub fn new(
         traffic: &TrafficSpec,
         warm_start_mrps: Option<Option<f64>>,
@@ -47,7 +47,7 @@ impl ArrivalTimer {
         }
     }
 
-    /// Draws the next arrival, and sets the agent's timer to it.
+    /// Draws the next arrival, and sets the agent's timer for it.
     pub fn await_arrival(&mut self, context: &mut AgentContext<'_>) {
         let arrivals = match &mut self.warm_arrivals {
             Some(arrivals) if !self.is_warm => arrivals,
@@ -58,8 +58,8 @@ impl ArrivalTimer {
         context.wake(context.now() + self.next.gap, token);
     }
 
-    /// The agent's timer has this token: returns how many requests come now, if any do. The agent
-    /// then awaits the next arrival.
+    /// Handles an expired timer with this token: returns the number of requests that arrive now, if
+    /// any. The agent then awaits the next arrival.
     pub fn due(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -72,7 +72,7 @@ impl ArrivalTimer {
             self.await_arrival(context);
         }
         self.is_stopped |= token == ArrivalTimer::STOP;
-        // The next arrival of a warm start that is over has another token.
+        // A pending arrival of a warm start that is over has another token.
         let is_arrival = token == ArrivalTimer::ARRIVAL | u64::from(self.is_warm);
         (is_arrival && !self.is_stopped).then_some(self.next.items)
     }

@@ -6,7 +6,7 @@ use fabric::{LINE_BYTES, LineData, MemoryAccess};
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// The announcement of an item: `enum io_completions` in `guest/include/io.h`.
+/// The way in which items are announced: `enum io_completions` in `guest/include/io.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Completions {
     /// Its queue's doorbell is rung.
@@ -38,7 +38,7 @@ impl Completions {
         }
     }
 
-    /// The write that announces the item with this index in a queue, which has so many bytes.
+    /// The write that announces the item with this index in a queue; the item has `bytes` bytes.
     pub(crate) fn announce(
         self,
         descriptor: &QueueDescriptor,
@@ -64,8 +64,8 @@ impl Completions {
                 bytes[60..62].copy_from_slice(&(index as u16).to_be_bytes());
                 bytes[63] = 2 << 4 | (index / slots % 2) as u8;
             }
-            // An advanced receive descriptor as it is written back: the status at byte 8, with bit
-            // 0 for done and bit 1 for the end of the packet, and the length at byte 12 (Intel,
+            // An advanced receive descriptor in its write-back format: the status at byte 8, with
+            // bit 0 for done and bit 1 for the end of the packet, and the length at byte 12 (Intel,
             // "82599 10 GbE Controller Datasheet", Section 7.1.6.2).
             Completions::DoneBit => {
                 bytes[8] = 3;

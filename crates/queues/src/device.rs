@@ -1,5 +1,5 @@
-//! The registers of the I/O device that agents have in common, whether they fill queues in memory or
-//! send messages.
+//! The registers of the I/O device that are common to agents that fill queues in memory and agents
+//! that send messages.
 
 use crate::io_source::register;
 use crate::{IoSetup, ProgramRegisters, ProgramSettings, SharedLedger, write_counter};
@@ -7,18 +7,18 @@ use fabric::{AddressRange, AgentContext, RegisterAccess, Request};
 use state::{State, Walker};
 use workload::{ItemKind, Packets};
 
-/// What is left to an agent after a write of the program.
+/// The agent's remaining work after a write of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Nothing.
     Nothing,
-    /// To begin with requests.
+    /// To start requests.
     Start,
-    /// The items are of another kind.
+    /// To handle a changed kind of items.
     Items,
 }
 
-/// The registers, and the packets, which the program can ask to be of some kind.
+/// The registers, and the packets, whose kind the program can select.
 #[derive(Debug, state::State)]
 #[state(fields)]
 pub struct DeviceRegisters {
@@ -29,7 +29,7 @@ pub struct DeviceRegisters {
     program: ProgramRegisters,
     packets: Packets,
     items: ItemKind,
-    /// Where the memory begins that is to be as if it had been cleared.
+    /// The start of the memory that is to be treated as cleared.
     cleared: u64,
     is_started: bool,
 }
@@ -48,7 +48,7 @@ impl State for DeviceRegisters {
 }
 
 impl DeviceRegisters {
-    /// Those of a device that waits for the program to write START.
+    /// The registers of a device that waits for the program to write START.
     pub fn new(
         setup: IoSetup,
         settings: ProgramSettings,
@@ -67,12 +67,12 @@ impl DeviceRegisters {
         }
     }
 
-    /// What the program's items are.
+    /// The kind of the program's items.
     pub fn items(&self) -> ItemKind {
         self.items
     }
 
-    /// What the program is told.
+    /// The registers for settings and counters.
     pub(crate) fn program(&self) -> &ProgramRegisters {
         &self.program
     }
@@ -82,14 +82,14 @@ impl DeviceRegisters {
         self.is_started
     }
 
-    /// Appends the next packet to `bytes`; its kind.
+    /// Appends the next packet to `bytes`; returns its kind.
     pub fn append_next(&mut self, bytes: &mut Vec<u8>) -> u8 {
         let start = bytes.len();
         self.packets.append_next(bytes);
         self.packets.kind_of(self.items, &bytes[start..])
     }
 
-    /// Answers a request of a core; what is left to do about it.
+    /// Answers a request of a core; returns the remaining work.
     pub fn answer(&mut self, context: &mut AgentContext<'_>, request: Request) -> Command {
         let register = request.register(self.setup.registers.start);
         let answer = register.and_then(|(offset, access)| match access {
@@ -101,7 +101,7 @@ impl DeviceRegisters {
         command.unwrap_or(Command::Nothing)
     }
 
-    /// `None`: it cannot be read.
+    /// The value of a register; `None` if it is not readable.
     pub(crate) fn read(&mut self, offset: u64) -> Option<u64> {
         let setup = &self.setup;
         let queues = u64::from(setup.queues);
@@ -140,7 +140,7 @@ impl DeviceRegisters {
         })
     }
 
-    /// `None`: the register cannot be written, or not with this value.
+    /// Writes a register; `None` if it is not writable, or not with this value.
     pub(crate) fn write(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -176,7 +176,7 @@ impl DeviceRegisters {
                 let counters = &mut self.ledger.borrow_mut().program_counters;
                 return write_counter(counters, offset, value).then_some(Command::Nothing);
             }
-            // Once: out of a capture file, the payloads take the place of their packets.
+            // Only once: in a capture file, the payloads replace their packets.
             register::ITEMS if !self.is_started && self.items == ItemKind::Packets => {
                 self.items = ItemKind::from_register(value)?;
                 let mut ledger = self.ledger.borrow_mut();

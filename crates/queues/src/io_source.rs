@@ -35,15 +35,15 @@ const LINE: u64 = LINE_BYTES as u64;
 /// items a second that saturate several data plane cores.
 const PRODUCERS: usize = 8;
 
-/// Bytes of the message that tells an agent of a queue: a message-signalled interrupt is a write of
-/// 4 bytes (PCI Local Bus Specification, Revision 3.0, Section 6.8).
+/// Bytes of the message that notifies an agent of a queue: a message-signalled interrupt is a write
+/// of 4 bytes (PCI Local Bus Specification, Revision 3.0, Section 6.8).
 const SIGNAL_BYTES: u64 = 4;
 
-/// How many descriptors are read at one time when the device is started.
+/// Number of descriptors that are read concurrently when the device is started.
 const DESCRIPTORS_AT_ONCE: u32 = 8;
 
-/// What an access or a timer was for: the upper 8 bits of its token. The rest is an index. 5, 9 and
-/// 14 are those of [`ArrivalTimer`].
+/// The purpose of an access or a timer: the upper 8 bits of its token. The rest is an index. 5, 9
+/// and 14 are those of [`ArrivalTimer`].
 mod purpose {
     pub const READ_DESCRIPTOR: u64 = 1 << 56;
     pub const READ_DOORBELL: u64 = 2 << 56;
@@ -60,17 +60,17 @@ mod purpose {
     pub const MASK: u64 = 0xff << 56;
 }
 
-/// In the flags of a slot: it is the end of its queue, behind which the producer has closed it.
+/// A flag of a slot: it is the end of its queue, which the producer has closed.
 pub(crate) const FLAG_LAST: u64 = 2;
 
 /// The period at which the source checks whether a full queue that is being closed has room for its
 /// end.
 const ROOM_POLL: Time = Time::from_fs(1_000_000_000);
 
-/// Whether a queue takes items. The numbers are what its register says.
+/// Whether a queue accepts items. The numbers are the values of its register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 enum QueueState {
-    /// Its end has been written: there is no queue.
+    /// Its end has been written, and it has no tenant.
     Closed = 0,
     #[default]
     Open = 1,
@@ -82,32 +82,34 @@ enum QueueState {
     Opening = 4,
 }
 
-/// A queue, as its producer knows it.
+/// A queue, from its producer's point of view.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Queue {
     state: QueueState,
-    /// For how many new tenants it has been opened: the first one found it open.
+    /// Number of new tenants for which it has been reopened; it is initially open for the first
+    /// one.
     reopened: u64,
     descriptor: QueueDescriptor,
-    /// The slot that the next item goes to.
+    /// The slot of the next item.
     next_slot: u32,
-    /// The queue has at most this many items.
+    /// An upper bound on the number of items in the queue.
     count: u64,
-    /// How many have come into it, if the consumer counts those that it takes.
+    /// Number of items that have entered it, if the consumer counts the items that it takes.
     rung: u32,
-    /// How many of them it had taken when that was last read.
+    /// The consumer's count of taken items when last read.
     taken: u32,
-    /// The cache has held the doorbell since the count was read, so it cannot have changed.
+    /// Whether the cache has held the doorbell since the count was read, so that it cannot have
+    /// changed.
     is_exact: bool,
-    /// Items that wait for a read of the consumer's progress, because the queue looks full.
+    /// Items that wait for a read of the consumer's progress, because the queue seems full.
     checking: u64,
-    /// Items on their way into the queue: those that wait for a producer, and those being written.
+    /// Items that wait for a producer or are being written.
     entering: u64,
     /// Items being written, oldest first: indices into `IoSource::writing`.
     writing: VecDeque<u8>,
-    /// Of those, how many are whole, and their ring is on its way.
+    /// Number of these that are complete, with their ring in progress.
     ringing: usize,
-    /// How many items were put into it when the run began with full rings.
+    /// Number of its initial items if the run began with full rings.
     filled: u32,
 }
 
@@ -120,10 +122,10 @@ impl Queue {
         }
     }
 
-    /// What was read there.
+    /// Handles the value read there.
     fn has_been_counted(&mut self, value: u64) {
         if self.descriptor.taken == 0 {
-            // The upper half of a doorbell is its consumers'.
+            // The upper half of a doorbell belongs to its consumers.
             self.count = u64::from(value as u32);
         } else {
             self.taken = value as u32;
@@ -132,7 +134,7 @@ impl Queue {
     }
 }
 
-/// A producer's item.
+/// An item that a producer is writing.
 #[derive(Clone, Copy, Debug, Default, state::State)]
 struct Writing {
     queue: u32,
@@ -146,9 +148,9 @@ struct Writing {
 /// A static imbalance of the load (HyperPlane, Section V-C).
 #[derive(Clone, Copy, Debug)]
 struct Imbalance {
-    /// How many of the active queues are the first core's, or the first socket's: the first ones.
+    /// Number of active queues that belong to the first core, or the first socket: the first ones.
     first: u64,
-    /// The part of the traffic that goes to them.
+    /// Their share of the traffic.
     share: f64,
 }
 
@@ -161,12 +163,13 @@ pub struct IoSource {
     arrivals: ArrivalTimer,
     #[state(fixed)]
     rings: RingsAtStart,
-    /// Itself and the tenants, if rings have been used and the directory is to know by whom.
+    /// The source itself and the tenants, if rings have been used and the directory is to record
+    /// their users.
     #[state(fixed)]
     sharers: Option<[AgentId; 2]>,
-    /// How many bytes of a slot an item uses, and its result, in whole lines.
+    /// Bytes of a slot used by an item, and by its result, in whole lines.
     used_bytes: [u64; 2],
-    /// How many rings that begin full have not been announced.
+    /// Number of initially full rings that have not been announced.
     being_filled: u32,
     #[state(fixed)]
     active_queues: Vec<u32>,
@@ -187,16 +190,16 @@ pub struct IoSource {
     descriptors_left: u32,
     queues: Vec<Queue>,
     doorbells: DoorbellMap,
-    /// The queues of items that wait for a producer.
+    /// The queues of items that wait for a producer, in order.
     waiting: VecDeque<u32>,
-    /// What each producer writes.
+    /// The item of each producer.
     writing: [Writing; PRODUCERS],
     /// The idle producers.
     idle: Vec<u8>,
     /// The cores that write the items, if the device does not.
     cores: Vec<cores::SourceCore>,
     next_item: u64,
-    /// The slot that is being put together; kept to save allocations.
+    /// The slot that is being assembled; kept to save allocations.
     #[state(fixed)]
     slot: Vec<u8>,
 }
@@ -204,13 +207,13 @@ pub struct IoSource {
 impl State for IoSource {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
-        // The tenants have it, too; it is walked once.
+        // The tenants share it; it is walked once.
         self.ledger.borrow_mut().walk(walker);
     }
 }
 
 impl IoSource {
-    /// A source that waits for the program to write the register START. `active_queues` may not be
+    /// A source that waits for the program to write the register START. `active_queues` must not be
     /// empty.
     pub fn new(
         setup: IoSetup,
@@ -250,9 +253,9 @@ impl IoSource {
         }
     }
 
-    /// The same source, which tells this agent of each item that came into an empty queue, once it
-    /// has rung the doorbell and, if the descriptor has one, written the queue's word. The header
-    /// of the message is the queue's number.
+    /// The same source, which notifies this agent of each item that has entered an empty queue,
+    /// once it has rung the doorbell and, if the descriptor has one, written the queue's word. The
+    /// header of the message is the queue's number.
     pub fn with_signal(self, signal: Option<AgentId>) -> IoSource {
         IoSource { signal, ..self }
     }
@@ -286,7 +289,7 @@ impl IoSource {
         Ok(self)
     }
 
-    /// How many of the active queues are in the first of so many equal parts of all.
+    /// Number of active queues in the first of `parts` equal parts of all queues.
     fn first_part(&self, parts: u32) -> usize {
         let end = self.setup.queues / parts;
         self.active_queues.partition_point(|&queue| queue < end)
@@ -331,8 +334,9 @@ impl IoSource {
         self.active_queues[choice as usize]
     }
 
-    /// How to attach it: it owns its registers. Its cache is as large as those of its producers
-    /// together. Of two sockets each has such producers, which write the queues in its memory.
+    /// Its attachment to the fabric: it owns its registers. Its cache is as large as those of its
+    /// producers together. With two sockets, each has such producers, which write the queues in its
+    /// memory.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -347,7 +351,7 @@ impl IoSource {
         }
     }
 
-    /// How many doorbell addresses the program gave up because they conflicted, by its own account
+    /// Number of doorbell addresses that the program reports to have given up because of conflicts
     /// (the register CONFLICTS).
     pub fn conflicts(&self) -> u64 {
         self.conflicts
@@ -355,7 +359,7 @@ impl IoSource {
 }
 
 impl IoSource {
-    /// All descriptors are read: begin.
+    /// Starts the traffic, once all descriptors have been read.
     fn start(&mut self, context: &mut AgentContext<'_>) {
         let descriptors = std::mem::take(&mut self.descriptors);
         for (queue, descriptor) in descriptors.iter().enumerate() {
@@ -383,7 +387,7 @@ impl IoSource {
         self.prepare_rings(context);
     }
 
-    /// An item arrives at the source.
+    /// Handles an item's arrival at the source.
     fn offer(&mut self, context: &mut AgentContext<'_>, number: u32) {
         self.ledger.borrow_mut().generated(number);
         if !self.cores.is_empty() {
@@ -395,14 +399,14 @@ impl IoSource {
         } else if has_room(&self.setup, queue) {
             self.accept(context, number);
         } else if queue.checking > 0 {
-            // The pending answer covers this item, too.
+            // The pending answer serves this item, too.
             queue.checking += 1;
         } else if queue.is_exact {
             self.ledger.borrow_mut().dropped(number);
         } else {
-            // The data plane may have taken something since. The item waits for the answer.
+            // The data plane may have taken items since. The item waits for the answer.
             queue.checking = 1;
-            // Only the losses of doorbells' lines are followed.
+            // Only losses of doorbells' lines are tracked.
             queue.is_exact = queue.descriptor.taken == 0;
             let address = queue.counted_at();
             context.access(
@@ -412,7 +416,7 @@ impl IoSource {
         }
     }
 
-    /// The doorbell of a queue that looked full has been read, or what its consumer has taken.
+    /// Handles the doorbell of a queue that seemed full, or its consumer's count.
     fn checked(&mut self, context: &mut AgentContext<'_>, number: u32, value: u64) {
         let queue = &mut self.queues[number as usize];
         let waiting = std::mem::take(&mut queue.checking);
@@ -427,7 +431,7 @@ impl IoSource {
         self.end_if_possible(context, number);
     }
 
-    /// An item goes into its queue, as soon as a producer can write it.
+    /// Accepts an item into its queue; it waits for a free producer.
     fn accept(&mut self, context: &mut AgentContext<'_>, number: u32) {
         self.queues[number as usize].entering += 1;
         match self.idle.pop() {
@@ -436,7 +440,7 @@ impl IoSource {
         }
     }
 
-    /// Puts the next item together, or the end of a queue: its number and its kind.
+    /// Assembles the next item, or the end of a queue; returns its number and its kind.
     fn compose(&mut self, is_end: bool) -> (u64, u8) {
         let (mut item, mut kind) = (u64::MAX, 0);
         self.slot.clear();
@@ -484,7 +488,7 @@ impl IoSource {
         }
     }
 
-    /// A line of an item is written.
+    /// Handles the completed write of a line of an item.
     fn line_written(&mut self, context: &mut AgentContext<'_>, producer: u32) {
         let writing = &mut self.writing[producer as usize];
         writing.lines_left -= 1;
@@ -492,8 +496,8 @@ impl IoSource {
         self.announce(context, number);
     }
 
-    /// Announces every item of a queue that is whole, in order: rings the doorbell, or writes a
-    /// completion. Of completions one is under way at a time, so that they come in order, as writes
+    /// Announces the complete items of a queue, in order: rings the doorbell, or writes a
+    /// completion. Completions are written one at a time, so that they arrive in order, as writes
     /// over PCIe do.
     fn announce(&mut self, context: &mut AgentContext<'_>, number: u32) {
         let queue = &mut self.queues[number as usize];
@@ -516,7 +520,7 @@ impl IoSource {
         }
     }
 
-    /// There is an item in a queue that was empty: writes the queue's word, if it has one, and
+    /// Handles an item in a queue that was empty: writes the queue's word, if it has one, and
     /// notifies the agent, if there is one.
     fn tell_of_first(&self, context: &mut AgentContext<'_>, number: u32) {
         let QueueDescriptor {
@@ -545,15 +549,15 @@ impl IoSource {
         }
     }
 
-    /// The oldest item being written has been announced: its producer is free. `before` is the
-    /// doorbell's count before, if that has been rung.
+    /// Frees the producer of the oldest item, which has been announced. `before` is the doorbell's
+    /// previous count, if it has been rung.
     fn rung(&mut self, context: &mut AgentContext<'_>, number: u32, before: u64) {
         let queue = &mut self.queues[number as usize];
         let before = match self.completions {
             Completions::None => before,
             _ => queue.rung.into(),
         };
-        // The upper half of a doorbell is its consumers'.
+        // The upper half of a doorbell belongs to its consumers.
         queue.rung = (before as u32).wrapping_add(1);
         queue.count = u64::from(queue.rung.wrapping_sub(queue.taken));
         queue.entering -= 1;
@@ -584,8 +588,8 @@ impl IoSource {
     }
 }
 
-/// Whether one more item fits into a queue, for all that its producer knows. One slot stays free:
-/// it may still be being read (see `io_take` in `guest/include/io.h`).
+/// Whether one more item fits into a queue, to its producer's knowledge. One slot stays free,
+/// because it may still be being read (see `io_take` in `guest/include/io.h`).
 fn has_room(setup: &IoSetup, queue: &Queue) -> bool {
     queue.count + queue.entering + 1 < u64::from(setup.queue_capacity)
 }
@@ -675,7 +679,8 @@ impl Agent for IoSource {
         self.arrivals.await_arrival(context);
     }
 
-    /// A hart takes items off a queue by counting its doorbell down, or its consumer's word up.
+    /// Handles a hart's removal of items from a queue: it has decremented the doorbell, or
+    /// incremented the consumer's count.
     fn observe(&mut self, observation: &Observation) {
         if self.setup.consumers.contains(observation.address) {
             let offset = observation.address - self.setup.consumers.start;
@@ -694,7 +699,7 @@ impl Agent for IoSource {
         let Some(queue) = self.queues.get(number as usize) else {
             return;
         };
-        // The upper half of a doorbell is its consumers'.
+        // The upper half of a doorbell belongs to its consumers.
         let items = (observation.before as u32).wrapping_sub(observation.value as u32);
         if queue.descriptor.doorbell != observation.address {
             return;

@@ -11,13 +11,13 @@ use std::rc::Rc;
 use workload::ItemKind;
 use workload::{KindMeasurement, Recorder, Sample};
 
-/// The ledger, as its two agents and the builder of the server hold it.
+/// The ledger, shared by its two agents and the builder of the server.
 pub type SharedLedger = Rc<RefCell<Ledger>>;
 
-/// More requests than there can be.
+/// More requests than are possible.
 const NEVER: u64 = u64::MAX;
 
-/// Where a queue is: `struct io_descriptor` in `guest/include/io.h`.
+/// The addresses of a queue: `struct io_descriptor` in `guest/include/io.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct QueueDescriptor {
     /// Address of the device ring's doorbell.
@@ -31,10 +31,10 @@ pub struct QueueDescriptor {
     /// Address of the word that counts the items that the consumer has taken, for a doorbell that
     /// the consumer never counts down; or 0.
     pub taken: u64,
-    /// Address of the word to which `wake_addend` is added when an item comes into the empty queue;
-    /// or 0.
+    /// Address of the word to which `wake_addend` is added when an item enters the empty queue; or
+    /// 0.
     pub wake: u64,
-    /// What is added.
+    /// The addend for that word.
     pub wake_addend: u64,
     /// Address of the ring of completions, an entry for each slot of the device ring, if the
     /// program has asked for completions; otherwise 0.
@@ -100,15 +100,15 @@ pub struct QueueCounts {
 pub struct ItemRecord {
     /// Its number.
     pub item: u64,
-    /// The queue in which it was.
+    /// Its queue.
     pub queue: u32,
-    /// When its latency began: when it was in its queue.
+    /// The start of its latency: the time at which it was in its queue.
     pub arrived_at: Time,
-    /// When its latency ended: when the tenant's doorbell was rung for it.
+    /// The end of its latency: the time at which the tenant's doorbell was rung for it.
     pub done_at: Time,
-    /// The core that has done it.
+    /// The core that processed it.
     pub core: u16,
-    /// When that core began with it, if that has been seen.
+    /// The time at which that core began to process it, if observed.
     pub began_at: Option<Time>,
 }
 
@@ -118,22 +118,22 @@ struct Inside {
     item: u64,
     /// See [`Packets::kind_of`](workload::Packets::kind_of).
     kind: u8,
-    /// How many items had arrived at the source when this one was in its queue, and how many of
-    /// them were under way.
+    /// The numbers of items that had arrived at the source when this one entered its queue, and of
+    /// those in flight.
     offered: u64,
     under_way: u64,
     arrived_at: Time,
-    /// How long a core took to write it into its queue, if one did.
+    /// The time that a core took to write it into its queue, if one did.
     entering: Option<Time>,
-    /// When a hart took it off its queue, if that has been seen.
+    /// The time at which a hart took it from its queue, if observed.
     taken_at: Option<Time>,
 }
 
-/// What a tenant has taken. Its ring is not known yet.
+/// An item that a tenant has taken, but whose ring is not known yet.
 #[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Delivered {
     queue: u32,
-    /// The item; the end of a queue is none.
+    /// The item; `None` for the end of a queue.
     item: Option<Inside>,
     is_measured: bool,
     /// See [`Sample`].
@@ -144,25 +144,25 @@ struct Delivered {
 #[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Ring {
     at: Time,
-    /// When its hart had rung before: it cannot have worked on this item earlier.
+    /// The time of its hart's previous ring, before which it cannot have worked on this item.
     hart_rang_at: Time,
     core: u16,
 }
 
-/// Records of all items that are on their way.
+/// Records of all items in flight.
 #[derive(Clone, Debug, state::State)]
 pub struct Ledger {
     /// Address of the descriptors, once the source is running.
     pub(crate) table: u64,
     pub(crate) queues: Vec<QueueDescriptor>,
-    /// How many slots the ring of each queue has that have not been used; 0 if there are no rings.
+    /// Number of slots of each queue's ring that have not been used; 0 if there are no rings.
     #[state(fixed)]
     pub(crate) ring_slots: u64,
-    /// How many tenants have joined each queue, one after the other.
+    /// Number of tenants that have joined each queue, one after the other.
     tenants: Vec<u64>,
-    /// When the source began to run.
+    /// The time at which the source started.
     started_at_fs: Option<u64>,
-    /// What the program's items are.
+    /// The kind of the program's items.
     pub items: ItemKind,
     pub(crate) counts: ItemCounts,
     queue_counts: Vec<QueueCounts>,
@@ -172,36 +172,37 @@ pub struct Ledger {
     inside: Vec<VecDeque<Inside>>,
     /// Rings of each tenant's doorbell whose items have not been recorded.
     rings: Vec<VecDeque<Ring>>,
-    /// When each hart rang last.
+    /// The time of each hart's last ring.
     harts_rang_at: Vec<Time>,
-    /// When a core was given the message in each slot of a messaging domain.
+    /// The time at which a core was given the message in each slot of a messaging domain.
     given_at: Vec<Option<Time>>,
-    /// What tenants have taken, in this order.
+    /// Items that tenants have taken, in order.
     taken: VecDeque<Delivered>,
-    /// How many bytes of its slot the first result used; 0 before it.
+    /// Bytes used in the first result's slot; 0 before it.
     pub(crate) first_result_bytes: u64,
     recorder: Recorder,
     entering_times: Vec<Time>,
-    /// What is delivered is measured.
+    /// Whether deliveries are measured.
     measures: bool,
-    /// How many requests are delivered before the warm start is over, and when the last of them
-    /// was. If a rule ends it: before the caches are looked at next; [`NEVER`] until that is known.
+    /// Number of requests to deliver in the warm start, and the time of the last one. If a rule
+    /// ends the warm start: the number before the next check of the caches; [`NEVER`] until that is
+    /// known.
     warm_requests: u64,
     warm_at: Option<Time>,
-    /// How many requests had been delivered when the warm start was over.
+    /// Number of requests that had been delivered at the end of the warm start.
     delivered_warm: Option<u64>,
-    /// What it waits for, if a rule ends it, how much of that has been used, and how many lines the
-    /// caches held when they were looked at last.
+    /// The rule that ends the warm start, if one does; the number of first uses so far; and the
+    /// number of lines in the caches at the last check.
     #[state(fixed)]
     settling: Option<Settling>,
     first_uses: u64,
     filled_lines: Option<u64>,
-    /// It is over, or not measured by a rule.
+    /// Whether the warm start is over, or no rule determines its end.
     has_settled: bool,
-    /// The latest deliveries, if they are requested.
+    /// The latest deliveries, if requested.
     #[state(fixed)]
     records: Option<Vec<ItemRecord>>,
-    /// All that was measured, if somebody wants it, in the order of the recorder's samples.
+    /// Records of all measured requests, if requested, in the order of the recorder's samples.
     #[state(fixed)]
     history: Option<Vec<ItemRecord>>,
     #[state(fixed)]
@@ -260,15 +261,15 @@ impl Ledger {
         self.warm_requests = requests;
     }
 
-    /// The same, until `settling` says that it is over.
+    /// The same, until the end according to `settling`.
     pub fn settle(&mut self, settling: Settling) {
         self.warm_up(NEVER);
         self.settling = Some(settling);
         self.has_settled = false;
     }
 
-    /// Whether the warm start is over at [`Ledger::warm_at`], now that the cores' data caches hold
-    /// so many lines. If not, it goes on.
+    /// Whether the warm start is over at [`Ledger::warm_at`], with `lines` lines in the cores' data
+    /// caches. If not, it continues.
     pub fn has_settled(&mut self, lines: u64) -> bool {
         if self.has_settled {
             return true;
@@ -278,7 +279,7 @@ impl Ledger {
         if !self.has_settled {
             self.warm_at = None;
             self.warm_requests = match before {
-                // It was the first look.
+                // This was the first check.
                 None => NEVER,
                 Some(_) => Settling::next_look(self.counts.delivered),
             };
@@ -302,19 +303,19 @@ impl Ledger {
         self.measures
     }
 
-    /// When the last request of the warm start was delivered, if it has been and the change of the
-    /// traffic has not been asked for yet.
+    /// The time at which the last request of the warm start was delivered, if it has been and the
+    /// change of the traffic has not been requested yet.
     pub fn warm_at(&self) -> Option<Time> {
         self.warm_at
     }
 
-    /// The change of the traffic has been asked for.
+    /// Records that the change of the traffic has been requested.
     pub fn end_warm_start(&mut self) {
         self.warm_at = None;
     }
 
-    /// Which part of the requests has been delivered, from 0 to 1, as far as is known how many
-    /// there will be.
+    /// The fraction of the requests that has been delivered, from 0 to 1, as far as their number is
+    /// known.
     pub fn progress(&self, requests: u64) -> f64 {
         let most = self.settling.map_or(NEVER, |settling| settling.most());
         let (warm, measured) = (self.warm_requests.min(most) as f64, requests as f64);
@@ -326,12 +327,12 @@ impl Ledger {
         done / (warm + measured)
     }
 
-    /// The latencies.
+    /// The recorder of latencies.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    /// The measured requests of each kind, by its name; none if the program does not take several.
+    /// The measured requests of each kind, by name; empty if the program has only one kind.
     pub fn by_kind(&self) -> BTreeMap<&'static str, KindMeasurement> {
         let kinds = self.recorder.by_kind().into_iter();
         kinds
@@ -344,43 +345,43 @@ impl Ledger {
         self.records = Some(Vec::new());
     }
 
-    /// Keeps a record of each request that is measured, to the end of the run.
+    /// Keeps a record of each measured request until the end of the run.
     pub fn keep_history(&mut self) {
         self.history = Some(Vec::new());
     }
 
-    /// The records of all requests that are measured, with those of the warm-up, in the order of
-    /// the recorder's samples; none if none are kept.
+    /// The records of all measured requests, including those of the warm-up, in the order of the
+    /// recorder's samples; empty if none are kept.
     pub fn history(&self) -> &[ItemRecord] {
         self.history.as_deref().unwrap_or_default()
     }
 
-    /// The deliveries since this was called last, in their order; none if none are kept.
+    /// The deliveries since the last call, in order; empty if none are kept.
     pub fn take_records(&mut self) -> Vec<ItemRecord> {
         self.records.as_mut().map_or_else(Vec::new, std::mem::take)
     }
 
-    /// Lets the data plane give a queue's items to its tenant in any order.
+    /// Permits the data plane to deliver a queue's items to its tenant in any order.
     pub fn allow_reordering(&mut self) {
         self.may_reorder = true;
     }
 
-    /// Where the queues are, once the source is running.
+    /// The addresses of the queues, once the source has started.
     pub fn queues(&self) -> &[QueueDescriptor] {
         &self.queues
     }
 
-    /// Where all items are.
+    /// The states of all items.
     pub fn counts(&self) -> ItemCounts {
         self.counts
     }
 
-    /// Where each queue's items went; empty before the source is running.
+    /// The fates of each queue's items; empty before the source has started.
     pub fn queue_counts(&self) -> &[QueueCounts] {
         &self.queue_counts
     }
 
-    /// What the program has counted: names and values, in the order in which it named them.
+    /// The program's counters: names and values, in the order of naming.
     pub fn program_counters(&self) -> &[(String, u64)] {
         &self.program_counters
     }
@@ -391,22 +392,22 @@ impl Ledger {
         self.fault.as_deref()
     }
 
-    /// What the program cannot use of the description, as a sentence.
+    /// The part of the description that the program cannot use, as a sentence.
     pub fn wrong_description(&self) -> Option<&str> {
         self.wrong_description.as_deref()
     }
 
-    /// The description does not fit the program, as the sentence says; the first one counts.
+    /// Records that the description does not fit the program; only the first sentence counts.
     pub fn set_wrong_description(&mut self, sentence: String) {
         self.wrong_description.get_or_insert(sentence);
     }
 
-    /// The program has made the error in the sentence; the first one counts.
+    /// Records an error of the program; only the first sentence counts.
     pub fn set_fault(&mut self, sentence: String) {
         self.fault.get_or_insert(sentence);
     }
 
-    /// The source has begun, with these queues, whose descriptors are at `table`.
+    /// Starts the ledger with these queues, whose descriptors are at `table`.
     pub fn start(&mut self, table: u64, queues: Vec<QueueDescriptor>, at: Time) {
         if self.recorder.needs_kinds() && self.items != ItemKind::Operations {
             let sentence = "measure.precision_of names a kind of operations, and the program takes \
@@ -422,49 +423,49 @@ impl Ledger {
         self.queues = queues;
     }
 
-    /// Whether the source is running.
+    /// Whether the source has started.
     pub fn is_started(&self) -> bool {
         self.started_at_fs.is_some()
     }
 
-    /// When it began to run.
+    /// The time at which it started.
     pub fn started_at(&self) -> Option<Time> {
         self.started_at_fs.map(Time::from_fs)
     }
 
-    /// An item has arrived at the source, and is on its way into its queue.
+    /// Counts an item that has arrived at the source and is to enter its queue.
     pub fn generated(&mut self, queue: u32) {
         self.counts.generated += 1;
         self.counts.entering += 1;
         self.queue_counts[queue as usize].generated += 1;
     }
 
-    /// An item that was on its way has found its queue full.
+    /// Counts an entering item that has found its queue full.
     pub fn dropped(&mut self, queue: u32) {
         self.counts.entering -= 1;
         self.counts.dropped += 1;
         self.queue_counts[queue as usize].dropped += 1;
     }
 
-    /// An item that was on its way has found its queue closed.
+    /// Counts an entering item that has found its queue closed.
     pub(crate) fn refused(&mut self, queue: u32) {
         self.counts.entering -= 1;
         self.counts.refused += 1;
         self.queue_counts[queue as usize].refused += 1;
     }
 
-    /// How many tenants have joined a queue: each after the one before has left.
+    /// Number of tenants that have joined a queue, each after the previous one has left.
     pub(crate) fn tenants(&self, queue: u32) -> u64 {
         self.tenants[queue as usize]
     }
 
-    /// A queue whose tenant has left gets another one.
+    /// Adds a new tenant to a queue whose last one has left.
     pub(crate) fn join(&mut self, queue: u32, descriptor: QueueDescriptor) {
         self.tenants[queue as usize] += 1;
         self.queues[queue as usize] = descriptor;
     }
 
-    /// A tenant has taken the end of its queue, behind which nothing may come.
+    /// Handles a tenant that has taken the end of its queue, after which no item may follow.
     pub(crate) fn left(&mut self, queue: u32) {
         match self.inside[queue as usize].front() {
             Some(Inside { item: oldest, .. }) => self.set_fault(format!(
@@ -481,7 +482,7 @@ impl Ledger {
         }
     }
 
-    /// An item of some kind is in its queue: its latency begins.
+    /// Records that an item of some kind is in its queue: its latency begins.
     pub fn arrived(&mut self, queue: u32, (item, kind): (u64, u8), at: Time) {
         self.counts.entering -= 1;
         self.counts.inside += 1;
@@ -496,14 +497,15 @@ impl Ledger {
         });
     }
 
-    /// How many items have arrived at the source, and how many of them are under way.
+    /// The numbers of items that have arrived at the source, and of those in flight.
     pub(crate) fn offered_and_under_way(&self) -> (u64, u64) {
         let counts = &self.counts;
         (counts.generated, counts.entering + counts.inside)
     }
 
-    /// A core has put an item into its queue: its latency begins. What had arrived then depends on
-    /// how far the core has run ahead, and is that of when the item arrived.
+    /// Records that a core has put an item into its queue: its latency begins. The number of
+    /// arrivals by then would depend on how far the core has run ahead, so the number at the item's
+    /// arrival is used.
     pub(crate) fn entered(&mut self, coming: &Coming, at: Time) {
         self.counts.entering -= 1;
         self.counts.inside += 1;
@@ -518,25 +520,25 @@ impl Ledger {
         });
     }
 
-    /// How long cores took to write each measured item into its queue, from its arrival on; those
-    /// of the warm-up too, in the order of their completion.
+    /// The time from each measured item's arrival until a core had written it into its queue;
+    /// including the warm-up, in order of completion.
     pub fn entering_times(&self) -> &[Time] {
         &self.entering_times
     }
 
-    /// A hart has taken the next `items` items off a queue: their service begins.
+    /// Records that a hart has taken the next `items` items from a queue: their service begins.
     pub(crate) fn claimed(&mut self, queue: u32, items: u32, at: Time) {
         let Some(inside) = self.inside.get_mut(queue as usize) else {
             return;
         };
-        // Those that were taken are the first ones: a queue is emptied in order.
+        // The items already taken are the first ones: a queue is emptied in order.
         let next = inside.partition_point(|inside| inside.taken_at.is_some());
         for inside in inside.range_mut(next..).take(items as usize) {
             inside.taken_at = Some(at);
         }
     }
 
-    /// A tenant has taken an item.
+    /// Records that a tenant has taken an item.
     pub(crate) fn taken(&mut self, queue: u32, item: u64, is_error: bool, now: Time) {
         let inside = &mut self.inside[queue as usize];
         let place = if self.may_reorder {
@@ -585,7 +587,7 @@ impl Ledger {
         }
     }
 
-    /// A core has been given the message in a slot of the messaging domain.
+    /// Records that a core has been given the message in a slot of the messaging domain.
     pub fn given(&mut self, slot: usize, at: Time) {
         if slot >= self.given_at.len() {
             self.given_at.resize(slot + 1, None);
@@ -593,8 +595,8 @@ impl Ledger {
         self.given_at[slot] = Some(at);
     }
 
-    /// An item's latency has ended, which is known now, and its slot is free again. `at` is when,
-    /// and when the same core, of this number, had done the one before.
+    /// Records the end of an item's latency; its slot is free again. `at` has the time of the end,
+    /// the time at which the same core finished its previous item, and the core's number.
     pub fn completed(
         &mut self,
         queue: u32,
@@ -616,12 +618,12 @@ impl Ledger {
         self.taken(queue, item, false, now);
     }
 
-    /// An item could not be processed, as its reply says.
+    /// Counts an item whose reply reports that it could not be processed.
     pub fn has_failed(&mut self) {
         self.counts.errors += 1;
     }
 
-    /// A hart has rung a tenant's doorbell for its next item: that item's latency ends.
+    /// Handles a hart's ring of a tenant's doorbell for its next item: that item's latency ends.
     pub(crate) fn rung(&mut self, queue: u32, hart: CoreId, at: Time) {
         let core = hart.0;
         let hart = usize::from(core);
@@ -639,7 +641,7 @@ impl Ledger {
     }
 
     /// Records complete items in the order in which they were taken, so that the order does not
-    /// depend on when the rings are observed.
+    /// depend on when rings are observed.
     fn close_records(&mut self) {
         while let Some(&delivered) = self.taken.front() {
             let queue = delivered.queue;

@@ -2,9 +2,9 @@
 //! them, the tenants that empty them, the registers through which a program learns of both, and the
 //! ledger of every item.
 //!
-//! An item's way through here: the [`IoSource`] writes it into its queue and rings the doorbell;
-//! the data plane takes it, processes it and rings the tenant's doorbell; the [`TenantSide`] takes
-//! the result.
+//! The path of an item: the [`IoSource`] writes it into its queue and rings the doorbell; the data
+//! plane takes it, processes it and rings the tenant's doorbell; the [`TenantSide`] takes the
+//! result.
 
 mod arrival_timer;
 mod completion;

@@ -1,40 +1,40 @@
-//! The description's numbers for the program, and the program's numbers for the result: named
-//! parameters, weights and named counters, all through registers of the I/O device.
+//! Settings from the description for the program, and counters from the program for the result:
+//! named parameters, weights and named counters, all through registers of the I/O device.
 
 use crate::io_source::register;
 use fabric::{AddressRange, Agent, AgentContext, RegisterAccess, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use workload::OperationsSpec;
 
-/// Bytes of a name, at most.
+/// Maximum bytes of a name.
 pub const MAX_NAME_BYTES: usize = 64;
-/// How the names of parameters begin that say what is in the description under `traffic`.
+/// The prefix of parameters whose values come from the description's `traffic`.
 pub const TRAFFIC_PARAMETERS: &str = "traffic.";
 
-/// What a description says to the program alone.
+/// The part of a description that only the program interprets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramSettings {
-    /// The weights of the queues, which have them in turn; empty: each has weight 1.
+    /// The weights of the queues, assigned cyclically; if empty, each has weight 1.
     pub weights: Vec<u32>,
-    /// Numbers by name. What they mean is the program's affair.
+    /// Numbers by name, which the program interprets.
     pub parameters: BTreeMap<String, f64>,
-    /// What the traffic asks of a store. The program knows it as parameters that begin with
+    /// The store that the traffic uses. The program reads it as parameters that begin with
     /// [`TRAFFIC_PARAMETERS`].
     pub operations: OperationsSpec,
-    /// What it has done before, without times.
+    /// The results of its `prepare()`, executed without timing.
     pub prepared: ProgramPreparation,
 }
 
-/// What a program has asked for and counted in `prepare()`.
+/// The parameters read and the counters made by a program in `prepare()`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramPreparation {
-    /// The parameters that it has asked for.
+    /// The names of parameters that it has read.
     pub asked: Vec<String>,
     /// Its counters.
     pub counters: Vec<(String, u64)>,
 }
 
-/// The registers behind which the settings are.
+/// The registers that give access to the settings.
 ///
 /// To read a setting, the program writes its name to one register, eight bytes at a time, up to a
 /// zero byte, and reads another register. The device thereby learns the names that the program
@@ -43,14 +43,14 @@ pub struct ProgramPreparation {
 pub struct ProgramRegisters {
     #[state(fixed)]
     settings: ProgramSettings,
-    /// What has been written of a name.
+    /// The part of a name written so far.
     name: Vec<u8>,
-    /// The parameters that have been asked for.
+    /// The parameters that have been read.
     asked: Vec<String>,
 }
 
 impl ProgramRegisters {
-    /// The registers of a program that is told this.
+    /// The registers of a program with these settings.
     pub fn new(settings: ProgramSettings) -> ProgramRegisters {
         ProgramRegisters {
             asked: settings.prepared.asked.clone(),
@@ -59,7 +59,7 @@ impl ProgramRegisters {
         }
     }
 
-    /// What the traffic asks of a store.
+    /// The store that the traffic uses.
     pub fn operations(&self) -> &OperationsSpec {
         &self.settings.operations
     }
@@ -71,7 +71,7 @@ impl ProgramRegisters {
         place.map_or(1, |place| u64::from(weights[place as usize]))
     }
 
-    /// Eight more bytes of a name. Whether it is not too long.
+    /// Adds eight more bytes to a name; returns whether it is not too long.
     pub fn add_to_name(&mut self, bytes: u64) -> bool {
         if self.name.len() > MAX_NAME_BYTES {
             return false;
@@ -80,7 +80,7 @@ impl ProgramRegisters {
         true
     }
 
-    /// The name that has been written, if it is one; the next one begins.
+    /// The written name, if valid; starts the next one.
     fn take_name(&mut self) -> Option<String> {
         let mut name = std::mem::take(&mut self.name);
         let end = name.iter().position(|&byte| byte == 0)?;
@@ -88,7 +88,7 @@ impl ProgramRegisters {
         String::from_utf8(name).ok().filter(|name| !name.is_empty())
     }
 
-    /// The bits of the named parameter's value; a NaN if the description has none.
+    /// The bits of the named parameter's value; a NaN if the description does not have it.
     pub fn parameter(&mut self) -> Option<u64> {
         let name = self.take_name()?;
         let value = match self.settings.operations.parameter(&name) {
@@ -110,7 +110,7 @@ impl ProgramRegisters {
         Some(counters.len() as u64 - 1)
     }
 
-    /// What is wrong, if the description has a parameter that the program has not asked for.
+    /// An error message, if the description has a parameter that the program has not read.
     pub fn unknown_parameter(&self, table: &str) -> Option<String> {
         let mut given = self.settings.parameters.keys();
         let unknown = given.find(|name| !self.asked.contains(*name))?;
@@ -130,8 +130,7 @@ impl ProgramRegisters {
 }
 
 /// The part of the I/O device that a program can use in `prepare()`, when no time passes:
-/// parameters and counters. A program that has made counters there has them afterwards, too, if it
-/// has no other I/O device.
+/// parameters and counters. Counters made there persist, if the program has no other I/O device.
 #[derive(state::State)]
 pub struct ProgramDevice {
     #[state(fixed)]
@@ -141,7 +140,7 @@ pub struct ProgramDevice {
 }
 
 impl ProgramDevice {
-    /// A device with its registers where the I/O device has them.
+    /// A device with its registers at the I/O device's addresses.
     pub fn new(registers: AddressRange, settings: ProgramSettings) -> ProgramDevice {
         ProgramDevice {
             registers,
@@ -155,7 +154,7 @@ impl ProgramDevice {
         &self.counters
     }
 
-    /// What the program has asked for and counted.
+    /// The parameters read and the counters made by the program.
     pub fn preparation(&mut self) -> ProgramPreparation {
         ProgramPreparation {
             asked: std::mem::take(&mut self.program.asked),

@@ -1,9 +1,9 @@
-//! The tenants' side: takes the data plane's results out of the tenant queues.
+//! The tenants' side: takes the data plane's results from the tenant queues.
 //!
-//! The agent takes the place of the cores of all tenants, each spinning on the doorbell of its own
-//! queue. A core that spins holds the doorbell's line shared, loses it when the data plane takes
-//! ownership to ring, and reads it again at once. The agent does the same accesses, and skips the
-//! hits between them.
+//! The agent replaces the cores of all tenants, each spinning on the doorbell of its own queue. A
+//! spinning core holds the doorbell's line shared, loses it when the data plane takes ownership to
+//! ring, and reads it again at once. The agent makes the same accesses, and skips the hits between
+//! them.
 
 use crate::io_source::{DoorbellMap, FLAG_LAST, descriptor_fault};
 use crate::{IoSetup, QueueDescriptor, SharedLedger};
@@ -14,10 +14,10 @@ use fabric::{
 use workload::SLOT_HEADER_BYTES;
 
 const LINE: u64 = LINE_BYTES as u64;
-/// In the flags of a slot: the data plane could not process the item.
+/// A flag of a slot: the data plane could not process the item.
 const FLAG_ERROR: u64 = 1;
 
-/// What an access was for: the upper 8 bits of its token. The rest is the tenant's number.
+/// The purpose of an access: the upper 8 bits of its token. The rest is the tenant's number.
 mod purpose {
     pub const READ_DOORBELL: u64 = 1 << 56;
     pub const READ_FIRST_LINE: u64 = 2 << 56;
@@ -27,14 +27,14 @@ mod purpose {
     pub const MASK: u64 = 0xff << 56;
 }
 
-/// An item that was delivered, for checking a data plane.
+/// A delivered item, for checking a data plane.
 #[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct DeliveredPacket {
-    /// Which queue it came through.
+    /// Its queue.
     pub queue: u32,
     /// Its number.
     pub item: u64,
-    /// Whether the data plane said that it could not process it.
+    /// Whether the data plane reported that it could not process it.
     pub is_error: bool,
     /// The packet.
     pub bytes: Vec<u8>,
@@ -44,13 +44,13 @@ pub struct DeliveredPacket {
 struct Tenant {
     descriptor: QueueDescriptor,
     next_slot: u32,
-    /// It is reading its doorbell, or taking an item.
+    /// Whether it is reading its doorbell, or taking an item.
     is_busy: bool,
-    /// It has joined, and is about to know where its queue is.
+    /// Whether it has joined, and is about to learn the addresses of its queue.
     is_joining: bool,
-    /// It has taken the end of its queue.
+    /// Whether it has taken the end of its queue.
     has_left: bool,
-    /// The doorbell's line was lost meanwhile: look again.
+    /// Whether the doorbell's line was lost meanwhile, so that it must be read again.
     look_again: bool,
     item: u64,
     packet_bytes: u64,
@@ -64,7 +64,7 @@ struct Tenant {
 /// The period at which the tenants check whether the program has set up their queues.
 const START_POLL: Time = Time::from_fs(1_000_000_000);
 
-/// The agent that takes items out of all tenant queues.
+/// The agent that takes items from all tenant queues.
 #[derive(state::State)]
 pub struct TenantSide {
     #[state(fixed)]
@@ -80,7 +80,7 @@ pub struct TenantSide {
 
 impl TenantSide {
     /// The tenants of the queues that an [`IoSource`](crate::IoSource) with the same ledger fills.
-    /// The first `keep` items that are delivered are kept.
+    /// The first `keep` delivered items are kept.
     pub fn new(setup: IoSetup, ledger: SharedLedger, keep: usize) -> TenantSide {
         TenantSide {
             doorbells: DoorbellMap::new(setup.tenant_doorbells),
@@ -92,8 +92,8 @@ impl TenantSide {
         }
     }
 
-    /// How to attach it. Its cache is as large as those of 32 cores together. Of two sockets each
-    /// has such tenants, for the queues in its memory. Wake it at time 0.
+    /// Its attachment to the fabric. Its cache is as large as those of 32 cores together. With two
+    /// sockets, each has such tenants, for the queues in its memory. It must be woken at time 0.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -111,12 +111,13 @@ impl TenantSide {
         }
     }
 
-    /// The items that were kept.
+    /// The kept items.
     pub fn delivered(&self) -> &[DeliveredPacket] {
         &self.kept
     }
 
-    /// Learns where the queues are, once the source has read their descriptors.
+    /// Reads the addresses of the queues from the ledger, once the source has read their
+    /// descriptors.
     fn learn_queues(&mut self) {
         let mut ledger = self.ledger.borrow_mut();
         let mut fault = None;
@@ -145,12 +146,12 @@ impl TenantSide {
         Some(if tenant.is_joining {
             2
         } else {
-            // It has left when it has freed its last slot.
+            // It has left once it has freed its last slot.
             u64::from(!tenant.has_left || tenant.is_busy)
         })
     }
 
-    /// A new tenant joins a queue, if there is none.
+    /// Lets a new tenant join a queue, if there is none.
     fn write_register(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -170,7 +171,7 @@ impl TenantSide {
         Some(0)
     }
 
-    /// A new tenant knows where its queue is, and begins to spin.
+    /// Starts a new tenant, which knows the addresses of its queue, to spin.
     fn join(&mut self, context: &mut AgentContext<'_>, number: u32, descriptor: QueueDescriptor) {
         let place = number as usize;
         let table = self.ledger.borrow().table;
@@ -211,7 +212,7 @@ impl TenantSide {
             + u64::from(tenant.next_slot) * u64::from(self.setup.slot_bytes)
     }
 
-    /// The doorbell says how many items there are: take the next, or rest.
+    /// Handles the number of items in the doorbell: takes the next one, or rests.
     fn counted(&mut self, context: &mut AgentContext<'_>, number: u32, count: u64) {
         let tenant = &self.tenants[number as usize];
         if tenant.has_left {
@@ -230,7 +231,7 @@ impl TenantSide {
         }
     }
 
-    /// The first line of a slot tells how many there are: read the others.
+    /// Handles the first line of a slot, which has the number of lines: reads the others.
     fn first_line(&mut self, context: &mut AgentContext<'_>, number: u32, data: &LineData) {
         let keeps = self.kept.len() < self.keep;
         let start = self.slot_address(&self.tenants[number as usize]);
@@ -295,7 +296,7 @@ impl TenantSide {
         }
     }
 
-    /// All of a packet is read: free its slot.
+    /// Frees the slot of a packet that has been read completely.
     fn taken(&mut self, context: &mut AgentContext<'_>, number: u32) {
         let tenant = &mut self.tenants[number as usize];
         if tenant.is_last {
@@ -369,7 +370,7 @@ impl Agent for TenantSide {
                 self.join(context, number, QueueDescriptor::from_line(&data));
             }
             purpose::READ_LINE => self.next_line(context, number, access, &data),
-            // The count before, which still had the item that was just taken.
+            // The previous count, which included the item just taken.
             purpose::FREE_SLOT => {
                 self.counted(context, number, data.read(0, 8).saturating_sub(1));
             }
@@ -377,7 +378,7 @@ impl Agent for TenantSide {
         }
     }
 
-    /// Begins to spin, once the queues are known: after this first look the cache has the line of
+    /// Starts to spin, once the queues are known: after the first read the cache has the line of
     /// every doorbell, or loses it.
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
         if self.tenants.is_empty() {

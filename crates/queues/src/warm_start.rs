@@ -1,4 +1,4 @@
-//! When a warm start is over.
+//! The end of a warm start.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,14 +32,15 @@ pub struct Settling {
 }
 
 impl Settling {
-    /// The part that may still be unused, or may have come since the last look.
+    /// Its reciprocal is the fraction that may still be unused, or may have been added since the
+    /// last check.
     const PART: u64 = 50;
-    /// Beyond the slots of a ring, how many requests a queue gets at most on average. With 23 for a
+    /// The maximum mean number of requests of a queue beyond the slots of its ring. With 23 for a
     /// ring of 16 slots the number of its requests, of Poisson's distribution, leaves 1/300 of the
     /// slots unused, and with 8 for one use of a queue 1/3000 of the queues.
     const MORE_ROUNDS: u64 = 7;
 
-    /// So many queues have traffic, and so many requests of each are waited for.
+    /// The rule for `queues` queues with traffic, and for `uses` requests of each.
     pub fn new(queues: u64, uses: u64) -> Settling {
         Settling {
             queues: queues.max(1),
@@ -47,25 +48,25 @@ impl Settling {
         }
     }
 
-    /// How many requests of a queue are waited for.
+    /// Number of requests of each queue that are awaited.
     pub(crate) fn uses(&self) -> u64 {
         self.uses
     }
 
-    /// How many requests the queues are waited for at most.
+    /// Maximum number of requests for which the queues are awaited.
     pub(crate) fn most(&self) -> u64 {
         self.queues.saturating_mul(self.uses + Self::MORE_ROUNDS)
     }
 
-    /// How much of what is waited for has not been used when so many requests have been among the
-    /// first [`uses`](Settling::uses) of their queue, in parts of 1/50.
+    /// The unused part, in parts of 1/50, when `first_uses` requests have been among the first
+    /// [`uses`](Settling::uses) of their queue.
     fn unused_parts(&self, first_uses: u64) -> u64 {
         let all = self.queues.saturating_mul(self.uses);
         let unused = all.saturating_sub(first_uses);
         unused.saturating_mul(Self::PART).div_ceil(all)
     }
 
-    /// Whether the caches are to be looked at for the first time: half has been used.
+    /// Whether the caches must be checked for the first time: half of the uses have occurred.
     pub(crate) fn is_half_over(&self, delivered: u64, first_uses: u64) -> bool {
         self.unused_parts(first_uses) <= Self::PART / 2 || delivered >= self.most() / 2
     }
@@ -75,13 +76,13 @@ impl Settling {
         self.unused_parts(first_uses) <= 1 || delivered >= self.most()
     }
 
-    /// Whether caches that held so many lines at the last look, and hold so many now, hardly get
-    /// more.
+    /// Whether caches with `before` lines at the last check, and `now` lines now, have almost
+    /// stopped filling.
     pub(crate) fn have_filled(before: u64, now: u64) -> bool {
         now.saturating_sub(before).saturating_mul(Self::PART) <= now
     }
 
-    /// When to look again after so many requests.
+    /// The number of requests at the next check.
     pub(crate) fn next_look(delivered: u64) -> u64 {
         delivered + delivered / 4 + 1
     }
@@ -91,8 +92,8 @@ impl Settling {
 mod tests {
     use super::*;
 
-    /// After how many requests the caches are looked at, and all queues are used, if queue after
-    /// queue gets one.
+    /// The numbers of requests at which the caches are first checked, and at which all queues are
+    /// used, if requests go to the queues in turn.
     fn in_turn(queues: u64, uses: u64) -> (u64, u64) {
         let settling = Settling::new(queues, uses);
         let first = |requests: u64| requests.min(queues * uses);
@@ -119,7 +120,7 @@ mod tests {
     fn caches_that_fill_are_waited_for() {
         let looks = std::iter::successors(Some(100), |&at| Some(Settling::next_look(at)));
         let looks: Vec<u64> = looks.take(20).collect();
-        // A cache of 1000 lines that gets one with each request.
+        // A cache of 1000 lines that gains one with each request.
         let is_settled =
             |pair: &&[u64]| Settling::have_filled(pair[0].min(1000), pair[1].min(1000));
         let settled = looks.windows(2).find(is_settled).unwrap();

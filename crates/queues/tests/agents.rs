@@ -21,7 +21,7 @@ const TENANT_DOORBELLS: u64 = 0x6800_0000;
 const TABLE: u64 = 0x8000_0000;
 const RINGS: u64 = 0x8010_0000;
 
-/// Rings of tenant doorbells, as the server's cores would report them.
+/// Rings of tenant doorbells, as a server's cores would report them.
 type Rings = Rc<RefCell<Vec<(Time, u64)>>>;
 
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ enum Step {
     Ring,
 }
 
-/// Does what a data plane does, one access or one group of accesses after the other.
+/// A data plane that makes one access, or one group of accesses, after the other.
 struct Relay {
     setup: IoSetup,
     service: Time,
@@ -46,7 +46,7 @@ struct Relay {
     next_tenant_slot: Vec<u32>,
     slot: Vec<u8>,
     accesses_left: usize,
-    /// Says something wrong about the n-th item.
+    /// The item, by number, about which it makes an error.
     liar: Option<u64>,
     items: u64,
 }
@@ -217,7 +217,7 @@ struct Server {
     relay: AgentId,
     rings: Rings,
     now: Time,
-    /// Which of the two comes first when a tenant takes an item must not matter.
+    /// The order of the two events when a tenant takes an item must not matter.
     step: Time,
 }
 
@@ -446,8 +446,8 @@ fn light_traffic_is_neither_lost_nor_changed() {
 
 #[test]
 fn a_server_with_constant_service_is_an_m_d_1_queue() {
-    // One queue, so that the relay finds work at once. The service time is what the relay takes
-    // for an item at saturation.
+    // One queue, so that the relay finds work at once. The service time is the relay's time per
+    // item at saturation.
     let shape = r#""shape": "single-queue", "packet_bytes": 64"#;
     let saturated = traffic(&format!("{{{shape}}}"));
     let mut server = Server::new(&saturated, 1, 2000.0, 2000);
@@ -464,8 +464,8 @@ fn a_server_with_constant_service_is_an_m_d_1_queue() {
     server.start();
     let measurement = server.run();
     assert_eq!(server.ledger.borrow().counts().dropped, 0);
-    // Pollaczek and Khinchine: the wait is load / (2 (1 - load)) services. The relay works on after
-    // the ring for the time of an idle poll, and needs less time to find work that waits.
+    // Pollaczek and Khinchine: the wait is load / (2 (1 - load)) services. After the ring, the
+    // relay works for the time of an idle poll, and takes less time to find waiting work.
     let expected_ns = 1e3 * service_us * (1.0 + load / (2.0 * (1.0 - load)));
     let ratio = measurement.latency_ns.mean / expected_ns;
     assert!((0.95..1.05).contains(&ratio), "{ratio} {measurement:?}");
@@ -481,13 +481,12 @@ fn saturation_fills_the_queues_and_drops_the_rest() {
     assert!(counts.dropped > 10 * counts.delivered, "{counts:?}");
     // Three in each device queue, one with the relay, and a few that tenants are taking.
     assert!((20..=8 * 3 + 4).contains(&counts.inside), "{counts:?}");
-    // Little's law, for about 24 items that wait.
+    // Little's law, for about 24 waiting items.
     let inside = measurement.throughput_mrps * measurement.latency_ns.mean / 1e3;
     assert!((22.0..26.0).contains(&inside), "{inside}");
 }
 
-/// Eight rings of 16 slots: 15 items each are in them before anything arrives, and nothing does
-/// for a second.
+/// Eight rings of 16 slots: each has 15 initial items, and nothing arrives for a second.
 #[test]
 fn rings_that_begin_full_are_emptied_in_order() {
     let traffic = traffic(r#"{"rate_mrps": 1e-6, "packet_bytes": 200}"#);
@@ -510,7 +509,7 @@ fn rings_that_begin_full_are_emptied_in_order() {
         let delivered = tenants.delivered().iter();
         let items = delivered.filter(|packet| packet.queue == queue);
         let items: Vec<u64> = items.map(|packet| packet.item).collect();
-        // The first one goes through the first queue alone.
+        // The first item goes through the first queue alone.
         let last = (u64::from(queue) + 1) * 15;
         let first = if queue == 0 { 0 } else { last - 14 };
         assert_eq!(items, (first..=last).collect::<Vec<u64>>());
@@ -521,7 +520,7 @@ fn rings_that_begin_full_are_emptied_in_order() {
     }
 }
 
-/// Five lines a slot, and rings that the last-level cache has room for.
+/// Five lines per slot, and rings that fit into the last-level cache.
 #[test]
 fn slots_that_have_been_used_are_in_the_last_level_cache() {
     let traffic = traffic(r#"{"rate_mrps": 0.5, "packet_bytes": 256}"#);
@@ -542,8 +541,8 @@ fn slots_that_have_been_used_are_in_the_last_level_cache() {
         (new_reads, new_writes, new_cold),
         (used_reads, used_writes, used_cold),
     ] = found;
-    // 16 doorbells, 8 descriptors and the 10 lines of the first item are read in both. What the
-    // other items differ in are their lines in two rings, but for slots that are used again.
+    // Both read 16 doorbells, 8 descriptors and the 10 lines of the first item. They differ in the
+    // lines of the other items in two rings, except for slots that are used again.
     let lines = new_reads - used_reads;
     assert!((900..=128 * 2 * 5).contains(&lines), "{lines}");
     assert!(used_reads <= 34, "{used_reads}");
@@ -555,7 +554,7 @@ fn slots_that_have_been_used_are_in_the_last_level_cache() {
 fn rings_that_begin_full_are_nobodys() {
     let traffic = traffic(r#"{"packet_bytes": 64}"#);
     let mut server = Server::with_rings(RingsAtStart::Full, &traffic, 2, 500.0, 100);
-    // The ring of the second queue is where the source has just read the descriptors.
+    // The ring of the second queue is in a line that the source has just read for the descriptors.
     let descriptor = TABLE + LINE;
     let ram = server.fabric.ram_mut();
     ram.load(descriptor + 8, &TABLE.to_le_bytes()).unwrap();
@@ -587,7 +586,7 @@ fn results_do_not_depend_on_when_one_looks() {
     let mut results = Vec::new();
     for step_ns in [1.0, 100.0, 12_345.0] {
         let mut server = Server::new(&traffic, 8, 300.0, 2000);
-        // The program's writes come at the same times in all runs.
+        // The program's writes occur at the same times in all runs.
         server.start();
         server.step = Time::from_ns(step_ns);
         results.push(server.run());

@@ -1,4 +1,4 @@
-//! Puts the network interface and the cluster around it on a server's fabric.
+//! Attachment of the network interface and the cluster around it to a server's fabric.
 
 use crate::backend::{Backend, Dispatcher, Neighbours};
 use crate::cluster::{Cluster, ClusterDomain, ClusterSetup};
@@ -19,7 +19,7 @@ use workload::{Random, Stream};
 /// The agents of the network interface.
 #[derive(Clone, Debug)]
 pub struct Attached {
-    /// The cluster, or who else is outside.
+    /// The agent outside the chip: the cluster or the gateway.
     pub cluster: AgentId,
     /// A frontend for each core.
     pub frontends: Vec<AgentId>,
@@ -28,8 +28,8 @@ pub struct Attached {
     contexts: SharedContexts,
 }
 
-/// Attaches everything. `cluster` makes the cluster out of what it has to know; `registers` is
-/// where the first backend has its registers.
+/// Attaches everything. `cluster` makes the cluster from its setup; `registers` are the addresses
+/// of the first backend's registers.
 #[allow(clippy::too_many_arguments)]
 pub fn attach(
     fabric: &mut Fabric,
@@ -71,27 +71,27 @@ pub fn attach(
     })
 }
 
-/// Where the network interface is, and what it is for.
+/// The location and the parameters of the network interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// Nodes that send messages.
     pub nodes: u32,
-    /// The first so many cores have queue pairs.
+    /// Number of cores, from the first on, that have queue pairs.
     pub cores: usize,
     /// Columns and rows of the mesh.
     pub mesh: (usize, usize),
-    /// Where the first backend has its registers.
+    /// The addresses of the first backend's registers.
     pub registers: AddressRange,
-    /// Where the queue pairs are.
+    /// The addresses of the queue pairs.
     pub queue_pairs: QueuePairs,
-    /// From a backend to who is outside.
+    /// Latency between a backend and the agent outside.
     pub network_latency: Time,
-    /// Of random choices.
+    /// The seed of random choices.
     pub seed: u64,
 }
 
-/// Attaches the network interface, and who is outside: the agent that `outside` makes of the
-/// numbers of the backends and the context table.
+/// Attaches the network interface, and the agent outside, which `outside` makes from the numbers of
+/// the backends and the context table.
 pub fn attach_behind(
     fabric: &mut Fabric,
     spec: &RpcValetSpec,
@@ -160,7 +160,7 @@ pub fn attach_behind(
             queue_pairs,
             latencies,
             network_latency,
-            // Each draws its own numbers, behind those of the dispatchers.
+            // Each draws its own numbers, after those of the dispatchers.
             chance: Random::new(own_seed(seed, queues.len() + number), Stream::Dispatch),
             neighbours: neighbours.clone(),
             contexts: contexts.clone(),
@@ -189,7 +189,7 @@ pub fn attach_behind(
 struct Queue<'a> {
     domain: &'a DomainPlan,
     context: u8,
-    /// The cores that it is for.
+    /// The cores that it serves.
     cores: Vec<usize>,
     /// The backend that dispatches its messages.
     home: usize,
@@ -208,8 +208,8 @@ fn queues<'a>(
             domain,
             context: context as u8,
             home: match domain.dispatch.mode {
-                // In the middle of the column: the ways of the messages to it are short. Those of
-                // further domains are in the backends behind it.
+                // In the middle of the column, where the paths of messages to it are short. Queues
+                // of further domains are in the backends after it.
                 Mode::OneQueue | Mode::Software => (spec.backends / 2 + context) % spec.backends,
                 Mode::QueuePerBackend => number,
                 Mode::QueuePerCore => spec.backend_of_core(cores[0], columns, rows),
@@ -220,7 +220,7 @@ fn queues<'a>(
     of_domains.flatten().collect()
 }
 
-/// The context table, in which no context is open.
+/// The context table, without open contexts.
 fn context_table(spec: &RpcValetSpec, plan: &[DomainPlan], place: Place) -> SharedContexts {
     let (mut domains, mut first_queue, mut first_place) = (Vec::new(), 0, 0);
     for plan in plan {
@@ -249,7 +249,7 @@ impl Attached {
         sum
     }
 
-    /// What all of it has counted up to `now`. The ledger has the requests of each domain.
+    /// All counts up to `now`. The ledger has the requests of each domain.
     pub fn statistics(&self, fabric: &mut Fabric, now: Time, ledger: &Ledger) -> Statistics {
         let mut statistics = Statistics {
             backends: self.backends(fabric),

@@ -1,14 +1,14 @@
 //! The cluster around a server with an integrated network interface: nodes that send it messages
 //! and take its replies, as the traffic generator of Daglis et al. does (ASPLOS 2019, Section 5).
 //!
-//! Each node has as many send slots towards the server as its messaging domain gives it. A message
-//! takes a slot until the server's replenish arrives; without a free slot it waits at its node. The
-//! ledger is kept here: an item is in its queue when the last packet of its message has arrived at
-//! the server, and done when a core of the server has posted the replenish.
+//! The messaging domain determines the number of each node's send slots towards the server. A
+//! message occupies a slot until the server's replenish arrives; without a free slot it waits at
+//! its node. The ledger is kept here: an item is in its queue when the last packet of its message
+//! has arrived at the server, and done when a core of the server has posted the replenish.
 //!
-//! With several domains the nodes of the second one are counted on from those of the first, and so
-//! on: that is a node's queue. Node 0 of two domains may be one machine; nothing here depends on
-//! that.
+//! With several domains, node numbers of the second one continue those of the first, and so on;
+//! these numbers are the queues. Node 0 of two domains may be one machine, which makes no
+//! difference here.
 
 mod replies;
 mod setup;
@@ -31,25 +31,25 @@ use workload::{Packets, Random};
 
 pub use setup::{ClusterDomain, ClusterSetup, NetworkSpec};
 
-/// In the flags of a slot: the item is at its sender. After the header are only its address there
-/// and its length, 8 bytes each, and the receiver reads it.
+/// A flag of a slot: the item is at its sender. Only its address there and its length, 8 bytes
+/// each, follow the header, and the receiver reads the item.
 pub const FLAG_RENDEZVOUS: u64 = 4;
-/// In the flags of a slot: the data plane could not process the item.
+/// A flag of a slot: the data plane could not process the item.
 const FLAG_ERROR: u64 = 1;
-/// Bytes of a window, in which a node keeps a packet that waits to be read. It has one for each
-/// slot, at the end of its segment.
+/// Bytes of a window, in which a node keeps a packet that waits to be read. Each slot has a window,
+/// at the end of the node's segment.
 const WINDOW: u64 = 1 << 20;
 const LINE: u64 = LINE_BYTES as u64;
 
-/// A messaging domain, and where its nodes and slots are among all.
+/// A messaging domain, and the positions of its nodes and slots among all.
 #[derive(Clone, Debug)]
 struct DomainPlace {
     domain: ClusterDomain,
     first_node: usize,
     first_slot: usize,
-    /// Its nodes that send.
+    /// Its sending nodes.
     active_nodes: Vec<u32>,
-    /// The shares of the domains up to this one, as a part of all.
+    /// The cumulative share of the domains up to this one.
     up_to: f64,
 }
 
@@ -97,7 +97,7 @@ pub struct ClusterStatistics {
     pub faults: LinkFaultCounts,
 }
 
-/// What an event was for: the upper 8 bits of its timer's token. The rest is an index.
+/// The purpose of an event: the upper 8 bits of its timer's token. The rest is an index.
 mod purpose {
     pub const RECEIVED: u64 = 2 << 56;
     pub const MASK: u64 = 0xff << 56;
@@ -105,9 +105,9 @@ mod purpose {
 
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Node {
-    /// Send slots towards the server, the one that has been free for longest first.
+    /// Send slots towards the server; the one that has been free longest comes first.
     free: VecDeque<u16>,
-    /// When each message came that waits for a slot.
+    /// The arrival time of each message that waits for a slot.
     waiting: VecDeque<Time>,
 }
 
@@ -118,15 +118,16 @@ struct Slot {
     item: u64,
     /// See [`Packets::kind_of`].
     kind: u8,
-    /// When a core has posted the replenish, when it had posted the one before, and its number.
+    /// The time of the core's post of the replenish, the time of its previous one, and the core's
+    /// number.
     posted_at: Option<(Time, Time, u16)>,
-    /// What the server has to read, if it did not fit into a message.
+    /// The item that the server has to read, if it did not fit into a message.
     window: Vec<u8>,
-    /// Blocks of the reply that have arrived.
+    /// Number of blocks of the reply that have arrived.
     reply_blocks: u32,
     reply_item: u64,
     reply_flags: u64,
-    /// Blocks still to be read from the server's segment, and where they are in it.
+    /// Number of blocks still to be read from the server's segment, and their position there.
     reply_to_read: u32,
     reply_offset: u64,
     reply: Vec<u8>,
@@ -141,7 +142,8 @@ pub struct Cluster {
     #[state(fixed)]
     latency: Time,
     arrivals: ArrivalTimer,
-    /// Each slot has been used once, and the last-level cache is to have what that leaves.
+    /// Whether the last-level cache must initially have the contents that remain after a first use
+    /// of all slots.
     uses_slots: bool,
     #[state(fixed)]
     domains: Vec<DomainPlace>,
@@ -155,21 +157,21 @@ pub struct Cluster {
     nodes: Vec<Node>,
     #[state(slice)]
     slots: Vec<Slot>,
-    /// Items whose replies have not come, and their nodes.
+    /// Items whose replies have not arrived, and their nodes.
     unanswered: BTreeMap<u64, u32>,
-    /// What has been written to the nodes' memories, by context, node and block.
+    /// The contents written to the nodes' memories, by context, node and block.
     memory: BTreeMap<((u8, u16), u32), LineData>,
-    /// To each backend.
+    /// The links to each backend.
     #[state(slice)]
     links: Vec<Link>,
-    /// When each core has posted its last replenish: an instrument.
+    /// The time of each core's last post of a replenish: an instrument.
     #[state(slice)]
     cores_posted_at: Vec<Time>,
     #[state(fixed)]
     keep: usize,
     kept: Vec<DeliveredPacket>,
     statistics: ClusterStatistics,
-    /// The message that is being put together; kept to save allocations.
+    /// The message that is being assembled; kept to save allocations.
     #[state(fixed)]
     message: Vec<u8>,
 }
@@ -182,9 +184,9 @@ impl State for Cluster {
 }
 
 impl Cluster {
-    /// A cluster that waits for the program to write the register START. Of each domain these nodes
-    /// send. `choice` chooses domains and nodes, `chance` backends and what goes wrong. The first
-    /// `keep` replies are kept.
+    /// A cluster that waits for the program to write the register START. `active_nodes` are the
+    /// sending nodes of each domain. `choice` chooses domains and nodes, `chance` backends and
+    /// faults. The first `keep` replies are kept.
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         setup: ClusterSetup,
@@ -240,11 +242,11 @@ impl Cluster {
         }
     }
 
-    /// The same cluster, to whose messages this is not the first lap of the slots, if
-    /// `has_used_slots`. In a lap each node's slots are used in turn, and nodes come at random, so
-    /// that all are in step: slot by slot, a backend writes a message and its counter, and frees
-    /// the slot of the reply. Nobody shares these lines afterwards: the core that has read a
-    /// message owned its lines, and has given them back with a word.
+    /// The same cluster, for whose messages this is not the first lap of the slots, if
+    /// `has_used_slots`. In a lap each node's slots are used in turn, and nodes are chosen at
+    /// random, so that all are in step: slot by slot, a backend writes a message and its counter,
+    /// and frees the slot of the reply. No cache shares these lines afterwards: the core that has
+    /// read a message owned its lines, and has returned them by the time of reuse.
     pub fn with_used_slots(self, has_used_slots: bool) -> Cluster {
         Cluster {
             uses_slots: has_used_slots,
@@ -252,7 +254,7 @@ impl Cluster {
         }
     }
 
-    /// How to attach it: it owns the registers of the I/O device.
+    /// Its attachment to the fabric: it owns the registers of the I/O device.
     pub fn attachment(setup: &IoSetup, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -261,7 +263,7 @@ impl Cluster {
         }
     }
 
-    /// What has been counted; messages that still wait are counted up to `now`.
+    /// Its counts; messages that still wait are counted up to `now`.
     pub fn statistics(&self, now: Time) -> ClusterStatistics {
         let waiting = self.nodes.iter().flat_map(|node| &node.waiting);
         let waiting: u64 = waiting
@@ -273,7 +275,7 @@ impl Cluster {
         }
     }
 
-    /// The replies that were kept.
+    /// The kept replies.
     pub fn delivered(&self) -> &[DeliveredPacket] {
         &self.kept
     }
@@ -284,7 +286,7 @@ impl Cluster {
         self.arrivals.await_arrival(context);
     }
 
-    /// A slot's place among all, if the domain has it.
+    /// The number of a slot among all, if the domain has it.
     fn place(&self, header: Header) -> Option<usize> {
         let of = self.domains.get(usize::from(header.context))?;
         let ClusterDomain { nodes, slots, .. } = of.domain;
@@ -293,7 +295,7 @@ impl Cluster {
         is_one.then_some(of.first_slot + slot)
     }
 
-    /// The domain, the node and the slot of a place, in the header of a block of a message.
+    /// The domain, the node and the slot with this number, in the header of a block of a message.
     fn header_of(&self, place: usize) -> Header {
         let is_behind = |of: &&DomainPlace| of.first_slot <= place;
         let behind = self.domains.iter().take_while(is_behind).count();
@@ -310,13 +312,13 @@ impl Cluster {
         }
     }
 
-    /// A node's place among all, which is its queue.
+    /// The number of a node among all, which is its queue.
     fn queue(&self, header: Header) -> usize {
         self.domains[usize::from(header.context)].first_node + usize::from(header.node)
     }
 
-    /// Draws the domain and the node of the next request: the number of the domain, and of the node
-    /// in it.
+    /// Draws the domain and the node of the next request: the number of the domain, and the node's
+    /// number in it.
     fn draw_node(&mut self) -> (u8, u32) {
         let last = self.domains.len() - 1;
         let mut context = 0;
@@ -330,7 +332,7 @@ impl Cluster {
         (context as u8, active_nodes[choice as usize])
     }
 
-    /// A node has something to send.
+    /// Handles a request at a node.
     fn offer(&mut self, context: &mut AgentContext<'_>, of: u8, number: u32) {
         let mut header = Header {
             kind: Kind::Send,
@@ -357,8 +359,8 @@ impl Cluster {
         }
     }
 
-    /// Puts what a lap of the slots leaves into the last-level cache, if messages have so many
-    /// bytes.
+    /// Fills the last-level cache with the lines that remain after a lap of the slots, for messages
+    /// of `message_bytes` bytes.
     fn use_slots(&mut self, context: &mut AgentContext<'_>, message_bytes: u64) {
         let contexts = self.setup.contexts.borrow();
         let mut warm = |start: u64, length: u64| {
@@ -381,7 +383,7 @@ impl Cluster {
         }
     }
 
-    /// Sends the next message from the slot of this header, which has just been taken.
+    /// Sends the next message from the slot of this header, which has just been allocated.
     fn send(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let Some(place) = self.place(header) else {
             return;
@@ -431,8 +433,8 @@ impl Cluster {
             bytes: message.len() as u32,
             ..header
         };
-        // Any backend can take it. A hash of node and slot would give some of them more for ever:
-        // of 6400 slots a quarter is 1600 with a standard deviation of 35.
+        // Any backend can receive it. A fixed hash of node and slot would favour some of them: of
+        // 6400 slots a quarter is 1600 with a standard deviation of 35.
         let backend = self.chance.below(self.links.len() as u64) as usize;
         let received_at = self.send_blocks(context, header, &message, backend);
         self.message = message;
@@ -445,7 +447,7 @@ impl Cluster {
         }
     }
 
-    /// Sends all blocks of a message to one backend; returns when the last of them arrives.
+    /// Sends all blocks of a message to one backend; returns the arrival time of the last one.
     fn send_blocks(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -473,7 +475,7 @@ impl Cluster {
         received_at
     }
 
-    /// Sends a packet to the server; returns when it arrives.
+    /// Sends a packet to the server; returns its arrival time.
     fn send_packet(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -495,7 +497,7 @@ impl Cluster {
         arrival
     }
 
-    /// All of a message has arrived at the server.
+    /// Handles the arrival of a complete message at the server.
     fn received(&mut self, context: &mut AgentContext<'_>, place: usize) {
         let header = self.header_of(place);
         let queue = self.queue(header) as u32;
@@ -511,7 +513,7 @@ impl Cluster {
         }
     }
 
-    /// The server has processed a message: its slot is free.
+    /// Handles the server's replenish of a message: its slot is free.
     fn replenished(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let now = context.now();
         let place = self.place(header);
@@ -579,8 +581,8 @@ impl Agent for Cluster {
         self.arrivals.await_arrival(context);
     }
 
-    /// A core has posted something to the network interface: the latency of what it replenishes is
-    /// over. Whether it really does so is known when the packet comes.
+    /// Handles a core's post to the network interface: the latency of the replenished message ends.
+    /// The packet later shows whether the post was a replenish.
     fn observe(&mut self, observation: &Observation) {
         if observation.address % LINE_BYTES as u64 != WORK_HEADER_AT {
             return;

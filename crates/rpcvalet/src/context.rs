@@ -1,6 +1,6 @@
 //! The context table: a node's knowledge of each context (Novakovic et al., ASPLOS 2014).
 //!
-//! A *context* is a global address space. Each node that takes part has registered a *segment* with
+//! A *context* is a global address space. Each participating node has registered a *segment* with
 //! it, a part of its memory; an address is a node's number and an offset in that node's segment. A
 //! one-sided operation names context, node and offset, and the node at the other end looks the
 //! context up here, and answers accesses outside the segment with an error. An access in one
@@ -14,25 +14,25 @@ use std::rc::Rc;
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// The largest segment: an offset is a number of blocks that fits into a header.
+/// The largest segment: offsets in blocks must fit into a header.
 pub const MAX_SEGMENT_BYTES: u64 = (MAX_BLOCK as u64 + 1) * LINE;
 
 /// The result of registering a segment: `enum sonuma_error` in `guest/include/sonuma.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registered {
-    /// It is there.
+    /// The segment is registered.
     Done = 0,
-    /// The context has one.
+    /// The context already has a segment.
     AlreadyOpen = 1,
-    /// It has no bytes.
+    /// The segment is empty.
     Empty = 2,
-    /// It does not begin and end with a cache line.
+    /// It does not begin and end at cache-line boundaries.
     Misaligned = 3,
-    /// It is larger than offsets can be.
+    /// It is larger than the largest offset.
     TooLarge = 4,
-    /// Not all of it is memory.
+    /// Part of it is not memory.
     NotInMemory = 5,
-    /// A part of it belongs to another context.
+    /// Part of it belongs to another context.
     Overlaps = 6,
 }
 
@@ -41,7 +41,7 @@ pub enum Registered {
 pub struct Segment {
     /// The address of its first byte.
     pub start: u64,
-    /// How many it has.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
@@ -51,30 +51,30 @@ pub struct Context {
     /// Other nodes that can be addressed.
     #[state(fixed)]
     pub nodes: u32,
-    /// This node's segment: base and bound as the program has written them.
+    /// This node's segment: base and bound as written by the program.
     pub segment: Segment,
-    /// Whether it is registered: the context is open.
+    /// Whether the segment is registered, that is, the context is open.
     pub is_open: bool,
-    /// What came of registering it last.
+    /// The result of its last registration.
     pub registered: u64,
     /// Its messaging domain, if it has one.
     #[state(inside)]
     pub domain: Option<Domain>,
 }
 
-/// All contexts of a node, by their numbers.
+/// All contexts of a node, by number.
 #[derive(Clone, Debug, state::State)]
 pub struct ContextTable {
     #[state(slice)]
     contexts: Vec<Context>,
 }
 
-/// The table, as all parts of the network interface hold it.
+/// The table, shared by all parts of the network interface.
 pub type SharedContexts = Rc<RefCell<ContextTable>>;
 
 impl ContextTable {
-    /// A table with these domains, each of the context of its number. All contexts without one have
-    /// so many nodes.
+    /// A table with these domains, each in the context of its number. Contexts without a domain
+    /// have `nodes` nodes.
     pub fn new(domains: Vec<Domain>, nodes: u32) -> ContextTable {
         let mut domains = domains.into_iter();
         let context = || {
@@ -92,7 +92,7 @@ impl ContextTable {
         }
     }
 
-    /// The context of this number, if a table has so many.
+    /// The context of this number, if the table is that large.
     pub fn get(&self, context: usize) -> Option<&Context> {
         self.contexts.get(context)
     }
@@ -102,7 +102,7 @@ impl ContextTable {
         self.contexts.get(usize::from(context))?.domain.as_ref()
     }
 
-    /// The same, to be changed.
+    /// The same, for modification.
     pub fn domain_mut(&mut self, context: u8) -> Option<&mut Domain> {
         self.contexts.get_mut(usize::from(context))?.domain.as_mut()
     }
@@ -113,7 +113,7 @@ impl ContextTable {
         domains.filter_map(|(context, one)| Some((context, one.domain.as_ref()?)))
     }
 
-    /// The context of this number, to be changed.
+    /// The context of this number, for modification.
     pub fn get_mut(&mut self, context: usize) -> Option<&mut Context> {
         self.contexts.get_mut(context)
     }
@@ -124,7 +124,7 @@ impl ContextTable {
         Some(domain.first_place + domain.place(header.node, header.slot)?)
     }
 
-    /// Registers the segment that has been written down for a context, which is open then.
+    /// Registers the segment that the program has written for a context, which is then open.
     pub fn register(&mut self, context: usize, in_memory: impl Fn(u64) -> bool) -> Registered {
         let Some(Context {
             segment: Segment { start, bytes },
@@ -134,7 +134,7 @@ impl ContextTable {
         else {
             return Registered::Done;
         };
-        // None: it goes around the end of all addresses.
+        // `None`: it wraps around the end of the address space.
         let last = start.checked_add(bytes.saturating_sub(1));
         let is_disjoint = |last: u64| {
             self.contexts.iter().filter(|one| one.is_open).all(|one| {
@@ -163,13 +163,13 @@ impl ContextTable {
         found
     }
 
-    /// The address of the block that a one-sided operation of another node names.
+    /// The address of the block that a one-sided operation of another node refers to.
     pub fn address(&self, header: Header) -> Result<u64, Status> {
         let context = self.contexts.get(usize::from(header.context));
         let context = context.filter(|one| one.is_open);
         let Segment { start, bytes } = context.ok_or(Status::NoContext)?.segment;
         let offset = u64::from(header.block()) * LINE;
-        // Segments end with a line.
+        // Segments end at a line boundary.
         if offset < bytes {
             Ok(start + offset)
         } else {
@@ -177,7 +177,7 @@ impl ContextTable {
         }
     }
 
-    /// The block of a context's segment that has this address.
+    /// The block number of this address in a context's segment.
     pub fn block(&self, context: u8, address: u64) -> u32 {
         let start = self.contexts[usize::from(context)].segment.start;
         (address.saturating_sub(start) / LINE) as u32
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(address(&table, 3, 1), Ok(0x1040));
         assert_eq!(table.block(3, 0x1040), 1);
         assert_eq!(address(&table, 3, 2), Err(Status::OutsideSegment));
-        // The largest offset that a header has room for does not go around.
+        // The largest offset in a header does not wrap around.
         assert_eq!(address(&table, 3, MAX_BLOCK), Err(Status::OutsideSegment));
         assert_eq!(address(&table, 2, 0), Err(Status::NoContext));
     }
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Two contexts never have a byte together, whatever is registered.
+    /// Two contexts never share a byte, whatever is registered.
     #[test]
     fn segments_are_disjoint() {
         let mut table = table();

@@ -8,13 +8,13 @@ use std::ops::Range;
 
 const LINE: u64 = LINE_BYTES as u64;
 
-/// Bytes of a send slot: valid, pointer and size, and what makes it a power of two.
+/// Bytes of a send slot: valid bit, pointer and size, padded to a power of two.
 pub(crate) const SEND_SLOT_BYTES: u64 = 32;
 /// Bytes of a receive slot's counter: a block, so that payloads are aligned.
 pub(crate) const COUNTER_BYTES: u64 = 64;
 /// Bytes of an entry of a shared completion queue.
 pub(crate) const SHARED_ENTRY_BYTES: u64 = 8;
-/// Kinds of messages that a queue keeps apart.
+/// Number of message classes that a queue separates.
 pub const CLASSES: usize = 2;
 
 /// Bytes of memory of a messaging domain, "32 x N x S + (max_msg_size + 64) x N x S" (Section 4.2).
@@ -23,17 +23,17 @@ pub fn footprint_bytes(nodes: u32, slots: u32, max_message_bytes: u32) -> u64 {
     SEND_SLOT_BYTES * slots + (u64::from(max_message_bytes) + COUNTER_BYTES) * slots
 }
 
-/// Where the queue pairs of the cores are. A core has one for all contexts: each entry says which
-/// context it means, as in the library of soNUMA's authors (`cid` in `sonuma-vm`) and as a send
-/// operation, which "specifies a messaging domain" (Section 4.2). Each entry is a line, and all
-/// lines of a core have their home on the core's tile, so that core and frontend exchange them
-/// without leaving it. (The manycore network interface of Daglis et al., ISCA 2015, has the
-/// frontend's cache behind the core's first level for that.)
+/// The addresses of the cores' queue pairs. A core has one for all contexts: each entry names its
+/// context, as in the library of soNUMA's authors (`cid` in `sonuma-vm`) and in a send operation,
+/// which "specifies a messaging domain" (Section 4.2). Each entry is a line, and all lines of a
+/// core have their home on the core's tile, so that core and frontend exchange them without leaving
+/// it. (The manycore network interface of Daglis et al., ISCA 2015, places the frontend's cache
+/// behind the core's first level for this.)
 #[derive(Clone, Copy, Debug)]
 pub struct QueuePairs {
     /// The first byte.
     pub start: u64,
-    /// Lines between two entries of one queue: the tiles of the mesh.
+    /// Lines between two entries of one queue: the number of tiles in the mesh.
     pub stride_lines: u64,
 }
 
@@ -43,13 +43,13 @@ impl QueuePairs {
     /// Entries of a completion queue: as many as the largest threshold, and as many again for
     /// one-sided operations.
     pub const COMPLETION_ENTRIES: u64 = 32;
-    /// How often a frontend writes down how far it has read the work queue.
+    /// Number of work-queue entries after which a frontend writes its read position.
     pub const HEAD_EVERY: u64 = 4;
-    /// Of each core: both queues, how far the work queue has been read, and for each context a
+    /// For each core: both queues, the read position of the work queue, and for each context a
     /// shared head.
     const LINES: u64 = Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES + 1 + MAX_CONTEXTS as u64;
 
-    /// Queue pairs from `start` or a little behind it, on a mesh of so many tiles.
+    /// Queue pairs at or slightly after `start`, on a mesh of `tiles` tiles.
     pub fn new(start: u64, tiles: usize) -> QueuePairs {
         let stride_lines = tiles as u64;
         QueuePairs {
@@ -58,7 +58,7 @@ impl QueuePairs {
         }
     }
 
-    /// All of their bytes.
+    /// Total bytes.
     pub fn bytes(&self) -> u64 {
         Self::LINES * self.stride_lines * LINE
     }
@@ -77,12 +77,12 @@ impl QueuePairs {
         self.line(core, Self::WORK_ENTRIES + count % Self::COMPLETION_ENTRIES)
     }
 
-    /// How many entries of its work queue have been read.
+    /// The address of the number of entries read from its work queue.
     pub fn head(&self, core: usize) -> u64 {
         self.line(core, Self::WORK_ENTRIES + Self::COMPLETION_ENTRIES)
     }
 
-    /// Where cores that take messages by themselves keep the head of the shared queue of a
+    /// The address where cores that take messages themselves keep the head of the shared queue of a
     /// context's domain: the entry's address, with its phase in the lowest bit. Its home is the
     /// tile in the middle of their order.
     pub fn shared_head(&self, context: usize) -> u64 {
@@ -96,44 +96,44 @@ impl QueuePairs {
     }
 }
 
-/// The metadata of a domain that every part of the network interface keeps (Section 4.4), and what
-/// follows from the description.
+/// The metadata of a domain that every part of the network interface keeps (Section 4.4), and
+/// parameters from the description.
 #[derive(Clone, Debug, state::State)]
 pub struct Domain {
     /// Nodes: N.
     #[state(fixed)]
     pub nodes: u32,
-    /// Slots of each: S.
+    /// Slots of each node: S.
     #[state(fixed)]
     pub slots: u32,
     /// Bytes of the largest message.
     #[state(fixed)]
     pub max_message_bytes: u32,
-    /// Where the send slots are.
+    /// The address of the send slots.
     pub send_buffer: u64,
-    /// Where the receive slots are.
+    /// The address of the receive slots.
     pub receive_buffer: u64,
-    /// Where the shared completion queues are.
+    /// The address of the shared completion queues.
     pub shared_queues: u64,
-    /// Their numbers among those of all domains.
+    /// The numbers of its shared queues among those of all domains.
     #[state(fixed)]
     pub queues: Range<usize>,
-    /// Which of them a message is put into.
+    /// The rule that selects the shared queue of a message.
     #[state(fixed)]
     pub mode: Mode,
     /// Its cores.
     #[state(fixed)]
     pub cores: Range<usize>,
-    /// Where its nodes begin among those of all domains.
+    /// The number of its first node among those of all domains.
     #[state(fixed)]
     pub first_node: u32,
-    /// Where its receive slots begin among those of all domains.
+    /// The number of its first receive slot among those of all domains.
     #[state(fixed)]
     pub first_place: u64,
-    /// The program has opened it.
+    /// Whether the program has opened it.
     pub is_open: bool,
-    /// For each receive slot, how many packets of its message have come: the guard against a source
-    /// that sends into a slot in use. It is ours; the paper trusts the sources.
+    /// For each receive slot, the number of received packets of its message: a guard against a
+    /// source that sends into a slot in use. This is an addition; the paper trusts the sources.
     #[state(slice)]
     pub guard: Vec<u16>,
 }
@@ -144,8 +144,8 @@ impl Domain {
     /// stored state per context" (Section 4.4).
     pub const STATE_BITS: u32 = 2 * u64::BITS + DOMAIN_BITS;
 
-    /// A domain as planned, that is not open yet. Its shared queues have these numbers, and its
-    /// receive slots begin here among those of all domains.
+    /// A planned domain, which is not open yet. `queues` are the numbers of its shared queues, and
+    /// `first_place` is the number of its first receive slot among those of all domains.
     pub fn new(plan: &DomainPlan, queues: Range<usize>, first_place: u64) -> Domain {
         Domain {
             nodes: plan.nodes,
@@ -164,33 +164,33 @@ impl Domain {
         }
     }
 
-    /// Cores take messages off the shared queue by themselves.
+    /// Whether cores take messages from the shared queue themselves.
     pub fn is_software(&self) -> bool {
         self.mode == Mode::Software
     }
 
-    /// The number of a slot among those of the domain, if it is one.
+    /// The number of a slot among those of the domain, if it is valid.
     pub fn place(&self, node: u16, slot: u16) -> Option<u64> {
         let is_one = u32::from(node) < self.nodes && u32::from(slot) < self.slots;
         is_one.then(|| u64::from(node) * u64::from(self.slots) + u64::from(slot))
     }
 
-    /// Where a send slot's valid bit is.
+    /// The address of a send slot's valid bit.
     pub fn send_slot(&self, place: u64) -> u64 {
         self.send_buffer + place * SEND_SLOT_BYTES
     }
 
-    /// Where a receive slot's counter is.
+    /// The address of a receive slot's counter.
     pub fn receive_counter(&self, place: u64) -> u64 {
         self.receive_buffer + place * (u64::from(self.max_message_bytes) + COUNTER_BYTES)
     }
 
-    /// Where a receive slot's message is.
+    /// The address of a receive slot's message.
     pub fn receive_payload(&self, place: u64) -> u64 {
         self.receive_counter(place) + COUNTER_BYTES
     }
 
-    /// Entries of a shared queue: there is room for every message that there can be.
+    /// Entries of a shared queue: enough for the maximum number of messages.
     pub fn shared_entries(&self) -> u64 {
         (u64::from(self.nodes) * u64::from(self.slots)).next_multiple_of(LINE / SHARED_ENTRY_BYTES)
     }
@@ -200,7 +200,7 @@ impl Domain {
         (self.queues.len() * CLASSES) as u64 * self.shared_entries() * SHARED_ENTRY_BYTES
     }
 
-    /// Where entry number `count` of a shared queue is; the queue's number is that among all
+    /// The address of entry number `count` of a shared queue; the queue's number is that among all
     /// domains'.
     pub fn shared_entry(&self, queue: usize, class: usize, count: u64) -> u64 {
         let entries = self.shared_entries();

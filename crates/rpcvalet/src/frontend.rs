@@ -11,10 +11,10 @@ use fabric::{
 use queues::SharedLedger;
 use std::collections::VecDeque;
 
-/// Bytes of a request to a backend: its header, and where the data is.
+/// Bytes of a request to a backend: its header, and the address of the data.
 pub(crate) const REQUEST_BYTES: u64 = 32;
 
-/// What an access or a timer was for.
+/// The purpose of an access or a timer.
 mod purpose {
     pub const POLL: u64 = 1;
     pub const HEAD: u64 = 2;
@@ -37,12 +37,12 @@ pub struct Frontend {
     #[state(fixed)]
     dispatcher: AgentId,
     is_open: bool,
-    /// Entries of the work queue that have been read.
+    /// Number of work-queue entries that have been read.
     head: u64,
     is_reading: bool,
-    /// The core has taken the line meanwhile.
+    /// Whether the core has taken the line meanwhile.
     read_again: bool,
-    /// Entries of the completion queue that have been written.
+    /// Number of completion-queue entries that have been written.
     completed: u64,
     /// Requests in the pipeline, oldest first.
     generating: VecDeque<(u64, LineData)>,
@@ -82,8 +82,8 @@ impl Frontend {
         }
     }
 
-    /// How to attach it: beside its core, with a cache that holds the lines of its queues which are
-    /// in use.
+    /// Its attachment to the fabric: beside its core, with a cache for the lines of its queues in
+    /// use.
     pub(crate) fn attachment(core: usize) -> Attachment {
         Attachment {
             tile: core,
@@ -98,12 +98,12 @@ impl Frontend {
         }
     }
 
-    /// Entries read off the work queue.
+    /// Number of entries read from the work queue.
     pub fn work_queue_entries(&self) -> u64 {
         self.head
     }
 
-    /// Entries written into the completion queue.
+    /// Number of entries written to the completion queue.
     pub fn completion_queue_entries(&self) -> u64 {
         self.completed
     }
@@ -112,7 +112,7 @@ impl Frontend {
         self.queue_pairs.work_entry(self.core, self.head)
     }
 
-    /// Reads the entry that comes next.
+    /// Reads the next entry.
     fn poll(&mut self, context: &mut AgentContext<'_>) {
         self.is_reading = true;
         self.read_again = false;
@@ -120,7 +120,7 @@ impl Frontend {
         context.access(MemoryAccess::Read { address }, purpose::POLL);
     }
 
-    /// The line of the next entry has been read.
+    /// Handles the line of the next entry.
     fn polled(&mut self, context: &mut AgentContext<'_>, line: LineData) {
         self.is_reading = false;
         let word = line.read(WORK_HEADER_AT as usize, 8);
@@ -149,7 +149,7 @@ impl Frontend {
         self.poll(context);
     }
 
-    /// A request leaves the pipeline.
+    /// Handles a request that leaves the pipeline.
     fn generate(&mut self, context: &mut AgentContext<'_>) {
         let Some((word, line)) = self.generating.pop_front() else {
             return;
@@ -169,7 +169,7 @@ impl Frontend {
         context.send(to, REQUEST_BYTES, AgentMessage { header, data });
     }
 
-    /// A completion leaves the pipeline.
+    /// Handles a completion that leaves the pipeline.
     fn complete(&mut self, context: &mut AgentContext<'_>) {
         let Some((word, value)) = self.completing.pop_front() else {
             return;
@@ -236,7 +236,7 @@ impl Agent for Frontend {
         }
     }
 
-    /// The core posts: polling hits in the frontend's own cache until then.
+    /// The core posts: until then, polling hits in the frontend's own cache.
     fn line_lost(&mut self, context: &mut AgentContext<'_>, line: LineAddress) {
         if !self.is_open || line != LineAddress::of(self.next_entry()) {
             return;

@@ -1,12 +1,13 @@
-//! The edge of the chip towards a network of frames: a message is a frame there, and blocks here.
+//! The edge of the chip towards a network of frames: each message is a frame on the network, and
+//! blocks on the chip.
 //!
-//! It takes the place of the other nodes of a cluster. An arriving frame becomes a message: it
-//! takes one of the send slots of a node, or waits in the input buffer for one, and goes to a
-//! backend block by block. The reply's blocks become a frame, and its slot is replenished at once.
-//! This takes no time except on the links of the backends, and in MAC and serial I/O.
+//! It replaces the other nodes of a cluster. An arriving frame becomes a message: it takes one of
+//! the send slots of a node, or waits in the input buffer for one, and goes to a backend block by
+//! block. The reply's blocks become a frame, and its slot is replenished at once. This takes no
+//! time except on the links of the backends, and in MAC and serial I/O.
 //!
-//! Of the registers of the I/O device it has those that
-//! [`sonuma.h`](../../../guest/include/sonuma.h) uses.
+//! It implements the registers of the I/O device that [`sonuma.h`](../../../guest/include/sonuma.h)
+//! uses.
 
 use crate::header::{BLOCK_PACKET_BYTES, CONTROL_PACKET_BYTES, Header, Kind, Status};
 use crate::link::Link;
@@ -23,18 +24,18 @@ use state::{State, Walker};
 use std::collections::VecDeque;
 use system::PortEnergySpec;
 
-/// Bytes in front of the payload in a slot: `struct io_slot` in `guest/include/io.h`.
+/// Bytes before the payload in a slot: `struct io_slot` in `guest/include/io.h`.
 const SLOT_HEADER_BYTES: usize = 16;
 /// The context of the messages: the only one with a messaging domain.
 const CONTEXT: u8 = 0;
-/// What the program reads from the register NOTIFY: `IO_NOTIFY_RPCVALET`.
+/// The value of the register NOTIFY: `IO_NOTIFY_RPCVALET`.
 const NOTIFY_RPCVALET: u64 = 6;
 
-/// What a timer is for.
+/// The purpose of a timer.
 mod purpose {
-    /// All of a frame has come over the link.
+    /// The last bit of a frame has come over the link.
     pub const ARRIVED: u64 = 0;
-    /// It has passed MAC and serial I/O.
+    /// A frame has passed through MAC and serial I/O.
     pub const PASSED: u64 = 1;
 }
 
@@ -97,20 +98,20 @@ pub struct GatewayStatistics {
 
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Node {
-    /// Send slots towards the server, the one that has been free for longest first.
+    /// Send slots towards the server; the one that has been free longest comes first.
     free: VecDeque<u16>,
-    /// Requests that wait for one.
+    /// Requests that wait for a slot.
     waiting: VecDeque<Packet>,
 }
 
-/// A reply, of which blocks come.
+/// A reply whose blocks are arriving.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Reply {
     blocks: u32,
     bytes: Vec<u8>,
 }
 
-/// Who is to be answered.
+/// The address for a reply.
 #[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Asked {
     from: Endpoint,
@@ -148,13 +149,13 @@ pub struct Gateway {
     #[state(slice)]
     nodes: Vec<Node>,
     waiting_bytes: u32,
-    /// By the slots that the server replies into.
+    /// Indexed by the slots that the server replies into.
     #[state(slice)]
     replies: Vec<Reply>,
-    /// Requests that have not been answered, by the numbers that their messages have as items.
+    /// Unanswered requests, indexed by the item numbers of their messages.
     asked: Vec<Option<Asked>>,
     free_numbers: Vec<u64>,
-    /// To each backend.
+    /// The links to each backend.
     #[state(slice)]
     links: Vec<Link>,
     sent: Vec<(Time, Packet)>,
@@ -171,7 +172,7 @@ impl State for Gateway {
 }
 
 impl Gateway {
-    /// An edge before these backends, which waits for the program to write the register START.
+    /// An edge with these backends, which waits for the program to write the register START.
     pub fn new(
         spec: &GatewaySpec,
         (slots, max_message_bytes, link_gb_per_s): (u32, u32, f64),
@@ -210,7 +211,7 @@ impl Gateway {
         }
     }
 
-    /// How to attach it: it owns registers of the I/O device.
+    /// Its attachment to the fabric: it owns registers of the I/O device.
     pub fn attachment(registers: AddressRange, tile: usize) -> Attachment {
         Attachment {
             tile,
@@ -219,7 +220,7 @@ impl Gateway {
         }
     }
 
-    /// What has been counted.
+    /// Its counts.
     pub fn statistics(&self) -> GatewayStatistics {
         self.statistics
     }
@@ -229,7 +230,7 @@ impl Gateway {
         self.rate
     }
 
-    /// The program's first error: a sentence.
+    /// The program's first error, as a sentence.
     pub fn fault(&self) -> Option<String> {
         self.ledger.borrow().fault().map(str::to_string)
     }
@@ -251,7 +252,7 @@ impl Gateway {
         true
     }
 
-    /// A frame has passed MAC and serial I/O.
+    /// Handles a frame that has passed through MAC and serial I/O.
     fn frame_came(&mut self, context: &mut AgentContext<'_>, packet: Packet) {
         self.statistics.frames_received += 1;
         let bytes = packet.payload.len() as u32;
@@ -348,7 +349,7 @@ impl Gateway {
         context.send_over_wires(self.backends[backend], arrival - now, message);
     }
 
-    /// The server has processed a message: its slot is free.
+    /// Handles the replenish of a message that the server has processed: its slot is free.
     fn replenished(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let Some(node) = self.nodes.get_mut(usize::from(header.node)) else {
             return;
@@ -362,7 +363,7 @@ impl Gateway {
         }
     }
 
-    /// A block of a reply has come.
+    /// Handles a block of a reply.
     fn reply_block(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
         let place = usize::from(header.node) * self.slots + usize::from(header.slot);
         let Some(reply) = self.replies.get_mut(place) else {
@@ -389,7 +390,7 @@ impl Gateway {
         self.send_packet(context, header, LineData::ZERO, CONTROL_PACKET_BYTES);
     }
 
-    /// All of a reply is here: it leaves as a frame.
+    /// Sends a complete reply as a frame.
     fn replied(&mut self, now: Time, header: Header, bytes: &[u8]) {
         let number = |at: usize, count: usize| {
             let digits = bytes[at..at + count].iter().rev();

@@ -2,34 +2,34 @@
 //! each other's memory. The entries of queue pairs have the same first word.
 //!
 //! One-sided operations are those of Novakovic et al. (ASPLOS 2014), messages those of Daglis et
-//! al. (ASPLOS 2019, Section 4.2). Each names its *context*, a global address space of which every
-//! node that takes part has a segment.
+//! al. (ASPLOS 2019, Section 4.2). Each names its *context*, a global address space in which every
+//! participating node has a segment.
 
 /// Bytes of a packet with a cache block: the block, and a header of the network's and the
 /// transport's fields.
 pub const BLOCK_PACKET_BYTES: u64 = 80;
-/// Bytes of a packet without one.
+/// Bytes of a packet without a block.
 pub const CONTROL_PACKET_BYTES: u64 = 16;
 
-/// Where the first word of an entry of a work queue is in its line: it is written last.
+/// The position of the first word of a work-queue entry in its line: it is written last.
 pub const WORK_HEADER_AT: u64 = 56;
 
-/// What a packet, or an entry of a queue pair, is.
+/// The kind of a packet, or of an entry of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A block of a message.
     Send = 1,
     /// The message in this slot has been processed: the slot is free.
     Replenish = 2,
-    /// Wants a block of the receiver's memory.
+    /// Requests a block of the receiver's memory.
     Read = 3,
-    /// The block.
+    /// The requested block.
     ReadReply = 4,
     /// A block for the receiver's memory.
     Write = 5,
-    /// It has been written.
+    /// The block has been written.
     WriteReply = 6,
-    /// A message was not taken: its slot is in use, or it does not fit.
+    /// A message was rejected: its slot is in use, or it does not fit.
     Refused = 7,
     /// A block was neither read nor written; the bytes are a [`Status`].
     Fault = 8,
@@ -41,14 +41,14 @@ pub enum Kind {
     PostRead = 34,
     /// In a work queue: write to a node's memory.
     PostWrite = 35,
-    /// On the chip: a message has been received as a whole.
+    /// On the chip: a message has been received completely.
     Received = 36,
     /// On the chip, and in a completion queue: a message for this core.
     Dispatch = 37,
-    /// On the chip, and in a completion queue: a read or a write is over; the bytes are a
+    /// On the chip, and in a completion queue: a read or a write has ended; the bytes are a
     /// [`Status`].
     Completed = 38,
-    /// On the chip: there is a context.
+    /// On the chip: a context has been opened.
     Open = 39,
 }
 
@@ -73,29 +73,27 @@ impl Kind {
     ];
 }
 
-/// What has become of a read or a write: `enum sonuma_error` in `guest/include/sonuma.h` has the
-/// same.
+/// The result of a read or a write, the same as `enum sonuma_error` in `guest/include/sonuma.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is done.
+    /// It succeeded.
     Done = 0,
     /// The node has registered no segment with the context.
     NoContext = 1,
-    /// A block of it is not in the node's segment.
+    /// A block of it is outside the node's segment.
     OutsideSegment = 2,
 }
 
-/// The largest number of contexts that a header has room for.
+/// The maximum number of contexts in a header.
 pub const MAX_CONTEXTS: usize = 1 << CONTEXT_BITS;
-/// The largest number of nodes, of slots of each, and of bytes of a message that a header has room
-/// for.
+/// The maximum numbers of nodes, of slots of each node, and of bytes of a message in a header.
 pub const MAX_NODES: u32 = 1 << NODE_BITS;
 /// See [`MAX_NODES`].
 pub const MAX_SLOTS: u32 = 1 << SLOT_BITS;
 /// See [`MAX_NODES`].
 pub const MAX_BYTES: u32 = (1 << BYTES_BITS) - 1;
 
-/// The number of the last block of a segment that a header has room for.
+/// The largest block number of a segment in a header.
 pub const MAX_BLOCK: u32 = (1 << (INDEX_BITS + BYTES_BITS)) - 1;
 
 /// Bits of the numbers of nodes and slots, and of the bytes of the largest message.
@@ -112,14 +110,14 @@ const BYTES_BITS: u32 = 18;
 /// its kind, node, slot, index, context and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The node that it comes from or goes to.
+    /// Its source or destination node.
     pub node: u16,
     /// The slot of the message, or the number of the one-sided operation.
     pub slot: u16,
-    /// Which block of the message it is. In entries of queue pairs its lowest bit is the phase: 1
-    /// in the first lap of the ring, 0 in the second, and so on.
+    /// The block of the message. In entries of queue pairs its lowest bit is the phase: 1 in the
+    /// first lap of the ring, 0 in the second, and so on.
     pub index: u16,
     /// The context: its number in the nodes' context tables.
     pub context: u8,
@@ -128,7 +126,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// As a number.
+    /// Encodes it as a number.
     pub fn encode(&self) -> u64 {
         let mut word = 0;
         for (value, bits) in [
@@ -144,7 +142,7 @@ impl Header {
         word
     }
 
-    /// Back from a number; `None` if there is no such kind.
+    /// Decodes a number; `None` if there is no such kind.
     pub fn decode(word: u64) -> Option<Header> {
         let mut word = word;
         let mut take = |bits: u32| {
@@ -164,18 +162,18 @@ impl Header {
         })
     }
 
-    /// The same for another kind.
+    /// The same header with another kind.
     pub fn of_kind(self, kind: Kind) -> Header {
         Header { kind, ..self }
     }
 
-    /// For one-sided operations, which need no other fields: the number of the block in the segment
-    /// that is read or written.
+    /// For one-sided operations, which need no other fields: the number of the accessed block in
+    /// the segment.
     pub fn block(&self) -> u32 {
         self.bytes << INDEX_BITS | u32::from(self.index)
     }
 
-    /// The same header for another block.
+    /// The same header with another block.
     pub fn at_block(self, block: u32) -> Header {
         Header {
             index: (block & ((1 << INDEX_BITS) - 1)) as u16,
@@ -184,12 +182,12 @@ impl Header {
         }
     }
 
-    /// Cache blocks of the message.
+    /// Number of cache blocks of the message.
     pub fn blocks(&self) -> u32 {
         self.bytes.div_ceil(64)
     }
 
-    /// A number in which each message has its place.
+    /// A number that is unique to each message.
     fn hash(&self) -> u64 {
         // The last steps of SplitMix64 (Steele, Lea and Flood 2014).
         let place =
@@ -201,7 +199,7 @@ impl Header {
     }
 
     /// The backend, out of `backends`, for an incoming packet that is not part of a message to the
-    /// server: a hash of its context, node and slot, which spreads packets nearly equally.
+    /// server: a hash of its context, node and slot, which spreads packets almost evenly.
     pub fn backend(&self, backends: usize) -> usize {
         ((self.hash() >> 32) % backends as u64) as usize
     }

@@ -1,17 +1,17 @@
 //! RPCValet (Daglis, Sutherland and Falsafi, ASPLOS 2019): messages on Scale-Out NUMA, dispatched
 //! to cores by the network interface.
 //!
-//! The manycore network interface is in two parts (Figure 4). A [`Frontend`] beside each core reads
-//! what the core posts to its work queue and writes what is for it into its completion queue, both
-//! coherently. [`Backend`]s at the edge of the chip take packets from the network and give packets
-//! to it, and read and write memory; some of them dispatch.
+//! The manycore network interface has two parts (Figure 4). A [`Frontend`] beside each core reads
+//! the core's posts from its work queue and writes completions into its completion queue, both
+//! coherently. [`Backend`]s at the edge of the chip receive packets from the network and send
+//! packets to it, and read and write memory; some of them dispatch.
 //!
-//! A message's way through here: its packets are written into its receive slot and counted there
-//! (`backend/`); once it is whole, its slot is put into a shared completion queue in memory, and a
-//! policy says which core gets it (`dispatch/`); the core's frontend writes it into the core's own
+//! The path of a message: its packets are written into its receive slot and counted there
+//! (`backend/`); once it is complete, its slot is put into a shared completion queue in memory, and
+//! a policy chooses a core for it (`dispatch/`); the core's frontend writes it into the core's own
 //! completion queue (`frontend.rs`).
 //!
-//! Everything happens in a *context*, a global address space of which each node has a segment
+//! Every operation belongs to a *context*, a global address space in which each node has a segment
 //! (`context.rs`). A context may have a messaging domain (`domain.rs`), with slots, shared queues
 //! and cores of its own.
 

@@ -1,11 +1,11 @@
-//! Links of a network, and what can happen to packets on them.
+//! Links of a network, and their faults.
 
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use workload::Random;
 
-/// A link that carries one packet at a time, in the order in which they are given to it.
+/// A link that carries one packet at a time, in order of submission.
 #[derive(Clone, Debug, state::State)]
 pub struct Link {
     #[state(fixed)]
@@ -14,7 +14,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link of so many gigabytes a second, more than 0.
+    /// A link of this bandwidth in gigabytes a second, more than 0.
     pub fn new(gb_per_s: f64) -> Link {
         Link {
             fs_per_byte: 1e6 / gb_per_s,
@@ -81,9 +81,9 @@ pub struct LinkFaultCounts {
 }
 
 impl LinkFaults {
-    /// How much later the next packet comes because of what happens to it.
+    /// The additional delay of the next packet due to faults.
     ///
-    /// Draws nothing for what never happens, so that it costs nothing.
+    /// Draws no random number for faults that are disabled.
     pub fn delay(&self, random: &mut Random, counts: &mut LinkFaultCounts) -> Time {
         let mut delay_ns = 0.0;
         while self.lost > 0.0 && random.unit() < self.lost {
@@ -127,7 +127,7 @@ mod tests {
         let mut random = Random::new(1, Stream::Faults);
         let mut counts = LinkFaultCounts::default();
         let delays = (0..10_000).map(|_| faults.delay(&mut random, &mut counts).as_ns());
-        // A packet is lost once on average, 1/2 + 1/4 + ..., and each time comes 10 ns later.
+        // A packet is lost once on average, 1/2 + 1/4 + ..., and each loss delays it by 10 ns.
         let total: f64 = delays.sum();
         assert_eq!(total, counts.lost as f64 * 10.0);
         assert!((9_500..10_500).contains(&counts.lost), "{counts:?}");

@@ -185,7 +185,7 @@ impl Default for DomainSpec {
 pub struct DomainPlan {
     /// Its nodes.
     pub nodes: u32,
-    /// Where they begin among the nodes of all domains: their queues.
+    /// The number of its first node among the nodes of all domains: their queues.
     pub first_node: u32,
     /// Its cores.
     pub cores: Range<usize>,
@@ -195,7 +195,7 @@ pub struct DomainPlan {
     pub max_message_bytes: u32,
     /// The dispatch of messages to cores.
     pub dispatch: DispatchSpec,
-    /// Its part of the requests.
+    /// Its share of the requests.
     pub share: f64,
 }
 
@@ -237,8 +237,8 @@ pub(crate) struct Latencies {
 }
 
 impl RpcValetSpec {
-    /// Whether it can be built for `nodes` nodes on a mesh of so many rows and columns, for so many
-    /// cores.
+    /// Checks whether it can be built for `nodes` nodes on a mesh with these rows and columns, for
+    /// `cores` cores.
     pub fn check(
         &self,
         nodes: u32,
@@ -263,7 +263,8 @@ impl RpcValetSpec {
             ),
         )?;
         for (number, domain) in self.plan(nodes, cores)?.iter().enumerate() {
-            // Where it says something itself, and where it does not.
+            // Prefix the key of the domain if it sets the value itself, otherwise that of the
+            // interface.
             let of = self.domains.get(number);
             let key = |key: &str, is_own: fn(&DomainSpec) -> bool| match of {
                 Some(of) if is_own(of) => format!("domains.{number}.{key}"),
@@ -277,7 +278,7 @@ impl RpcValetSpec {
         Ok(())
     }
 
-    /// The domains for so many nodes and cores.
+    /// The domains for these numbers of nodes and cores.
     pub fn plan(&self, nodes: u32, cores: usize) -> Result<Vec<DomainPlan>, SpecError> {
         let one = [DomainSpec::default()];
         let domains = match &self.domains[..] {
@@ -330,7 +331,7 @@ impl RpcValetSpec {
         Ok(plan.collect())
     }
 
-    /// Whether a domain's messages can be dispatched as it says.
+    /// Checks whether a domain's messages can be dispatched as described.
     fn check_dispatch(&self, domain: &DomainPlan, mesh: (usize, usize)) -> Result<(), SpecError> {
         let dispatch = &domain.dispatch;
         let queues = self.cores_of_queues(domain, mesh);
@@ -353,12 +354,12 @@ impl RpcValetSpec {
         )
     }
 
-    /// The row of a backend, at whose first tile it is.
+    /// The row of a backend, which is at the row's first tile.
     pub(crate) fn row(&self, backend: usize, rows: usize) -> usize {
         backend * rows / self.backends
     }
 
-    /// The backend of a core: the last one that is not below its row.
+    /// The backend of a core: the last one at or above its row.
     pub(crate) fn backend_of_core(&self, core: usize, columns: usize, rows: usize) -> usize {
         let row = core / columns;
         let is_above = |&backend: &usize| self.row(backend, rows) <= row;
@@ -394,7 +395,7 @@ impl RpcValetSpec {
 }
 
 impl DomainPlan {
-    /// Whether there can be so many slots, which this key describes.
+    /// Checks whether this number of slots, which `key` describes, is possible.
     fn check_slots(&self, key: &str) -> Result<(), SpecError> {
         let (nodes, bytes) = (self.nodes, self.max_message_bytes);
         debug_assert!(bytes < MAX_BYTES && nodes <= MAX_NODES);

@@ -20,7 +20,7 @@ use system::{
 use workload::{Random, Recorder, Stream, Warmup};
 
 fabric::named_ranges! {
-    /// What RPCValet has in the memory map.
+    /// RPCValet's part of the memory map.
     MEMORY_MAP:
 
     /// Registers of RPCValet's network interface, `struct sonuma_registers` for each context.
@@ -32,7 +32,7 @@ fabric::named_ranges! {
         "`run` and racks with `rpcvalet`", "rpcvalet/src/domain.rs";
 }
 
-/// What RPCValet is to a server.
+/// The description of RPCValet to a server.
 pub const KIND: Kind = Kind {
     mechanisms: &[Mechanism {
         shares_queues: true,
@@ -76,7 +76,7 @@ fn queue_pair_lines(fabric: &FabricSpec) -> AddressRange {
     }
 }
 
-/// Whether messages can be dispatched to such a data plane.
+/// Checks whether messages can be dispatched to such a data plane.
 fn check_data_plane(
     spec: &RpcValetSpec,
     host: &Host<'_>,
@@ -113,7 +113,7 @@ fn check_data_plane(
     )
 }
 
-/// Whether a server whose `key` is "rpcvalet" can have so many sockets.
+/// Checks the number of sockets of a server whose `key` is "rpcvalet".
 fn check_sockets(fabric: &FabricSpec, key: &str) -> Result<(), SpecError> {
     require(
         fabric.sockets == 1,
@@ -125,7 +125,7 @@ fn check_sockets(fabric: &FabricSpec, key: &str) -> Result<(), SpecError> {
     )
 }
 
-/// Whether it can be the interface of such a server of a rack.
+/// Checks whether it can be the interface of such a server in a rack.
 fn check_rack(spec: &RpcValetSpec, host: &Host<'_>) -> Result<(), SpecError> {
     check_sockets(host.fabric, "interface")?;
     let checked = spec.check(spec.gateway.nodes, mesh(host.fabric), host.fabric.cores);
@@ -256,7 +256,8 @@ fn attach_gateway(
         network_latency: Time::ZERO,
         seed: site.seed,
     };
-    // Nothing is recorded in it: clients measure. The interface's parts put faults there.
+    // Nothing is recorded in it, because clients measure. The interface's parts report faults
+    // there.
     let ledger = Ledger::shared(Recorder::new(1, Warmup::Auto));
     let slots = (
         spec.slots,
@@ -300,7 +301,7 @@ struct WithGateway {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RpcValetInterface")]
 struct InterfaceStatistics {
-    /// What the edge of the chip has counted.
+    /// Counts of the edge of the chip.
     #[serde(flatten)]
     gateway: GatewayStatistics,
     /// Counts of all backends together.

@@ -24,13 +24,13 @@ const RECEIVE_BUFFER: u64 = 0x8100_0000;
 const SHARED_QUEUES: u64 = 0x8800_0000;
 const REPLIES: u64 = 0x8900_0000;
 
-/// What a core has seen and done: when, which core, and the header of the message.
+/// An event at a core: the time, the core, and the header of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Note {
     at: Time,
     core: usize,
     message: Header,
-    /// It has replenished the message; otherwise it has found it in its completion queue.
+    /// Whether it has replenished the message; otherwise it has found it in its completion queue.
     is_post: bool,
     address: u64,
     word: u64,
@@ -38,7 +38,7 @@ struct Note {
 
 type Notes = Rc<RefCell<Vec<Note>>>;
 
-/// Does what a core does: polls its completion queue, works, replies if it is to, and replenishes.
+/// A scripted core: polls its completion queue, works, optionally replies, and replenishes.
 struct ScriptedCore {
     core: usize,
     pairs: QueuePairs,
@@ -65,7 +65,7 @@ impl ScriptedCore {
         context.access(MemoryAccess::Read { address }, POLL);
     }
 
-    /// Writes an entry of the work queue, all of it at once.
+    /// Writes an entry of the work queue in one access.
     fn post(&mut self, context: &mut AgentContext<'_>, kind: Kind, bytes: u32, local: u64) {
         let Some(message) = self.message else { return };
         let index = QueuePairs::phase(self.posted, QueuePairs::WORK_ENTRIES);
@@ -187,7 +187,7 @@ impl Agent for ScriptedCore {
     }
 }
 
-/// What is run.
+/// The parameters of a run.
 #[derive(Clone)]
 struct Case {
     spec: RpcValetSpec,
@@ -217,7 +217,7 @@ impl Default for Case {
     }
 }
 
-/// What came of it.
+/// The results of a run.
 struct Ran {
     notes: Vec<Note>,
     statistics: Statistics,
@@ -246,7 +246,7 @@ fn write(fabric: &mut Fabric, inboxes: &mut [Inbox], now: &mut Time, address: u6
     assert!(inboxes[0].pop().is_some(), "{address:#x} has been written");
 }
 
-/// A mesh with memory and no cores: they are scripted, and have caches of their own.
+/// A mesh with memory and no cores, which are scripted, and have caches of their own.
 fn fabric_of((columns, rows): (usize, usize), pairs: &QueuePairs) -> Fabric {
     let memory = |start, length| AddressRange { start, length };
     let ram = Ram::new(vec![
@@ -413,7 +413,7 @@ fn run(case: &Case) -> Ran {
 }
 
 /// Every message is dispatched once, to a core with fewer messages than the threshold, which then
-/// replenishes it; and everything adds up.
+/// replenishes it; and all counts are consistent.
 fn check(case: &Case, ran: &Ran) {
     let Statistics {
         cluster, backends, ..
@@ -479,7 +479,7 @@ fn every_message_is_dispatched_once_in_every_mode() {
             (PolicySpec::TypeAware, 2),
         ] {
             if policy == PolicySpec::TypeAware && mode == Mode::QueuePerCore {
-                continue; // There is no core to keep.
+                continue; // There is no core to reserve.
             }
             let case = Case {
                 // 16 cores of 0.5 us take 32 MRPS.
@@ -492,7 +492,7 @@ fn every_message_is_dispatched_once_in_every_mode() {
             check(&case, &ran);
             let cores: std::collections::BTreeSet<_> =
                 ran.notes.iter().map(|note| note.core).collect();
-            // What is in the packets here is random, so that all requests look long: two cores of
+            // The packets here have random contents, so that all requests look long: two cores of
             // each queue get none.
             let queues = if mode == Mode::OneQueue { 1 } else { 4 };
             let kept = if policy == PolicySpec::TypeAware {
@@ -528,7 +528,7 @@ fn nothing_is_lost_on_a_bad_network() {
             },
             ..RpcValetSpec::default()
         },
-        // Its replies are not sent into free slots only, so it has none.
+        // The test's replies are not limited to free slots, so it has none.
         reply_bytes: 0,
         ..Case::default()
     };
@@ -543,8 +543,8 @@ fn nothing_is_lost_on_a_bad_network() {
         cluster.faults.reordered > 1000 && cluster.violations > 200,
         "{cluster:?}"
     );
-    // Each message of more than its slot has, or into one in use, is refused, and nothing else is;
-    // the last ones are under way.
+    // Every message that is larger than its slot, or sent into a slot in use, is refused, and no
+    // other is; the last ones are in flight.
     let refused = ran.statistics.backends.refused;
     assert!(cluster.violations - refused < 10, "{refused} {cluster:?}");
     // A message of 416 bytes has seven blocks.
@@ -553,8 +553,8 @@ fn nothing_is_lost_on_a_bad_network() {
 
 #[test]
 fn messages_wait_for_slots_and_no_longer() {
-    // A node with one slot has one message under way: the next one starts when the replenish is
-    // back.
+    // A node with one slot has one message in flight: the next one starts when the replenish has
+    // returned.
     let case = Case {
         nodes: 1,
         cores: 1,
@@ -574,14 +574,15 @@ fn messages_wait_for_slots_and_no_longer() {
     assert_eq!(cluster.max_slots_in_use, 1);
     assert!(cluster.waits > 150 && cluster.waited_fs > 0, "{cluster:?}");
     assert_eq!(ran.statistics.backends.max_outstanding, 1);
-    // A round trip of 100 ns on the network, 500 ns of service: less than 1.7 MRPS, so that of 5
-    // most find the queue at their node full.
+    // A round trip of 100 ns on the network, 500 ns of service: less than 1.7 MRPS, so most of 5
+    // MRPS find the queue at their node full.
     assert!(ran.ledger.borrow().counts().dropped > 200);
 }
 
 #[test]
 fn messages_are_dispatched_in_the_order_in_which_they_come() {
-    // One core, all messages from one backend, one block each: as it gets them, so they have come.
+    // One core, and all messages of one block from one backend: the core gets them in order of
+    // arrival.
     let case = Case {
         nodes: 30,
         cores: 1,
@@ -597,13 +598,13 @@ fn messages_are_dispatched_in_the_order_in_which_they_come() {
     };
     let ran = run(&case);
     check(&case, &ran);
-    // Items are numbered as they are sent; the ledger counts those that are done before older ones
-    // of their node.
+    // Items are numbered in order of sending; the ledger counts those that complete before older
+    // ones of their node.
     assert_eq!(ran.ledger.borrow().counts().reordered, 0);
     assert!(ran.statistics.backends.longest_queue > 3);
 }
 
-/// Which backend takes a message, and so which row of cores, does not depend on its slot.
+/// The backend of a message, and so its row of cores, does not depend on its slot.
 #[test]
 fn messages_of_one_slot_are_divided_among_backends() {
     let mut case = Case {
@@ -626,7 +627,7 @@ fn messages_of_one_slot_are_divided_among_backends() {
 #[test]
 fn the_latency_of_a_message_is_the_sum_of_its_way() {
     // One tile, 1 GHz, and messages so far apart that nothing waits. One node with one slot: after
-    // the first laps every line is where it was the last time.
+    // the first laps every line is where it was in the previous lap.
     let case = Case {
         nodes: 1,
         cores: 1,
@@ -661,8 +662,8 @@ fn the_latency_of_a_message_is_the_sum_of_its_way() {
         + way + bank + way + way + bank + way; // the frontend's copy is invalidated first.
     let expected = received + dispatched + completing + seen + 100 + posted;
     assert_eq!(expected, 190);
-    // A packet arrives within a cycle and goes on at the next. The frontend writes down every
-    // fourth time how far it has read, which may cost a cycle; so the median is without.
+    // A packet arrives within a cycle and is processed at the next one. After every fourth entry
+    // the frontend writes its read position, which may cost a cycle; the median is not affected.
     let latency = ran
         .ledger
         .borrow()
@@ -683,7 +684,7 @@ fn the_latency_of_a_message_is_the_sum_of_its_way() {
     );
 }
 
-/// Two domains, with so many cores of 0.5 us each and such shares.
+/// Two domains, with these numbers of cores with 0.5 us of service, and these shares.
 fn two_domains(cores: [usize; 2], shares: [f64; 2], rate_mrps: f64) -> Case {
     let domain = |place: usize, mode| DomainSpec {
         cores: Some(cores[place]),
@@ -754,13 +755,13 @@ fn each_domain_has_its_slots_its_queues_and_its_cores() {
     assert!(measured[0].latency_ns.p99 < measured[1].latency_ns.p99);
 }
 
-/// What a domain's requests wait for is what is theirs: slots, shared queue and cores. Common are
-/// links, mesh, memory, and the backends' pipelines, which have no limits.
+/// Requests of a domain wait only for its own resources: slots, shared queue and cores. Links,
+/// mesh, memory, and the backends' pipelines are shared, and are not bottlenecks.
 #[test]
 fn an_overloaded_domain_does_not_hold_up_another() {
     let mut tails = [0.0; 2];
     for (place, of_second) in [1.0, 30.0].into_iter().enumerate() {
-        // The first domain has 8 MRPS in both, and eight cores take 16.
+        // The first domain has 8 MRPS in both cases, and eight cores serve 16.
         let ran = run(&two_domains([8, 8], [8.0, of_second], 8.0 + of_second));
         let [first, second] = &ran.statistics.domains[..] else {
             panic!("there are two domains");
@@ -771,10 +772,11 @@ fn an_overloaded_domain_does_not_hold_up_another() {
         assert_eq!(second.dropped > 100, place == 1, "{second:?}");
     }
     let [alone, beside] = tails;
-    // At half load a message may find all cores busy, and be the second one of one of them: two
-    // services of 0.5 us, and the way. That is so in both; some 3000 samples leave a few percent.
+    // At half load a message may find all cores busy, and be the second one at one of them: two
+    // services of 0.5 us, and the path. This holds in both cases; some 3000 samples leave an error
+    // of a few percent.
     assert!(alone < 1500.0 && beside < 1.05 * alone, "{tails:?}");
-    // One queue for all of it would be overloaded.
+    // One queue for all requests would be overloaded.
     let together = run(&Case {
         rate_mrps: 38.0,
         requests: 3000,
@@ -797,11 +799,11 @@ fn a_domain_that_is_described_is_the_one_that_is_not() {
     assert_eq!(bare.statistics, described.statistics);
 }
 
-/// Questions and answers.
+/// Requests and answers.
 type Heard = Rc<RefCell<Vec<[(Header, LineData); 2]>>>;
 
-/// A node that reads and writes what it likes, one block after the other, and keeps each question
-/// with its answer.
+/// A node that makes random reads and writes, one block at a time, and keeps each request with its
+/// answer.
 struct Intruder {
     backends: Vec<AgentId>,
     random: Random,
@@ -832,7 +834,7 @@ impl Agent for Intruder {
             context: of,
             bytes: 0,
         };
-        // Near to the segments, of four blocks each, and as far as a header can say.
+        // Near the segments, of four blocks each, and up to the largest offset in a header.
         let block = match self.random.below(8) {
             0 => self.random.below(1 << 28) as u32,
             _ => self.random.below(14) as u32,
@@ -856,8 +858,8 @@ impl Agent for Intruder {
     }
 }
 
-/// A law: no operation of one context reads or writes memory of another one's segment, nor any that
-/// is in none.
+/// A law: no operation of one context reads or writes memory in another one's segment, or outside
+/// all segments.
 #[test]
 fn contexts_are_isolated() {
     let mesh = (2, 2);
@@ -898,8 +900,8 @@ fn contexts_are_isolated() {
     .unwrap();
     let mut inboxes = [Inbox::default()];
     let mut now = Time::from_ns(1000.0);
-    // Contexts 1, 2 and 3 have segments of four blocks, one behind the other, in no order. Context
-    // 4 wants some of two of them, and context 0 has none.
+    // Contexts 1, 2 and 3 have adjacent segments of four blocks, in arbitrary order. Context 4
+    // wants parts of two of them, and context 0 has none.
     let start = |context: u64| 0x8000_0000 + [0, 0x200, 0x100, 0x300, 0x180][context as usize];
     for context in 1..=4 {
         let registers = INTERFACE + context * 0x100;
@@ -955,7 +957,7 @@ fn contexts_are_isolated() {
         }
         counts[usize::from(is_inside) * 2 + usize::from(kind == Kind::Read)] += 1;
     }
-    // All have been answered, and there were hundreds of each sort.
+    // All have been answered, and there were hundreds of each kind.
     assert_eq!(counts.iter().sum::<u32>(), 4000);
     assert!(counts.iter().all(|&count| count > 200), "{counts:?}");
     let refused = attached.backends(&mut fabric).refused_one_sided;

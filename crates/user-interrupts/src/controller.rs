@@ -1,4 +1,4 @@
-//! The interrupt controller: carries interrupts to harts, and posts those of devices.
+//! The interrupt controller: delivers interrupts to harts, and posts those of devices.
 
 use crate::descriptor::{self, NOTIFY, REQUESTS};
 use crate::extension::{Counts, SharedCounts, notice, request};
@@ -9,22 +9,22 @@ use fabric::{
 };
 use state::Walker;
 
-/// Sources of devices, at most.
+/// Maximum number of device sources.
 const MAXIMUM_SOURCES: u64 = 1 << 16;
 
-/// Where devices are, and what posts for them.
+/// The socket of the devices, and of the unit that posts for them.
 const DEVICE_SOCKET: usize = 0;
 
-/// Where a device's interrupt goes.
+/// The route of a device's interrupt.
 #[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 struct Route {
-    /// 0: nowhere.
+    /// The address of the descriptor; 0: no route.
     descriptor: u64,
     hart: u16,
     vector: u8,
 }
 
-/// What an access was for: bit 32 of its token. The lower bits are the source's number.
+/// The purpose of an access: bit 32 of its token. The lower bits are the source's number.
 const NOTIFYING: u64 = 1 << 32;
 
 /// The agent that models the local interrupt controllers of all harts, and the part of an I/O
@@ -36,7 +36,7 @@ pub struct InterruptController {
     forwarding: bool,
     #[state(fixed)]
     ways: Ways,
-    /// By the number of the source.
+    /// Indexed by the number of the source.
     routes: Vec<Route>,
     #[state(fixed)]
     counts: SharedCounts,
@@ -56,7 +56,7 @@ impl InterruptController {
         }
     }
 
-    /// What has happened so far.
+    /// The counts so far.
     pub fn statistics(&self) -> crate::Statistics {
         self.counts().told
     }
@@ -71,7 +71,7 @@ impl InterruptController {
         self.counts.borrow_mut().hops += hops;
     }
 
-    /// A device's source interrupts.
+    /// Handles an interrupt of a device's source.
     fn raise(&mut self, context: &mut AgentContext<'_>, source: u64) {
         let route = self.routes.get(source as usize).copied();
         let route = route.filter(|route| route.descriptor != 0);
@@ -134,7 +134,7 @@ impl Agent for InterruptController {
         }
     }
 
-    /// A device's message-signalled interrupt; the header is the number of its source.
+    /// Handles a device's message-signalled interrupt; the header is the number of its source.
     fn message(&mut self, context: &mut AgentContext<'_>, _from: AgentId, message: AgentMessage) {
         self.raise(context, message.header);
     }
@@ -164,7 +164,7 @@ impl Agent for InterruptController {
         }
     }
 
-    /// A notice has come from the other socket.
+    /// Handles a notice from the other socket.
     fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) {
         self.ways.arrive(context, token);
     }
@@ -173,7 +173,7 @@ impl Agent for InterruptController {
 impl state::State for InterruptController {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
-        // The harts have it, too; it is walked once.
+        // The harts share the counts; they are walked once.
         self.counts.borrow_mut().walk(walker);
     }
 }

@@ -6,9 +6,9 @@
 pub const OUTSTANDING: u64 = 1 << 0;
 /// Notifications are suppressed: vectors are posted without a notification.
 pub const SUPPRESSED: u64 = 1 << 1;
-/// Where the notification vector begins in the first word; it has 8 bits.
+/// The position of the notification vector in the first word; it has 8 bits.
 pub const NOTIFICATION_VECTOR_SHIFT: u32 = 16;
-/// Where the notification's destination begins in the first word: the number of a hart, 32 bits.
+/// The position of the notification's destination in the first word: the number of a hart, 32 bits.
 pub const DESTINATION_SHIFT: u32 = 32;
 /// The offset of the second word: the posted-interrupt requests, a bit for each of 64 vectors.
 pub const REQUESTS: u64 = 8;
@@ -17,33 +17,33 @@ pub const REQUESTS: u64 = 8;
 pub const TARGET_BYTES: u64 = 16;
 /// The entry is valid: bit 0 of its first word.
 pub const TARGET_VALID: u64 = 1 << 0;
-/// Where the vector begins in the first word; it has 6 bits.
+/// The position of the vector in the first word; it has 6 bits.
 pub const TARGET_VECTOR_SHIFT: u32 = 8;
 /// The offset of the second word of an entry: the descriptor's address.
 pub const TARGET_DESCRIPTOR: u64 = 8;
 
-/// The vector of a table's entry, or nothing if it is not valid.
+/// The vector of a table's entry, if the entry is valid.
 pub fn vector(entry: u64) -> Option<u8> {
     let vector = entry >> TARGET_VECTOR_SHIFT & 0xff;
     (entry & TARGET_VALID != 0 && vector < 64).then_some(vector as u8)
 }
 
-/// Which hart a descriptor's first word wants notified.
+/// The hart to notify, from a descriptor's first word.
 pub fn destination(word: u64) -> u16 {
     (word >> DESTINATION_SHIFT) as u16
 }
 
-/// Under which notification vector.
+/// The notification vector, from a descriptor's first word.
 pub fn notification_vector(word: u64) -> u8 {
     (word >> NOTIFICATION_VECTOR_SHIFT) as u8
 }
 
-/// Whether whoever has found this first word and posted a vector notifies the hart.
+/// Whether a sender that found this first word and posted a vector must notify the hart.
 pub fn notifies(word: u64) -> bool {
     word & (OUTSTANDING | SUPPRESSED) == 0
 }
 
-/// Notes the outstanding notification, if there is to be one.
+/// Records the outstanding notification, if one must be sent.
 pub const NOTIFY: fabric::Update = fabric::Update {
     unless: OUTSTANDING | SUPPRESSED,
     keep: !0,

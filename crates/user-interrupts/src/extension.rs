@@ -13,13 +13,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The CSRs' numbers: `CSR_...` in `guest/include/user_interrupt.h`. They are among those that
-/// RISC-V leaves to unprivileged extensions.
+/// The CSRs' numbers: `CSR_...` in `guest/include/user_interrupt.h`. They are among those reserved
+/// for unprivileged custom extensions of RISC-V.
 pub mod csr {
     fabric::registers! { u16:
         /// The handler's address; 0: nothing is delivered.
         UI_HANDLER = 0x800;
-        /// Where the program goes on after the handler.
+        /// The address at which the program continues after the handler.
         UI_PC = 0x801;
         /// The vector that was delivered.
         UI_VECTOR = 0x802;
@@ -27,28 +27,28 @@ pub mod csr {
         UI_SCRATCH = 0x803;
         /// The address of the hart's descriptor; 0: it has none.
         UI_DESCRIPTOR = 0x804;
-        /// The vector under which the hart is notified of what is in it.
+        /// The vector by which the hart is notified of posted vectors.
         UI_NOTIFICATION = 0x805;
         /// The address of the table of targets.
         UI_TARGETS = 0x806;
-        /// How many entries it has.
+        /// The number of its entries.
         UI_TARGET_COUNT = 0x807;
-        /// The vectors that have been taken over and not been delivered, a bit for each.
+        /// The vectors that have been taken over but not delivered, a bit for each.
         UI_REQUESTS = 0x808;
-        /// 1: what is delivered is delivered at safepoints alone. Always 0 where delivery flushes.
+        /// 1: interrupts are only delivered at safepoints. Always 0 if delivery flushes.
         UI_SAFEPOINTS = 0x809;
     }
 }
 
-/// Of the timer's second operand: it starts again when it has expired. The lower six bits are its
-/// vector.
+/// A bit of the timer's second operand: the timer restarts when it has expired. The lower six bits
+/// are its vector.
 pub const PERIODIC: u64 = 1 << 8;
 
-/// What a hart asks of the controller.
+/// Requests of a hart to the controller.
 pub(crate) mod request {
     /// (first word of a descriptor): notifies the hart that it names.
     pub const NOTIFY: u32 = 0;
-    /// (source, vector and hart, descriptor): where a device's interrupt goes.
+    /// (source, vector and hart, descriptor): sets the route of a device's interrupt.
     pub const ROUTE: u32 = 1;
 
     pub fn encode_route(source: u64, vector: u8, hart: u16) -> u64 {
@@ -60,11 +60,11 @@ pub(crate) mod request {
     }
 }
 
-/// What the controller tells a hart.
+/// Notices of the controller to a hart.
 pub(crate) mod notice {
     const FORWARD: u64 = 1 << 8;
 
-    /// There is something in the descriptor.
+    /// The descriptor has posted vectors.
     pub fn notify(notification_vector: u8) -> u64 {
         u64::from(notification_vector)
     }
@@ -106,12 +106,12 @@ pub struct Statistics {
     pub spurious: u64,
 }
 
-/// Everything that is counted.
+/// All counts.
 #[derive(Clone, Copy, Debug, Default, state::State)]
 pub(crate) struct Counts {
-    /// What results have.
+    /// The counts in results.
     pub told: Statistics,
-    /// Writes of harts' registers outside of deliveries: by instructions, notices and timers.
+    /// Writes of harts' registers other than by deliveries: by instructions, notices and timers.
     #[state(count)]
     pub register_writes: u64,
     /// Hops of notices over the mesh.
@@ -119,7 +119,7 @@ pub(crate) struct Counts {
     pub hops: u64,
 }
 
-/// One for all harts and the controller.
+/// Shared by all harts and the controller.
 pub(crate) type SharedCounts = Rc<RefCell<Counts>>;
 
 /// The part of user-level interrupts in a hart.
@@ -142,23 +142,23 @@ pub struct UserInterrupts {
     target_count: u64,
     /// Vectors that are pending, a bit for each (Intel: UIRR).
     requests: u64,
-    /// Interrupts are delivered (Intel: UIF).
+    /// Whether interrupts are delivered (Intel: UIF).
     is_enabled: bool,
-    /// At safepoints alone, or 0 (xUI).
+    /// 1 if only at safepoints, otherwise 0 (xUI).
     safepoints: u64,
-    /// There may be something in the descriptor.
+    /// Whether the descriptor may have posted vectors.
     is_notified: bool,
-    /// A delivery takes over what is in it, or did when it was undone.
+    /// Whether a delivery is taking posted vectors over, or did when it was squashed.
     is_taking_over: bool,
     /// The timer's next cycle; its period, or 0; its vector.
     #[state(cycle)]
     timer: u64,
     period: u64,
     timer_vector: u8,
-    /// What the instruction under way has loaded: an entry of the table.
+    /// The value loaded by the instruction in progress: an entry of the table.
     entry: u64,
     target: u64,
-    // Empty whenever the core rests.
+    // Empty whenever the core is idle.
     #[state(fixed)]
     sent: VecDeque<Sent>,
 }
@@ -221,7 +221,7 @@ impl UserInterrupts {
             self.counts.borrow_mut().told.spurious += 1;
             return Action::Done(pc);
         }
-        // The highest goes first, as in Intel's processors.
+        // The highest vector goes first, as in Intel's processors.
         let vector = 63 - self.requests.leading_zeros();
         self.requests &= !(1 << vector);
         self.is_enabled = false;
@@ -273,7 +273,7 @@ impl UserInterrupts {
                     self.sent.push_back(Sent {
                         cycle: invocation.cycle,
                         agent: self.agent,
-                        // The way is the controller's.
+                        // The controller determines the path.
                         latency: Time::ZERO,
                         code: request::NOTIFY,
                         arguments: [value, 0],
@@ -346,7 +346,7 @@ impl Extension for UserInterrupts {
         if new.is_some() {
             self.count_write();
         }
-        // Whoever posted in it before may have notified in vain.
+        // Earlier senders to it may have notified in vain.
         let has_descriptor = i.csr_number() == csr::UI_DESCRIPTOR && new.is_some_and(|it| it != 0);
         self.is_notified |= has_descriptor;
         Some(CsrAccess::Done {
@@ -399,7 +399,7 @@ impl Extension for UserInterrupts {
     }
 
     fn deliver(&mut self, _cycle: u64, pc: u64, step: u32, value: u64) -> Action {
-        // Intel's notification processing: a vector that is posted after this notifies again.
+        // Intel's notification processing: a vector posted after this notifies again.
         match step {
             0 if self.is_notified || self.is_taking_over => Action::Update {
                 address: self.descriptor,
@@ -410,7 +410,7 @@ impl Extension for UserInterrupts {
                 },
             },
             1 => {
-                // What is notified of from here on may come too late for this.
+                // Later notifications may come too late for this delivery.
                 self.is_notified = false;
                 self.is_taking_over = true;
                 Action::Update {
@@ -463,7 +463,7 @@ impl Extension for UserInterrupts {
     }
 
     fn is_barrier(&self, instruction: &Instruction) -> bool {
-        // The receiver of an interrupt sees what was written before it was sent.
+        // The receiver of an interrupt sees the writes that preceded its sending.
         matches!(
             Operation::of(instruction),
             Some(Operation::Send | Operation::Route)

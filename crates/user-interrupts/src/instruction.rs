@@ -5,26 +5,27 @@ use riscv::{Instruction, Names};
 const CUSTOM_1: u32 = 0x2b;
 
 /// A safepoint: `slti x0, x0, 1`, one of the hints that RISC-V designates for custom use
-/// (Unprivileged ISA, "HINT Instructions" of RV64I). Without user-level interrupts it does nothing,
-/// as xUI's prefix does nothing on older processors.
+/// (Unprivileged ISA, "HINT Instructions" of RV64I). Without user-level interrupts it has no
+/// effect, as xUI's prefix has none on older processors.
 pub const SAFEPOINT: u32 = 0x0010_2013;
 
 /// The operations. Their numbers are the `funct7` of their instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Ends a handler: the program goes on where it was, and interrupts can be delivered.
+    /// Ends a handler: the program continues where it was interrupted, and interrupts can be
+    /// delivered.
     Return = 0,
     /// (index): sends the interrupt of an entry of the target table.
     Send = 1,
-    /// Stops the delivery of interrupts; they stay pending.
+    /// Disables the delivery of interrupts; they stay pending.
     Clear = 2,
-    /// Interrupts are delivered.
+    /// Enables the delivery of interrupts.
     Set = 3,
-    /// Whether interrupts are delivered.
+    /// Tests whether the delivery of interrupts is enabled.
     Test = 4,
-    /// (cycles, vector | 256 if it is periodic): sets the hart's timer; 0 cycles: turns it off.
+    /// (cycles, vector | 256 if periodic): sets the hart's timer; 0 cycles turn it off.
     Timer = 5,
-    /// (source, index): gives a device's interrupt source an entry of the target table.
+    /// (source, index): assigns an entry of the target table to a device's interrupt source.
     Route = 6,
 }
 
@@ -81,7 +82,7 @@ mod tests {
             (0x0010_2013, "safepoint"),
             (0x0020_2013, "slti zero, zero, 2"),
             (0x8005_1073, "csrrw zero, ui_handler, a0"),
-            // No operation 7, and no `uiret` with an operand.
+            // There is no operation 7, and no `uiret` with an operand.
             (0x0e00_002b, ".insn 0x4, 0x0e00002b"),
             (0x0005_802b, ".insn 0x4, 0x0005802b"),
         ];

@@ -1,17 +1,17 @@
 //! User-level interrupts: posted to a hart's program and delivered to it without its kernel.
 //!
-//! After Intel's user interrupts (*Intel 64 and IA-32 Architectures Software Developer's Manual*,
-//! Volume 3, chapter "User Interrupts", and the page of `SENDUIPI` in Volume 2), and what Aydogmus
-//! et al. add to them in "Extended User Interrupts (xUI): Fast and Flexible Notification without
-//! Polling" (ASPLOS 2025): tracked delivery, hardware safepoints, forwarding of devices'
-//! interrupts, and a timer for each hart. An interrupt's way:
+//! The model follows Intel's user interrupts (*Intel 64 and IA-32 Architectures Software
+//! Developer's Manual*, Volume 3, chapter "User Interrupts", and the page of `SENDUIPI` in Volume
+//! 2), and the additions of Aydogmus et al., "Extended User Interrupts (xUI): Fast and Flexible
+//! Notification without Polling" (ASPLOS 2025): tracked delivery, hardware safepoints, forwarding
+//! of devices' interrupts, and a timer for each hart. The path of an interrupt:
 //!
-//! 1. Somebody sends it. A hart executes `senduipi`, which finds the receiver's [descriptor] in a
-//!    table and posts the vector there; a device sends a message to the [`InterruptController`],
-//!    which posts for it, or forwards the vector to the hart; a hart's own timer expires.
-//! 2. Whoever posts the first vector notifies the hart's [`UserInterrupts`].
+//! 1. It is sent. A hart executes `senduipi`, which finds the receiver's [descriptor] in a table
+//!    and posts the vector there; a device sends a message to the [`InterruptController`], which
+//!    posts for it, or forwards the vector to the hart; a hart's own timer expires.
+//! 2. The sender of the first posted vector notifies the hart's [`UserInterrupts`].
 //! 3. At a boundary between instructions the hart takes the posted vectors over into a register,
-//!    leaves the program for its handler, and comes back with `uiret`.
+//!    leaves the program for its handler, and returns with `uiret`.
 //!
 //! The instructions and CSRs are those of `guest/include/user_interrupt.h`. As in RISC-V's traps,
 //! the program counter and the vector are saved in CSRs; Intel's processors push them onto a stack
@@ -39,8 +39,8 @@ use ways::Ways;
 /// The numbers of the CSRs, by their names in `guest/include/user_interrupt.h`.
 pub const CSRS: &[(&str, u16)] = csr::ALL;
 
-/// Puts the interrupt controller on a fabric that `described` describes, on the first tile, that is
-/// on the socket of the devices; the extension is for all harts.
+/// Attaches the interrupt controller to a fabric described by `described`, on the first tile, which
+/// is on the socket of the devices; the extension is for all harts.
 pub fn attach(
     fabric: &mut Fabric,
     described: &FabricSpec,

@@ -78,14 +78,15 @@ mod tests {
     use super::*;
 
     /// `crates/energy/src/sizes.rs` has these factors of registers and of the directory. Below the
-    /// smallest two sizes a cost is a power of the size, so each halving divides by the same.
+    /// smallest two sizes a cost is a power of the size, so each halving divides by the same
+    /// factor.
     #[test]
     fn defaults_follow_from_mcpat() {
         let energy = UserInterruptEnergySpec::default();
         let near = |value: f64, expected: f64| {
             assert!((value - expected).abs() < 0.005 * expected, "{expected}");
         };
-        // From 64 registers to 16 are two halvings, and as many from 4096 entries to 1024.
+        // 64 registers to 16 are two halvings, and so are 4096 entries to 1024.
         let two_halvings = |smaller: f64, larger: f64| smaller * (smaller / larger).powi(2);
         let file = 0.243 * two_halvings(0.453, 0.525);
         let (read, write) = (19.9 * file, 28.1 * file);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use spec::SpecError;
 use system::{Attached, Hardware, Host, Kind, Mechanism, Refusal, Setting, Site, System};
 
-/// What user-level interrupts are to a server.
+/// The description of user-level interrupts to a server.
 pub const KIND: Kind = Kind {
     mechanisms: &[Mechanism {
         sleeps: true,
@@ -39,7 +39,7 @@ impl System for UserInterruptSpec {
 
     fn attach(&self, fabric: &mut Fabric, site: Site<'_>) -> Result<Attached, Refusal> {
         let (agent, extension) = attach(fabric, site.host.fabric, self)?;
-        // Energy is that of the cores that results show.
+        // Energy is that of the cores in the results.
         let cores = match site.host.setting {
             Setting::DataPlane(_) => site.host.data_plane_cores,
             Setting::Rack | Setting::Alone => site.host.fabric.cores,

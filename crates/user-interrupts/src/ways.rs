@@ -1,23 +1,24 @@
-//! The ways of notices to harts: within a socket, and from one to the other.
+//! The paths of notices to harts: within a socket, and between sockets.
 //!
-//! Notices travel as writes do. Within a socket each takes as long as the longest way over the
-//! mesh. To a hart of the other socket it goes to the tile where the link between them begins, as a
-//! word over that link, which it may have to wait for, and over the other mesh; both halves are
-//! taken to be the longest again.
+//! Notices travel as writes do. Within a socket each takes as long as the longest path over the
+//! mesh. A notice to a hart of the other socket crosses the mesh to the tile where the link between
+//! them begins, the link as a word, for which it may have to wait, and the other mesh; both halves
+//! are again assumed to be the longest.
 
 use fabric::{AgentContext, Fabric, FabricSpec, Time};
 
-/// What is known of the ways.
+/// The lengths of the paths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ways {
     cores: usize,
     cores_of_socket: usize,
-    /// The longest way within a socket: its hops, and its time.
+    /// The longest path within a socket: its hops and its latency.
     hops: u64,
     within: Time,
-    /// Where the link between the sockets begins.
+    /// The tiles where the link between the sockets begins.
     link_tiles: [usize; 2],
-    /// Between a hart's tile and that; the ends of the word's way add the ways on the tiles.
+    /// The longest path between a hart's tile and the link's; the ends of the word's path add the
+    /// local hops.
     hops_to_link: u64,
     to_link: Time,
     from_link: Time,
@@ -35,7 +36,7 @@ impl Ways {
         let to_link = clock.time(hops_to_link * mesh.hop_latency_cycles);
         let hops = (mesh.columns - 1 + mesh.rows - 1) as u64;
         let within = clock.time(mesh.local_latency_cycles + hops * mesh.hop_latency_cycles);
-        // Nothing reaches a core sooner.
+        // No message reaches a core sooner.
         let least = fabric.minimum_delivery_latency();
         Ways {
             cores: fabric.cores(),
@@ -49,13 +50,13 @@ impl Ways {
         }
     }
 
-    /// The socket of a core, or of a hart: the second harts of all cores are behind the first ones.
+    /// The socket of a core, or of a hart: the second harts of all cores follow the first ones.
     pub fn socket_of(&self, hart: u16) -> usize {
         usize::from(hart) % self.cores / self.cores_of_socket
     }
 
-    /// Sends a notice from a socket to a hart; returns its hops. At a timer [`Ways::arrive`] takes
-    /// it on.
+    /// Sends a notice from a socket to a hart; returns its hops. At a timer, [`Ways::arrive`]
+    /// forwards it.
     pub fn notify(
         &self,
         context: &mut AgentContext<'_>,
@@ -74,7 +75,7 @@ impl Ways {
         2 * self.hops_to_link
     }
 
-    /// A notice has crossed the link.
+    /// Handles a notice that has crossed the link.
     pub fn arrive(&self, context: &mut AgentContext<'_>, token: u64) {
         context.notify(token as u16, token >> 16, self.from_link);
     }

@@ -1,4 +1,4 @@
-//! The program's side: the registers, the descriptors, and queues that close and open.
+//! The program's control: the registers, the descriptors, and the closing and opening of queues.
 
 use super::setup::{IoSetup, register};
 use super::{DESCRIPTORS_AT_ONCE, IoSource, LINE, Queue, QueueState, ROOM_POLL, has_room, purpose};
@@ -32,7 +32,7 @@ impl IoSource {
         })
     }
 
-    /// Whether the register can be written, with this value.
+    /// Writes a register; returns whether it is writable with this value.
     pub(super) fn write_register(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -77,7 +77,7 @@ impl IoSource {
         true
     }
 
-    /// Whether all of the table of queues is in memory.
+    /// Whether the whole table of queues is in memory.
     fn has_table(&self, context: &AgentContext<'_>) -> bool {
         let last_line = self.table + (u64::from(self.setup.queues) - 1) * LINE;
         context.in_memory(self.table) && context.in_memory(last_line)
@@ -134,7 +134,7 @@ impl IoSource {
         }
     }
 
-    /// The program closes a queue that is open, or opens one that is closed.
+    /// Closes an open queue, or opens a closed one, for the program.
     fn set_state(&mut self, context: &mut AgentContext<'_>, number: u32, value: u64) -> bool {
         let Some(queue) = self.queues.get_mut(number as usize) else {
             return false;
@@ -162,8 +162,8 @@ impl IoSource {
         }
     }
 
-    /// Writes the end of a queue that is being closed, when all earlier items are in it and there
-    /// is room.
+    /// Writes the end of a queue that is being closed, when all earlier items have entered it and
+    /// there is room.
     pub(super) fn end_if_possible(&mut self, context: &mut AgentContext<'_>, number: u32) {
         let queue = &mut self.queues[number as usize];
         if queue.state != QueueState::Closing || queue.entering > 0 || queue.checking > 0 {
@@ -181,8 +181,7 @@ impl IoSource {
         }
     }
 
-    /// The doorbell of a full queue that is to be closed has been read, or what its consumer has
-    /// taken.
+    /// Handles the doorbell of a full queue that is being closed, or its consumer's count.
     pub(super) fn looked_for_room(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -201,7 +200,7 @@ impl IoSource {
         }
     }
 
-    /// The descriptor of a queue that is opened again has been read.
+    /// Handles the descriptor of a queue that is being reopened.
     pub(super) fn reopen(
         &mut self,
         context: &AgentContext<'_>,
@@ -277,7 +276,7 @@ pub(crate) fn descriptor_fault(
         ("wake", descriptor.wake, 8, 8, None),
     ] {
         if alignment == 8 && address == 0 {
-            continue; // It is not used.
+            continue; // unused
         }
         let problem = if !address.is_multiple_of(alignment) {
             if alignment == LINE {

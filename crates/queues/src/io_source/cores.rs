@@ -2,24 +2,24 @@
 //! their queues, as the "emulated I/O sources running on producer cores" of HyperPlane's paper do
 //! (Section V-A).
 //!
-//! Each queue belongs to one of these cores, so that its items come in their order without locks.
-//! The device writes an arriving item into a ring in its core's memory: its queue, and the contents
-//! of its slot. The core reads the number of arrivals from a register, copies each into its queue
-//! and rings the doorbell, all by its own loads, stores and atomics. The device therefore only
-//! supplies the data that the core would generate itself, and never holds a queue's line in its
-//! cache.
+//! Each queue belongs to one of these cores, so that its items arrive in order without locks. The
+//! device writes an arriving item into a ring in its core's memory: its queue, and the contents of
+//! its slot. The core reads the number of arrivals from a register, copies each into its queue and
+//! rings the doorbell, all by its own loads, stores and atomics. The device therefore only supplies
+//! the data that the core would generate itself, and never holds a queue's line in its cache.
 
 use super::{IoSource, LINE, purpose};
 use fabric::{AgentContext, LINE_BYTES, LineData, MemoryAccess, ReplyTo, Time};
 use std::collections::VecDeque;
 
-/// Entries of a core's ring of arrivals: `SOURCE_ENTRIES` in `guest/include/io.h`. So many are
-/// ready for a core that falls behind, and it asks for them at once.
+/// Entries of a core's ring of arrivals: `SOURCE_ENTRIES` in `guest/include/io.h`. A core that
+/// falls behind has this many ready, and requests them at once.
 pub(super) const ENTRIES: u32 = 16;
-/// A core that has not said where its ring is so long after the traffic has begun never will.
+/// A core that has not set the address of its ring this long after the start of the traffic never
+/// will.
 const PATIENCE: Time = Time::from_fs(1_000_000_000_000);
 
-/// An item that has arrived and is not in its queue yet.
+/// An item that has arrived but is not yet in its queue.
 #[derive(Clone, Copy, Debug, Default, state::State, state::Plain)]
 pub(crate) struct Coming {
     pub queue: u32,
@@ -28,40 +28,41 @@ pub(crate) struct Coming {
     pub kind: u8,
     /// Bytes of its slot.
     bytes: u32,
-    /// When it arrived.
+    /// Its arrival time.
     pub due: Time,
-    /// How many items had arrived then, and how many of them were under way.
+    /// The numbers of items that had arrived then, and of those in flight.
     pub offered: u64,
     pub under_way: u64,
 }
 
-/// A core that runs sources, as the device knows it.
+/// A core that runs sources, from the device's point of view.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct SourceCore {
-    /// Where its ring of arrivals is; 0: it has not said so.
+    /// The address of its ring of arrivals; 0 until the core sets it.
     ring: u64,
-    /// Items that no entry is free for, oldest first, and what their slots are to hold.
+    /// Items without a free entry, oldest first, and the contents of their slots.
     waiting: VecDeque<Coming>,
     bytes: VecDeque<u8>,
     /// Items in entries, oldest first, until they are in their queue or have found it full.
     in_ring: VecDeque<Coming>,
-    /// The entry that is written next, and how many are free.
+    /// The next entry to write, and the number of free ones.
     next: u32,
     free: u32,
-    /// The oldest entry that is being written, how many are, and how many lines of each are left.
+    /// The oldest entry that is being written, the number of such entries, and the number of
+    /// remaining lines of each.
     oldest: u32,
     being_written: u32,
     lines_left: [u32; ENTRIES as usize],
-    /// Complete entries that have not been reported to the core, and those reported last.
+    /// Number of complete entries not yet reported to the core, and of those in the last report.
     ready: u32,
     told: u32,
-    /// It waits for a report of the next one.
+    /// The core's pending request for a report.
     asking: Option<ReplyTo>,
 }
 
 impl IoSource {
-    /// The same source, whose arrivals so many cores write into the queues; with 0 it does so
-    /// itself.
+    /// The same source with `cores` cores that write arrivals into the queues; with 0 the device
+    /// does.
     pub fn with_cores(self, cores: u32) -> IoSource {
         let one = SourceCore {
             free: ENTRIES,
@@ -73,19 +74,19 @@ impl IoSource {
         }
     }
 
-    /// How many items wait until the core that is to write them has the time.
+    /// Number of items that wait for their core.
     pub fn waiting_for_cores(&self) -> u64 {
         let waiting = self.cores.iter().map(|core| core.waiting.len() as u64);
         waiting.sum()
     }
 
-    /// The core that writes a queue: those that have traffic take turns.
+    /// The core that writes a queue: queues with traffic are assigned to cores in turn.
     pub(super) fn core_of(&self, queue: u32) -> usize {
         let place = self.active_queues.partition_point(|&other| other < queue);
         place % self.cores.len()
     }
 
-    /// An item has arrived for a queue whose core is to write it.
+    /// Hands an arrived item over to the core that writes its queue.
     pub(super) fn hand_over(&mut self, context: &mut AgentContext<'_>, queue: u32) {
         let (item, kind) = self.compose(false);
         let number = self.core_of(queue);
@@ -113,7 +114,7 @@ impl IoSource {
         }
     }
 
-    /// Writes what waits into free entries of a core's ring.
+    /// Writes waiting items into free entries of a core's ring.
     fn fill_entries(&mut self, context: &mut AgentContext<'_>, number: usize) {
         let entry_bytes = LINE + u64::from(self.setup.slot_bytes);
         let core = &mut self.cores[number];
@@ -156,7 +157,7 @@ impl IoSource {
         }
     }
 
-    /// A line of an entry is written.
+    /// Handles the completed write of a line of an entry.
     pub(super) fn handed_over(&mut self, context: &mut AgentContext<'_>, place: u32) {
         let (number, entry) = ((place >> 16) as usize, place & 0xffff);
         let core = &mut self.cores[number];
@@ -169,7 +170,8 @@ impl IoSource {
         self.tell_core(context, number);
     }
 
-    /// Tells a core how many more entries are whole, if it asks and there are some.
+    /// Reports the number of further complete entries to a core, if it has requested it and there
+    /// are some.
     fn tell_core(&mut self, context: &mut AgentContext<'_>, number: usize) {
         let core = &mut self.cores[number];
         if core.ready > 0
@@ -180,7 +182,7 @@ impl IoSource {
         }
     }
 
-    /// A core says where its ring of arrivals is. Whether it can be there.
+    /// Sets the address of a core's ring of arrivals; returns whether it is valid.
     pub(super) fn set_arrivals(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -202,8 +204,8 @@ impl IoSource {
         true
     }
 
-    /// A core has done with all entries that it was told of, and asks how many more are whole; it
-    /// is answered when there are some. Whether it may ask.
+    /// Handles a core's request for the number of further complete entries, after it has processed
+    /// all reported ones; it is answered when there are some. Returns whether the request is valid.
     pub(super) fn ask_for_arrivals(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -223,7 +225,8 @@ impl IoSource {
         true
     }
 
-    /// A core has found the queue of its next item full. Whether it has one.
+    /// Handles a core's report that the queue of its next item is full. Returns whether it has an
+    /// item.
     pub(super) fn found_full(&mut self, number: usize) -> bool {
         let core = self.cores.get_mut(number);
         let Some(coming) = core.and_then(|core| core.in_ring.pop_front()) else {
@@ -233,7 +236,7 @@ impl IoSource {
         true
     }
 
-    /// A core has rung a queue's doorbell.
+    /// Handles a core's ring of a queue's doorbell.
     pub(super) fn rung_by_core(&mut self, queue: u32, items: u32, at: Time) {
         let number = self.core_of(queue);
         let next = self.cores[number].in_ring.pop_front();

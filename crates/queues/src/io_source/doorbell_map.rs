@@ -1,9 +1,9 @@
-//! Which queue a doorbell belongs to.
+//! The map from doorbells to queues.
 
 use super::LINE;
 use fabric::{AddressRange, LineAddress};
 
-/// Which queue a doorbell's line belongs to.
+/// The map from doorbells' lines to queues.
 #[derive(state::State)]
 pub(crate) struct DoorbellMap {
     #[state(fixed)]
@@ -22,7 +22,7 @@ impl DoorbellMap {
         }
     }
 
-    /// Notes a queue's doorbell; `false` if its line has a queue already or is out of range.
+    /// Adds a queue's doorbell; `false` if its line already has a queue or is out of range.
     pub(crate) fn insert(&mut self, address: u64, queue: u32) -> bool {
         let line = LineAddress::of(address).0.wrapping_sub(self.first.0);
         match self.queues.get_mut(line as usize) {
@@ -34,7 +34,7 @@ impl DoorbellMap {
         }
     }
 
-    /// Forgets the queue of a doorbell.
+    /// Removes a queue's doorbell.
     pub(crate) fn remove(&mut self, address: u64) {
         let line = LineAddress::of(address).0.wrapping_sub(self.first.0);
         if let Some(place) = self.queues.get_mut(line as usize) {

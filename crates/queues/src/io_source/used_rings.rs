@@ -32,26 +32,26 @@ pub enum RingsAtStart {
 }
 
 impl IoSource {
-    /// The same source, whose rings begin so. What the rings are to be full of is put into memory
-    /// in no time, so that no private cache may hold their lines: the program leaves them alone
-    /// before it starts the device.
+    /// The same source with this initial state of the rings. The initial contents of full rings are
+    /// put into memory without taking time, so no private cache may hold their lines: the program
+    /// does not touch them before it starts the device.
     pub fn with_rings(self, rings: RingsAtStart) -> IoSource {
         if rings != RingsAtStart::New {
-            // No slot is used for the first time.
+            // No slot will be used for the first time.
             self.ledger.borrow_mut().ring_slots = 0;
         }
         IoSource { rings, ..self }
     }
 
-    /// It is the agent `source`, and the tenants are `tenants`. The directory is told who has
-    /// shared the lines of rings that have been used; for data planes that run on cores.
+    /// Sets the agents of the source and the tenants. The directory records the sharers of the
+    /// lines of used rings; for data planes that run on cores.
     pub fn set_sharers(&mut self, source: AgentId, tenants: AgentId) {
         self.sharers = Some([source, tenants]);
     }
 
-    /// Prepares the rings, or begins at once if there is nothing to prepare. A first item tells how
-    /// much of a slot is used, and how much of a result's. What follows takes no time: its steps
-    /// are alarms for the present, so that what one wants of the fabric at a time stays small.
+    /// Prepares the rings, or starts at once if there is nothing to prepare. A first item shows the
+    /// used part of a slot, and of a result's slot. The following steps take no time: they are
+    /// alarms at the present time, so that each makes few requests to the fabric.
     pub(super) fn prepare_rings(&mut self, context: &mut AgentContext<'_>) {
         match self.rings {
             RingsAtStart::New => self.arrivals.await_arrival(context),
@@ -68,14 +68,14 @@ impl IoSource {
         }
     }
 
-    /// Goes on when the first item has been answered.
+    /// Continues when the first item has been answered.
     pub(super) fn learn_lengths(&mut self, context: &mut AgentContext<'_>) {
         let result_bytes = self.ledger.borrow().first_result_bytes;
         if result_bytes == 0 {
             return context.wake(context.now() + ROOM_POLL, purpose::LEARN);
         }
         if !self.cores.is_empty() {
-            // What follows begins behind the item that a core has written.
+            // The following steps begin after the item that a core has written.
             self.queues[self.active_queues[0] as usize].next_slot = 1;
         }
         let lengths = [self.slot.len() as u64, result_bytes];
@@ -83,8 +83,9 @@ impl IoSource {
         self.use_slots(context, 0);
     }
 
-    /// What a round leaves in the last-level cache: of each queue a hart reads the slot `slot` and
-    /// writes the result, and a source that keeps the ring full refills the slot before.
+    /// Fills the last-level cache with the lines of a round: for each queue a hart reads the slot
+    /// `slot` and writes the result, and a source that keeps the ring full refills the previous
+    /// slot.
     pub(super) fn use_slots(&mut self, context: &mut AgentContext<'_>, slot: u32) {
         let setup = &self.setup;
         let slot_bytes = u64::from(setup.slot_bytes);
@@ -112,10 +113,10 @@ impl IoSource {
         }
     }
 
-    /// What a round leaves in the directory: tenants read results that their hart has just written,
-    /// so that both share the lines. In rings that are empty before an item comes, hart and source,
-    /// or the core that runs it, share those of the item; out of full rings it has gone back to the
-    /// last-level cache before the hart reads it.
+    /// Records the sharers of a round in the directory: tenants read results that their hart has
+    /// just written, so that both share the lines. In rings that are empty before an item arrives,
+    /// hart and source, or the core that runs it, share the item's lines; in full rings these have
+    /// been evicted to the last-level cache before the hart reads them.
     pub(super) fn share_slots(&mut self, context: &mut AgentContext<'_>, slot: u32) {
         let setup = &self.setup;
         let slot_bytes = u64::from(setup.slot_bytes);
@@ -129,7 +130,7 @@ impl IoSource {
             let mut share = |ring: u64, length: u64, other: Sharer| {
                 let start = ring + u64::from(slot) * slot_bytes;
                 let cluster = u64::from(number) * clusters / u64::from(setup.queues);
-                // Those of a cluster take turns; which one had this slot is chance.
+                // Harts of a cluster take turns; which one used this slot is a matter of chance.
                 let hart = cluster as u32 * setup.cluster_cores + slot % setup.cluster_cores;
                 let sharers = [Sharer::Hart(hart as u16), other];
                 context.note_sharers(AddressRange { start, length }, sharers);
@@ -193,8 +194,8 @@ impl IoSource {
         }
     }
 
-    /// The doorbell of a full ring has been rung, and its count was `before`. Traffic begins when
-    /// all have been.
+    /// Handles the announcement of a full ring, whose count was `before`. Traffic starts when all
+    /// have been announced.
     pub(super) fn filled(&mut self, context: &mut AgentContext<'_>, number: u32, before: u64) {
         let items = self.setup.queue_capacity - 1;
         let queue = &mut self.queues[number as usize];

@@ -13,14 +13,15 @@ use workload::Random;
 /// A shared completion queue of one class of messages.
 #[derive(Clone, Debug, Default, state::State)]
 struct SharedQueue {
-    /// Messages put in, and messages taken out.
+    /// Total messages put in, and total messages taken out.
     tail: u64,
     head: u64,
-    /// Of those in it, when each came, and whether a core was available then: an instrument.
+    /// For each message in it, its arrival time and whether a core was available then: an
+    /// instrument.
     since: VecDeque<(Time, bool)>,
 }
 
-/// What dispatches the messages of one shared queue.
+/// The dispatcher of the messages of one shared queue.
 #[derive(Clone, Debug, state::State)]
 pub(crate) struct Dispatcher {
     /// Its number on the chip.
@@ -32,29 +33,28 @@ pub(crate) struct Dispatcher {
     /// Its cores' numbers.
     #[state(fixed)]
     pub cores: Vec<usize>,
-    /// Messages of each.
+    /// Numbers of messages at each core.
     pub load: Load,
     pub policy: Policy,
-    /// How long a decision takes.
+    /// The latency of a decision.
     #[state(fixed)]
     latency: Time,
-    /// Cores take messages out by themselves.
+    /// Whether cores take messages from the queue themselves.
     #[state(fixed)]
     is_software: bool,
-    /// If they do: the place of each message that is in the shared queue, by its entry. An
-    /// instrument.
+    /// In that case, the place of each message in the shared queue, by its entry. An instrument.
     places: Vec<u64>,
     classes: [SharedQueue; CLASSES],
-    /// It reads the entry for this core.
+    /// The core for which it is reading the entry.
     reading: Option<u64>,
-    /// When the next decision can begin.
+    /// The time at which the next decision can begin.
     free_at: Time,
-    /// Decisions on their way, oldest first: header and core.
+    /// Decisions in progress, oldest first: header and core.
     decided: VecDeque<(u64, u64)>,
 }
 
 impl Dispatcher {
-    /// What dispatches the messages of this shared queue of a domain to `cores`.
+    /// A dispatcher for the messages of this shared queue of a domain, to `cores`.
     pub(crate) fn new(
         (queue, context): (usize, u8),
         cores: Vec<usize>,
@@ -81,13 +81,13 @@ impl Dispatcher {
         }
     }
 
-    /// The number of one of its cores among them.
+    /// The index of one of its cores.
     fn place_of(&self, core: u64) -> Option<usize> {
         self.cores.iter().position(|&one| one as u64 == core)
     }
 
-    /// What it waits for, as a sentence, if messages wait in its queue, one of `queues` on the
-    /// chip.
+    /// A sentence about the cores that it waits for, if messages wait in its queue, one of `queues`
+    /// on the chip.
     pub(super) fn waiting_for(&self, queues: usize) -> Option<String> {
         let waiting: u64 = self.classes.iter().map(|one| one.tail - one.head).sum();
         if waiting == 0 || self.is_software {
@@ -112,7 +112,7 @@ impl Backend {
         self.dispatchers.iter().position(|one| one.queue == queue)
     }
 
-    /// The dispatcher learns of a message.
+    /// Handles the notice of a message.
     pub(super) fn notified(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let Some(index) = self.dispatcher(usize::from(header.index)) else {
             return;
@@ -132,7 +132,7 @@ impl Backend {
         }
     }
 
-    /// The message whose type is looked for has been read.
+    /// Handles the first block of a message whose type was needed.
     pub(super) fn looked_inside(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -197,7 +197,7 @@ impl Backend {
         }
     }
 
-    /// Gives the head of a queue to a core, if there is one for it: reads the entry.
+    /// Assigns the head of a queue to a core, if one is available: reads the entry.
     fn dispatch(&mut self, context: &mut AgentContext<'_>, index: usize) {
         let dispatcher = &mut self.dispatchers[index];
         if dispatcher.reading.is_some() || dispatcher.is_software {
@@ -226,7 +226,7 @@ impl Backend {
         }
     }
 
-    /// The head of a queue has been read.
+    /// Handles the entry at the head of a queue.
     pub(super) fn dequeued(&mut self, context: &mut AgentContext<'_>, token: u64, line: &LineData) {
         let (index, class) = ((token as u32) as usize / CLASSES, token as usize % CLASSES);
         let now = context.now();
@@ -268,7 +268,7 @@ impl Backend {
         self.dispatch(context, index);
     }
 
-    /// A decision has taken its time.
+    /// Handles the end of a decision's latency.
     pub(super) fn decided(&mut self, context: &mut AgentContext<'_>, index: usize) {
         let decided = self.dispatchers.get_mut(index).map(|one| &mut one.decided);
         if let Some((header, core)) = decided.and_then(VecDeque::pop_front)
@@ -279,7 +279,7 @@ impl Backend {
         }
     }
 
-    /// A core has posted that a message is processed.
+    /// Handles a core's report that a message has been processed.
     pub(super) fn replenish(&mut self, context: &mut AgentContext<'_>, header: Header, core: u64) {
         let mut contexts = self.contexts.borrow_mut();
         let guard = contexts.domain_mut(header.context).and_then(|domain| {
@@ -315,7 +315,7 @@ impl Backend {
         self.inject(context, header, LineData::ZERO);
     }
 
-    /// A core has moved the head of a shared queue that it empties by itself past an entry.
+    /// Handles a core's advance of the head of a shared queue that cores empty themselves.
     pub(super) fn head_moved(&self, observation: &Observation) {
         let is_its = |one: &&Dispatcher| {
             let head = self.queue_pairs.shared_head(usize::from(one.context));
@@ -329,7 +329,7 @@ impl Backend {
             return;
         };
         let first = domain.shared_entry(dispatcher.queue, 0, 0);
-        // The program wrote it: it may be anything.
+        // The program wrote it: it may have any value.
         let entry = observation.before.wrapping_sub(first) / SHARED_ENTRY_BYTES;
         if let Some(&place) = dispatcher.places.get(entry as usize) {
             self.ledger

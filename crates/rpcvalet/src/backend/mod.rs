@@ -1,7 +1,7 @@
-//! A backend at the edge of the chip: takes packets from the network and gives packets to it, reads
-//! and writes memory, and dispatches the messages of the queues that it has.
+//! A backend at the edge of the chip: receives packets from the network and sends packets to it,
+//! reads and writes memory, and dispatches the messages of its queues.
 //!
-//! This file has the reception of messages; `dispatching.rs` their dispatch; `transfers.rs`
+//! This file contains the reception of messages; `dispatching.rs` their dispatch; `transfers.rs`
 //! messages of cores, and one-sided operations in both directions; `registers.rs` the program's
 //! registers.
 
@@ -32,11 +32,11 @@ use transfers::Transfer;
 use workload::Random;
 
 const LINE: u64 = LINE_BYTES as u64;
-/// Bytes of a message between parts of the network interface that carries a header alone.
+/// Bytes of a message, between parts of the network interface, that contains only a header.
 pub(crate) const NOTICE_BYTES: u64 = 16;
 
-/// What an access or a timer was for: the upper 8 bits of its token. The rest is a message in
-/// short, or an index.
+/// The purpose of an access or a timer: the upper 8 bits of its token. The rest is a message in
+/// short form, or an index.
 mod purpose {
     pub const PAYLOAD: u64 = 1 << 56;
     pub const COUNT: u64 = 2 << 56;
@@ -53,15 +53,15 @@ mod purpose {
     pub const MASK: u64 = 0xff << 56;
 }
 
-/// The bits of a token with the queue of a message whose type is being read: above the message's
-/// place. There is room for more queues than there can be cores.
+/// The position in a token of the queue of a message whose type is being read, above the message's
+/// place. There is room for more queues than the maximum number of cores.
 const QUEUE_AT: u32 = 48;
-/// Where a message in short has its slot, its context and its length.
+/// The positions of the slot, the context and the length of a message in short form.
 const SLOT_AT: u32 = MAX_NODES.ilog2();
 const CONTEXT_AT: u32 = SLOT_AT + MAX_SLOTS.ilog2();
 const LENGTH_AT: u32 = CONTEXT_AT + MAX_CONTEXTS.ilog2();
 
-/// A message's place and length in a token.
+/// A message's place and length in the form of a token.
 fn in_short(header: Header) -> u64 {
     u64::from(header.bytes) << LENGTH_AT
         | u64::from(header.context) << CONTEXT_AT
@@ -69,7 +69,7 @@ fn in_short(header: Header) -> u64 {
         | u64::from(header.node)
 }
 
-/// Back from a token.
+/// Decodes a token.
 fn at_length(token: u64) -> Header {
     Header {
         kind: Kind::Received,
@@ -81,7 +81,7 @@ fn at_length(token: u64) -> Header {
     }
 }
 
-/// Who is where.
+/// The agents of the other parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbours {
     pub cluster: AgentId,
@@ -105,7 +105,7 @@ pub struct Backend {
     pub(crate) latencies: Latencies,
     #[state(fixed)]
     pub(crate) network_latency: Time,
-    /// Gives messages to queues, if a domain's are given to one when they arrive.
+    /// Assigns messages to queues, if those of a domain are assigned on arrival.
     pub(crate) chance: Random,
     #[state(fixed)]
     pub(crate) neighbours: Neighbours,
@@ -118,7 +118,7 @@ pub struct Backend {
     pub(crate) processing: VecDeque<(u64, LineData)>,
     #[state(slice)]
     pub(crate) dispatchers: Vec<Dispatcher>,
-    /// Messages and operations under way, at their places.
+    /// Messages and operations in progress, at their places.
     pub(crate) transfers: Vec<Option<Transfer>>,
     pub(crate) statistics: BackendStatistics,
 }
@@ -126,7 +126,7 @@ pub struct Backend {
 impl State for Backend {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
-        // All parts have it; it is walked once.
+        // All parts share it; it is walked once.
         if self.number == 0 {
             self.contexts.borrow_mut().walk(walker);
         }
@@ -134,8 +134,8 @@ impl State for Backend {
 }
 
 impl Backend {
-    /// How to attach it. The first one has the registers. Its cache is for counters and shared
-    /// queues.
+    /// Its attachment to the fabric. The first backend has the registers. Its cache is for counters
+    /// and shared queues.
     pub(crate) fn attachment(number: usize, tile: usize, registers: AddressRange) -> Attachment {
         Attachment {
             tile,
@@ -151,7 +151,7 @@ impl Backend {
         }
     }
 
-    /// What has been counted.
+    /// Its counts.
     pub fn statistics(&self) -> BackendStatistics {
         self.statistics
     }
@@ -173,7 +173,7 @@ impl Backend {
         );
     }
 
-    /// A packet of a message has come from the network.
+    /// Handles a packet of a message from the network.
     fn receive(&mut self, context: &mut AgentContext<'_>, header: Header, data: LineData) {
         self.statistics.packets_received += 1;
         let mut contexts = self.contexts.borrow_mut();
@@ -206,7 +206,7 @@ impl Backend {
         }
     }
 
-    /// A packet leaves the pipeline: it goes into its place in memory.
+    /// Handles a packet that leaves the pipeline: writes it to its place in memory.
     fn process(&mut self, context: &mut AgentContext<'_>) {
         let Some((word, data)) = self.processing.pop_front() else {
             return;
@@ -230,14 +230,14 @@ impl Backend {
         context.access(write, purpose::PAYLOAD | in_short(header));
     }
 
-    /// Where the counter of a message's slot is.
+    /// The address of the counter of a message's slot.
     fn counter(&self, header: Header) -> Option<u64> {
         let contexts = self.contexts.borrow();
         let domain = contexts.domain(header.context)?;
         Some(domain.receive_counter(domain.place(header.node, header.slot)?))
     }
 
-    /// A packet has been counted. The counter is 0 again before the message is announced.
+    /// Handles a counted packet. The counter is reset to 0 before the message is announced.
     fn counted(&mut self, context: &mut AgentContext<'_>, header: Header, before: u64) {
         if before + 1 == u64::from(header.blocks())
             && let Some(address) = self.counter(header)
@@ -251,7 +251,7 @@ impl Backend {
         }
     }
 
-    /// A message has been received as a whole: tells the dispatcher.
+    /// Notifies the dispatcher of a complete message.
     fn completed(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let contexts = self.contexts.borrow();
         let Some(domain) = contexts.domain(header.context) else {
@@ -355,7 +355,8 @@ impl Agent for Backend {
         }
     }
 
-    /// A core takes a message off a shared queue by itself: it moves the head past its entry.
+    /// Handles a core's removal of a message from a shared queue: it advances the head past its
+    /// entry.
     fn observe(&mut self, observation: &Observation) {
         self.head_moved(observation);
     }

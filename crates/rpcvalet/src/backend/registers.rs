@@ -5,19 +5,19 @@ use crate::domain::{Domain, QueuePairs};
 use crate::header::Kind;
 use fabric::{AgentContext, AgentMessage, LineData};
 
-/// Bytes of a context's block of registers. That of context k is the k-th.
+/// Bytes of a context's block of registers. Context k has the k-th block.
 pub(crate) const BLOCK_BYTES: u64 = 0x100;
 
 /// Offsets of the registers: `struct sonuma_registers` in `guest/include/sonuma.h`.
 pub(crate) mod register {
     fabric::registers! { u64:
-        /// Nodes: N.
+        /// Number of nodes: N.
         NODES = 0x00;
-        /// Slots of each: S.
+        /// Slots of each node: S.
         SLOTS = 0x08;
         /// Bytes of the largest message.
         MAX_MESSAGE_BYTES = 0x10;
-        /// Where the queue pairs are.
+        /// The address of the queue pairs.
         QUEUE_PAIRS = 0x18;
         /// Lines between two entries of a queue.
         STRIDE_LINES = 0x20;
@@ -27,37 +27,37 @@ pub(crate) mod register {
         COMPLETION_ENTRIES = 0x30;
         /// Bytes of the shared completion queues.
         SHARED_BYTES = 0x38;
-        /// Entries of each.
+        /// Entries of each shared completion queue.
         SHARED_ENTRIES = 0x40;
-        /// 1: harts take messages off the shared queue.
+        /// 1: harts take messages from the shared queue themselves.
         IS_SOFTWARE = 0x48;
-        /// How many harts have a queue pair.
+        /// Number of harts with a queue pair.
         HARTS = 0x50;
-        /// Where harts then keep its head.
+        /// The address where harts then keep its head.
         SHARED_HEAD = 0x58;
-        /// Where the send slots are.
+        /// The address of the send slots.
         SEND_BUFFER = 0x60;
-        /// Where the receive slots are.
+        /// The address of the receive slots.
         RECEIVE_BUFFER = 0x68;
-        /// Where the shared queues are.
+        /// The address of the shared queues.
         SHARED_QUEUES = 0x70;
         /// 1: the domain is open.
         OPEN = 0x78;
-        /// Where the segment begins.
+        /// The start of the segment.
         SEGMENT = 0x80;
-        /// How many bytes it has.
+        /// The bytes of the segment.
         SEGMENT_BYTES = 0x88;
         /// 1: the context is open.
         OPEN_CONTEXT = 0x90;
-        /// What came of opening it: [`crate::Registered`].
+        /// The result of opening it: [`crate::Registered`].
         REGISTERED = 0x98;
-        /// How many contexts have a domain.
+        /// Number of contexts with a domain.
         DOMAINS = 0xa0;
-        /// The first hart that gets the domain's messages.
+        /// The first hart that receives the domain's messages.
         DOMAIN_FIRST_HART = 0xa8;
-        /// How many do.
+        /// Number of harts that receive them.
         DOMAIN_HARTS = 0xb0;
-        /// Its node 0 among the nodes of all domains.
+        /// The number of its node 0 among the nodes of all domains.
         DOMAIN_FIRST_NODE = 0xb8;
     }
 }
@@ -108,7 +108,7 @@ impl Backend {
         Some(domain.map_or(0, of))
     }
 
-    /// Whether the register can be written, with this value.
+    /// Writes a register; returns whether it is writable with this value.
     pub(super) fn write_register(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -121,7 +121,7 @@ impl Backend {
             return false;
         };
         match (offset % BLOCK_BYTES, of.domain.as_mut()) {
-            // What is registered stays as it is.
+            // A registered segment does not change.
             (register::SEGMENT | register::SEGMENT_BYTES, _) if of.is_open => true,
             (register::SEGMENT, _) => {
                 of.segment.start = value;
@@ -167,7 +167,7 @@ impl Backend {
         }
     }
 
-    /// Tells the frontends that there is something to do for them, if they do not know.
+    /// Notifies the frontends of possible work, unless they know of it.
     fn open_queue_pairs(&self, context: &mut AgentContext<'_>) {
         for &frontend in &self.neighbours.frontends {
             let header = at_length(0).of_kind(Kind::Open).encode();

@@ -1,4 +1,4 @@
-//! What backends count.
+//! Counts of backends.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub struct BackendStatistics {
 }
 
 impl BackendStatistics {
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: BackendStatistics) -> BackendStatistics {
         BackendStatistics {
             packets_received: self.packets_received + other.packets_received,

@@ -7,7 +7,7 @@ use crate::header::{Header, Kind, Status};
 use fabric::{AgentContext, AgentMessage, LINE_BYTES, LineData, MemoryAccess};
 use state::{State, Walker};
 
-/// A message or a one-sided operation of a core that is under way.
+/// A message or a one-sided operation of a core in progress.
 #[derive(Clone, Copy, Debug, state::State)]
 #[state(fields)]
 pub(crate) struct Transfer {
@@ -85,7 +85,7 @@ impl Backend {
                 header.bytes
             ))
         } else if !remote.is_multiple_of(LINE) || remote.saturating_add(bytes) > MAX_SEGMENT_BYTES {
-            // A send has none.
+            // A send has no offset.
             Some(format!(
                 "an offset of {remote:#x}, and there are multiples of 64 up to 16 GiB"
             ))
@@ -103,7 +103,7 @@ impl Backend {
         }
     }
 
-    /// A core has posted a message or a one-sided operation.
+    /// Handles a message or a one-sided operation posted by a core.
     pub(super) fn post(&mut self, context: &mut AgentContext<'_>, header: Header, data: &LineData) {
         let (local, remote, core) = (data.read(0, 8), data.read(8, 8), data.read(16, 8));
         if let Some(problem) = self.problem(context, header, (local, remote)) {
@@ -149,7 +149,7 @@ impl Backend {
         }
     }
 
-    /// A block that a core sends or writes to a node has been read from memory.
+    /// Handles a block, read from memory, that a core sends or writes to a node.
     pub(super) fn read_out(&mut self, context: &mut AgentContext<'_>, token: u64, data: LineData) {
         let place = ((token & !purpose::MASK) >> 32) as usize;
         let block = token as u32;
@@ -179,7 +179,7 @@ impl Backend {
         self.inject(context, header, data);
     }
 
-    /// A node has answered a one-sided operation.
+    /// Handles a node's answer to a one-sided operation.
     pub(super) fn answered(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -206,7 +206,7 @@ impl Backend {
         context.access(write, purpose::LANDED | place as u64);
     }
 
-    /// A node has refused a block of a one-sided operation.
+    /// Handles a node's refusal of a block of a one-sided operation.
     pub(super) fn fault(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let place = usize::from(header.slot);
         let Some(Some(transfer)) = self.transfers.get_mut(place) else {
@@ -219,7 +219,7 @@ impl Backend {
         self.one_less(context, place);
     }
 
-    /// A block of a one-sided operation is over.
+    /// Completes a block of a one-sided operation.
     pub(super) fn one_less(&mut self, context: &mut AgentContext<'_>, place: usize) {
         let Some(Some(transfer)) = self.transfers.get_mut(place) else {
             return;
@@ -244,7 +244,7 @@ impl Backend {
         }
     }
 
-    /// A node has taken a message of this server: its send slot is free.
+    /// Handles a node's replenish of a message of this server: the send slot is free.
     pub(super) fn replenished_by_node(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let contexts = self.contexts.borrow();
         let Some(domain) = contexts.domain(header.context) else {
@@ -262,7 +262,7 @@ impl Backend {
         context.access(write, purpose::FREE);
     }
 
-    /// A node reads or writes this server's segment of a context.
+    /// Handles a node's read or write of this server's segment of a context.
     pub(super) fn serve(&mut self, context: &mut AgentContext<'_>, header: Header, data: LineData) {
         let found = self.contexts.borrow().address(header);
         // A segment may contain addresses without memory.
@@ -293,7 +293,7 @@ impl Backend {
         context.access(access, purpose::SERVED | token);
     }
 
-    /// What a node has read or written is done.
+    /// Completes a node's read or write.
     pub(super) fn served(
         &mut self,
         context: &mut AgentContext<'_>,

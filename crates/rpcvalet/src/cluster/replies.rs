@@ -1,4 +1,4 @@
-//! Replies, and what the server's cores read from the nodes' memories and write there.
+//! Replies, and accesses of the server's cores to the nodes' memories.
 
 use super::{Cluster, FLAG_ERROR, FLAG_RENDEZVOUS, LINE, WINDOW};
 use crate::header::{Header, Kind, MAX_BLOCK, MAX_CONTEXTS, Status};
@@ -7,7 +7,7 @@ use queues::DeliveredPacket;
 use workload::SLOT_HEADER_BYTES;
 
 impl Cluster {
-    /// A block of a reply has arrived.
+    /// Handles a block of a reply.
     pub(super) fn reply_block(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -54,15 +54,15 @@ impl Cluster {
         }
         let header = header.of_kind(Kind::Read);
         for block in 0..u64::from(blocks) {
-            // What the program has told may be behind all segments.
+            // The program's offset may be beyond all segments.
             let block = (offset / LINE).saturating_add(block);
             let header = header.at_block(block.min(u64::from(MAX_BLOCK)) as u32);
             self.send_packet(context, header, LineData::ZERO, backend);
         }
     }
 
-    /// A block of a reply that was too large for a message has been read, or the server would not
-    /// let it be read.
+    /// Handles a block of a reply that was too large for a message: it has been read, or the server
+    /// has refused the read.
     pub(super) fn reply_read(
         &mut self,
         context: &mut AgentContext<'_>,
@@ -90,7 +90,7 @@ impl Cluster {
         }
     }
 
-    /// A reply has arrived as a whole: its node replenishes it.
+    /// Handles a complete reply: its node replenishes it.
     fn replied(&mut self, context: &mut AgentContext<'_>, header: Header) {
         let Some(place) = self.place(header) else {
             return;
@@ -131,7 +131,7 @@ impl Cluster {
         }
     }
 
-    /// The server reads or writes a block of a node's memory.
+    /// Handles a read or write of a block of a node's memory by the server.
     pub(super) fn one_sided(
         &mut self,
         context: &mut AgentContext<'_>,

@@ -1,4 +1,4 @@
-//! The description of the network around the server, and what the cluster is told of the server.
+//! The description of the network around the server, and the cluster's setup.
 
 use super::LINE;
 use crate::context::SharedContexts;
@@ -9,7 +9,8 @@ use queues::IoSetup;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The largest `segment_bytes`: with the windows of all slots a header has room for the offsets.
+/// The maximum of `segment_bytes`: with the windows of all slots, the offsets still fit into a
+/// header.
 const MAX_SEGMENT_BYTES: u64 = 8 << 30;
 
 /// The network between the server and the other nodes.
@@ -66,30 +67,30 @@ impl Default for NetworkSpec {
     }
 }
 
-/// What the cluster is told of the server.
+/// The information about the server that the cluster needs.
 #[derive(Clone, Debug)]
 pub struct ClusterSetup {
-    /// What the program reads from the device's registers.
+    /// The values that the program reads from the device's registers.
     pub io: IoSetup,
     /// The messaging domains, by their contexts' numbers.
     pub domains: Vec<ClusterDomain>,
     /// The agents that take packets from the network.
     pub backends: Vec<AgentId>,
-    /// Where the program has put the slots of the domains.
+    /// The context table, with the addresses of the domains' slots.
     pub contexts: SharedContexts,
     /// The network.
     pub network: NetworkSpec,
 }
 
-/// A messaging domain, as the nodes know it.
+/// A messaging domain, from the nodes' point of view.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterDomain {
     /// Its nodes.
     pub nodes: u32,
-    /// Slots of each.
+    /// Slots of each node.
     pub slots: u32,
     /// Bytes of the largest message.
     pub max_message_bytes: u32,
-    /// Its part of the requests, relative to those of the others.
+    /// Its share of the requests, relative to the other domains' shares.
     pub share: f64,
 }

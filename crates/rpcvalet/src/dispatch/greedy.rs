@@ -1,6 +1,6 @@
-//! The paper's policy: whenever a core is available, it gets the head of the queue.
+//! The paper's policy: an available core always gets the head of the queue.
 //!
-//! The paper does not say which of several. An idle core comes first, so that no message waits
+//! The paper does not specify which of several. An idle core comes first, so that no message waits
 //! behind another needlessly; equal cores take turns.
 
 use super::Load;
@@ -8,7 +8,7 @@ use super::Load;
 /// Greedy dispatch.
 #[derive(Clone, Debug, Default, state::State)]
 pub struct Greedy {
-    /// The core that is asked first.
+    /// The core that is considered first.
     first: usize,
 }
 
@@ -36,7 +36,7 @@ mod tests {
         assert_eq!(policy.choose(&load(&[1, 1, 1], 2)), Some(1));
         assert_eq!(policy.choose(&load(&[1, 2, 1], 2)), Some(2));
         assert_eq!(policy.choose(&load(&[2, 2, 2], 2)), None);
-        // With a threshold of one only idle cores are available.
+        // With a threshold of one, only idle cores are available.
         assert_eq!(policy.choose(&load(&[1, 1, 1], 1)), None);
     }
 }

@@ -6,7 +6,7 @@ use super::Load;
 /// Join-bounded-shortest-queue.
 #[derive(Clone, Debug, Default, state::State)]
 pub struct Jbsq {
-    /// The core that is first among equals.
+    /// The first core among equals.
     first: usize,
 }
 

@@ -1,7 +1,8 @@
-//! The dispatch policies: the core for the next message of a queue, and the time (Section 4.3).
+//! The dispatch policies: they choose the core for the next message of a queue, and the time
+//! (Section 4.3).
 //!
-//! It counts the messages that each core has been given and has not replenished. A core can be
-//! given one as long as it has fewer than the threshold. Each policy is a file.
+//! A dispatcher counts each core's messages that have not been replenished. A core can be given a
+//! message as long as it has fewer than the threshold. Each policy has its own file.
 
 mod greedy;
 mod jbsq;
@@ -18,13 +19,13 @@ use crate::spec::{DispatchSpec, PolicySpec};
 use fabric::LineData;
 use workload::Random;
 
-/// A policy's knowledge of the cores of its queue.
+/// The numbers of messages at the cores of a queue.
 #[derive(Clone, Debug, state::State)]
 pub struct Load {
-    /// Messages that each has and has not replenished.
+    /// Number of messages at each core that it has not replenished.
     #[state(slice)]
     pub outstanding: Vec<u32>,
-    /// As many each can have.
+    /// The maximum for each core.
     #[state(fixed)]
     pub threshold: u32,
 }
@@ -35,7 +36,7 @@ impl Load {
         self.outstanding[core] < self.threshold
     }
 
-    /// The first of `cores` cores from `first` on, around and around, that is `wanted`.
+    /// The first of `cores` cores that is `wanted`, cyclically from `first` on.
     pub fn next(&self, first: usize, wanted: impl Fn(usize) -> bool) -> Option<usize> {
         let cores = self.outstanding.len();
         (first..first + cores)
@@ -44,22 +45,22 @@ impl Load {
     }
 }
 
-/// A policy.
+/// A dispatch policy.
 #[derive(Clone, Debug)]
 pub enum Policy {
-    /// The paper's.
+    /// The paper's policy.
     Greedy(Greedy),
     /// Join-bounded-shortest-queue.
     Jbsq(Jbsq),
     /// Power of two choices.
     PowerOfTwo(PowerOfTwo),
-    /// Keeps cores for the short requests.
+    /// Reserves cores for short requests.
     TypeAware(TypeAware),
 }
 
 impl state::State for Policy {
     fn walk(&mut self, walker: &mut dyn state::Walker) {
-        // Which one it is follows from the description.
+        // The description determines the variant.
         match self {
             Policy::Greedy(policy) => policy.walk(walker),
             Policy::Jbsq(policy) => policy.walk(walker),
@@ -70,7 +71,7 @@ impl state::State for Policy {
 }
 
 impl Policy {
-    /// The policy that `spec` describes, which draws from `random`.
+    /// The policy described by `spec`, which draws from `random`.
     pub fn new(spec: &DispatchSpec, random: Random) -> Policy {
         match spec.policy {
             PolicySpec::Greedy => Policy::Greedy(Greedy::default()),
@@ -80,12 +81,12 @@ impl Policy {
         }
     }
 
-    /// Whether it has to see a message's first block.
+    /// Whether it needs a message's first block.
     pub fn looks_inside(&self) -> bool {
         matches!(self, Policy::TypeAware(_))
     }
 
-    /// In which of the [`CLASSES`] a message is; those of one class are served in their order.
+    /// The class of a message, among [`CLASSES`]; messages of a class are served in order.
     pub fn class(&self, first_block: &LineData) -> usize {
         match self {
             Policy::TypeAware(policy) => policy.class(first_block).min(CLASSES - 1),
@@ -93,7 +94,7 @@ impl Policy {
         }
     }
 
-    /// The core that gets the next message of a class now, if one does.
+    /// The core for the next message of a class, if one is available.
     pub fn choose(&mut self, class: usize, load: &Load) -> Option<usize> {
         match self {
             Policy::Greedy(policy) => policy.choose(load),

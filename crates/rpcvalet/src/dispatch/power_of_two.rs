@@ -1,5 +1,5 @@
-//! Power of two choices (Mitzenmacher 2001; Bramson, Lu and Prabhakar 2010): two random cores are
-//! looked at, and the one with fewer messages gets the next one. It needs no view of all cores.
+//! Power of two choices (Mitzenmacher 2001; Bramson, Lu and Prabhakar 2010): of two random cores,
+//! the one with fewer messages gets the next one. It needs no view of all cores.
 
 use super::Load;
 use workload::Random;
@@ -8,7 +8,7 @@ use workload::Random;
 #[derive(Clone, Debug, state::State)]
 pub struct PowerOfTwo {
     random: Random,
-    /// The cores that were drawn for the message that waits because both have as many as they can.
+    /// The cores drawn for the waiting message, if both have reached the threshold.
     drawn: Option<(usize, usize)>,
 }
 
@@ -26,7 +26,7 @@ impl PowerOfTwo {
         let (first, second) = self.drawn.take().unwrap_or_else(|| {
             let cores = load.outstanding.len() as u64;
             let first = self.random.below(cores);
-            // Another one, if there is one.
+            // A different core, if there is one.
             let second = (first + 1 + self.random.below((cores - 1).max(1))) % cores;
             (first as usize, second as usize)
         });
@@ -58,8 +58,9 @@ mod tests {
             let core = policy.choose(&load(&[0, 1, 2, 3], 16)).unwrap();
             counts[core] += 1;
         }
-        // The longest queue is never the shorter of two. Of six pairs three have core 0, two more
-        // have core 1, and one is left for core 2; each has a standard deviation of some 50.
+        // The longest queue is never the shorter of two. Of six pairs, three contain core 0, two
+        // more contain core 1, and one is left for core 2; the standard deviation of each count is
+        // some 50.
         assert_eq!(counts[3], 0);
         for (count, expected) in counts.into_iter().zip([6000, 4000, 2000]) {
             assert!(
@@ -74,7 +75,7 @@ mod tests {
         let mut policy = policy();
         assert_eq!(policy.choose(&load(&[2, 2], 2)), None);
         assert_eq!(policy.choose(&load(&[2, 1], 2)), Some(1));
-        // One core has no other.
+        // With one core there is no other.
         assert_eq!(policy.choose(&load(&[1], 2)), Some(0));
     }
 }

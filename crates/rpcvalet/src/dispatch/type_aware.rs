@@ -1,5 +1,5 @@
-//! A policy that knows request types: some cores are reserved for short ones, so that these never
-//! find all cores busy with long ones. Each type has its own order; short ones go first.
+//! A policy that knows request types: some cores are reserved for short requests, so that these
+//! never find all cores busy with long ones. Each type is served in order; short ones go first.
 
 use super::{Greedy, Load};
 use crate::spec::DispatchSpec;
@@ -20,12 +20,12 @@ pub struct TypeAware {
     #[state(fixed)]
     short_cores: usize,
     any: Greedy,
-    /// The core, of those for long requests, that is asked first.
+    /// The core that is considered first for long requests.
     first: usize,
 }
 
 impl TypeAware {
-    /// The policy that `spec` describes.
+    /// The policy described by `spec`.
     pub fn new(spec: &DispatchSpec) -> TypeAware {
         TypeAware {
             type_offset: spec.type_offset as usize,
@@ -36,7 +36,7 @@ impl TypeAware {
         }
     }
 
-    /// Whether the request that begins like this is short or long.
+    /// The class of the request with this first block: short or long.
     pub fn class(&self, first_block: &LineData) -> usize {
         let number = first_block.read(self.type_offset, 4) as u32;
         if number.swap_bytes() < self.long_from {
@@ -46,8 +46,8 @@ impl TypeAware {
         }
     }
 
-    /// The core that gets the next message of a class. A long one does not join a queue, in which
-    /// it would hold up short ones.
+    /// The core for the next message of a class. A long message is not queued at a core, where it
+    /// would delay short ones.
     pub fn choose(&mut self, class: usize, load: &Load) -> Option<usize> {
         if class == SHORT {
             return self.any.choose(load);
