@@ -1,4 +1,4 @@
-//! Tells the simulator what it is made of, so that results of different ones are never mixed.
+//! Computes a digest of the simulator's build, so that results of different builds are never mixed.
 
 use sha2::{Digest, Sha256};
 use std::env;
@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What of the build can make a difference to a program, as Cargo tells it to build scripts.
+/// The settings of a build that can affect a program, as Cargo passes them to build scripts.
 const SETTINGS: [&str; 5] = [
     "TARGET",
     "PROFILE",
@@ -16,13 +16,13 @@ const SETTINGS: [&str; 5] = [
     "CARGO_CFG_TARGET_FEATURE",
     "CARGO_ENCODED_RUSTFLAGS",
 ];
-/// What overrides the profile that `Cargo.toml` has, which it does not tell.
+/// Overrides of the profile in `Cargo.toml`, which Cargo does not pass.
 const OVERRIDES: [&str; 2] = [
     "CARGO_PROFILE_RELEASE_LTO",
     "CARGO_PROFILE_RELEASE_CODEGEN_UNITS",
 ];
 
-/// A digest of named parts, each with its length: what moves from one part to the next is seen.
+/// A digest of named parts, each with its length, so that bytes that move between parts change it.
 struct Parts(Sha256);
 
 impl Parts {
@@ -33,7 +33,7 @@ impl Parts {
         }
     }
 
-    /// Adds a file, or all files below a folder in the order of their names.
+    /// Adds a file, or all files below a folder in order of their names.
     fn add_path(&mut self, path: &Path) -> io::Result<()> {
         if !path.is_dir() {
             self.add(&path.to_string_lossy(), &fs::read(path)?);
@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in SETTINGS.iter().chain(&OVERRIDES) {
         println!("cargo::rerun-if-env-changed={name}");
         let value = env::var(name).unwrap_or_default();
-        // Where the source was is no part of what is built: releases take these paths out.
+        // The location of the source is not part of the build: releases remove these paths.
         let kept: Vec<&str> = value
             .split('\u{1f}')
             .filter(|part| !part.starts_with("--remap-path-prefix="))

@@ -1,4 +1,4 @@
-//! Writes the files that have the memory map; `make docs` runs it.
+//! Writes the files that contain the memory map; `make docs` runs it.
 
 use std::path::Path;
 

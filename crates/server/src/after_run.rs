@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 /// Its name.
 pub(crate) const FUNCTION: &str = "check_after_run";
-/// From the last answer on, until all that the program still had to store is stored: much longer
+/// From the last answer on, a time in which the program completes its remaining stores: much longer
 /// than any message takes.
 pub(crate) const SETTLE: Time = Time::from_fs(20_000_000_000);
-/// Rounds between two looks at whether to go on.
+/// Rounds between two checks of whether to continue.
 const ROUNDS: u32 = 64;
 
 /// The memory of a server that has stopped.
@@ -42,13 +42,13 @@ impl Behind for Left {
     }
 }
 
-/// Where the function begins, if a bare-metal program has it.
+/// The address of the function, if a bare-metal program has it.
 pub(crate) fn function(image: &Image) -> Option<u64> {
     image.tohost.and_then(|_| image.symbol(FUNCTION))
 }
 
-/// Calls the function at `address` on the memory of `machine`, which has come to rest, and returns
-/// its output. An error if it does not return 0. The machine cannot be used after that.
+/// Calls the function at `address` on the memory of `machine`, which must be quiescent, and returns
+/// its output. An error if the function does not return 0. The machine cannot be used afterwards.
 pub(crate) fn call(
     machine: &mut Machine,
     server: &UntimedServer,
@@ -67,7 +67,7 @@ pub(crate) fn call(
     let (ram, newer) = machine.take_memory();
     let ranges = ram.ranges().to_vec();
     let behind: Arc<dyn Behind> = Arc::new(Left { ram, newer });
-    // It comes back to the first instruction of main(), which halts.
+    // The function returns to the first instruction of main(), which is replaced by a halt.
     let back = image.symbol("main").unwrap_or(image.entry);
     let mut functional = FunctionalMachine::calling(server, image, (behind, ranges), address)?;
     functional.limit_output(guard.output_bytes());

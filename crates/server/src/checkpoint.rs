@@ -1,9 +1,9 @@
 //! Checkpoints: the state of a server, or of a rack, in a file.
 //!
-//! A file has a line that says what it is, the SHA-256 of all that follows, and then a header in
-//! JSON and the state, both compressed (DEFLATE). A checkpoint is valid for the version of the
-//! simulator that has written it, for the same program, and for the same description except for
-//! keys that cannot have had an effect yet.
+//! A file begins with a line that identifies its format, and the SHA-256 of all that follows, and
+//! then a header in JSON and the state, both compressed (DEFLATE). A checkpoint is valid for the
+//! version of the simulator that has written it, for the same program, and for the same description
+//! except for keys that cannot have had an effect yet.
 
 use crate::error::RunError;
 use crate::output::OutputFile;
@@ -20,9 +20,9 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use workload::Files;
 
-/// What a file begins with; the number is that of the format.
+/// The first line of a file; the number is that of the format.
 const MAGIC: &[u8] = b"nanoplane checkpoint 1\n";
-/// What the beginning of all formats has in common.
+/// The common prefix of all formats.
 const KIND: &[u8] = b"nanoplane checkpoint ";
 const DIGEST_BYTES: usize = 32;
 
@@ -35,25 +35,25 @@ const MAY_CHANGE: &[&str] = &[
     "measure.warmup",
     "simulator",
 ];
-/// At the end of the warm start the traffic has not begun either.
+/// At the end of the warm start, the traffic has not begun either.
 const MAY_CHANGE_AFTER_WARM_START: &[&str] = &["traffic.load", "traffic.rate_mrps"];
 
-/// Checkpoints to save and to begin from.
+/// Checkpoints to save and to start from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CheckpointOptions {
-    /// Save one here. When: after so many requests or so much simulated time, and otherwise at the
-    /// end of the warm start.
+    /// Save one here: after this number of requests or this simulated time, otherwise at the end of
+    /// the warm start.
     pub save: Option<PathBuf>,
-    /// After so many requests have been delivered.
+    /// The number of delivered requests at which to save.
     pub at_requests: Option<u64>,
-    /// After so many nanoseconds of simulated time.
+    /// The simulated time in nanoseconds at which to save.
     pub at_ns: Option<f64>,
-    /// Begin from this one.
+    /// Start from this one.
     pub from: Option<PathBuf>,
 }
 
-/// The subject of a state.
+/// The kind of simulation that a state belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// A server with a data plane and traffic.
@@ -65,7 +65,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What runs such a thing.
+    /// The command that runs this kind.
     fn command(self) -> &'static str {
         match self {
             Kind::DataPlane => "`nanoplane run` with one server",
@@ -75,15 +75,15 @@ impl Kind {
     }
 }
 
-/// What has a state that can be saved and put back.
+/// A simulation whose state can be saved and restored.
 pub trait Resumable {
-    /// Nothing before this time is still to happen.
+    /// The time before which no events remain.
     fn now(&self) -> Time;
 
-    /// Whether it has got an end, which may be still to come.
+    /// Whether its end is determined, even if it is still in the future.
     fn is_ending(&self) -> bool;
 
-    /// Its state.
+    /// Its serialized state.
     fn save(&mut self) -> Result<Vec<u8>, RunError>;
 
     /// Restores the state from [`Resumable::save`] into an object that was built in the same way.
@@ -91,14 +91,14 @@ pub trait Resumable {
     fn restore(&mut self, state: &[u8]) -> Result<(), String>;
 }
 
-/// Which run a state is of.
+/// The identity of the run that a state belongs to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Subject {
     simulator: String,
-    /// Of each program.
+    /// A digest of each program.
     programs: Vec<String>,
     kind: Kind,
-    /// It was saved at the end of the warm start, before the traffic changes.
+    /// Whether it was saved at the end of the warm start, before the traffic changes.
     warm_start_ends: bool,
     description: Value,
 }
@@ -107,7 +107,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What of a program is in memory: a file with debug information is the same program.
+/// A digest of the loaded part of a program: a file with debug information is the same program.
 fn digest_of(image: &Image) -> String {
     let mut digest = Sha256::new();
     let addresses = [Some(image.entry), image.tohost, image.fromhost];
@@ -130,7 +130,7 @@ fn look_into_files(value: &mut Value, files: &Files) {
             .for_each(|value| look_into_files(value, files)),
         Value::Object(table) => table.iter_mut().for_each(|(key, value)| {
             match (key.as_str(), &*value) {
-                // What is in it is compared as it is in memory.
+                // Programs are compared by their loaded images.
                 ("program" | "co_runner", Value::String(_)) => *value = Value::Null,
                 ("file" | "packets" | "firmware", Value::String(path)) => {
                     if let Ok(content) = files.get(path) {
@@ -164,7 +164,7 @@ impl Subject {
         })
     }
 
-    /// The same, at the end of the warm start or not.
+    /// The same, with whether it is the end of the warm start.
     fn at(&self, warm_start_ends: bool) -> Subject {
         Subject {
             warm_start_ends,
@@ -191,7 +191,7 @@ impl Subject {
         let mut may_change = MAY_CHANGE.to_vec();
         if self.warm_start_ends {
             may_change.extend(MAY_CHANGE_AFTER_WARM_START);
-            // Without a rate of its own the warm start is offered this one.
+            // Without its own rate, the warm start is offered this one.
             if !self.description["measure"]["warm_start"]["rate_mrps"].is_null() {
                 may_change.push("traffic.saturation_rate_mrps");
             }
@@ -211,7 +211,7 @@ impl Subject {
     }
 }
 
-/// The first key whose value is another, with both values.
+/// The first key with different values, and both values.
 fn differing_key(
     key: &str,
     saved: &Value,
@@ -238,27 +238,27 @@ fn differing_key(
     })
 }
 
-/// When a checkpoint is saved.
+/// The time at which a checkpoint is saved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum When {
     /// At the end of the warm start.
     WarmStartEnds,
-    /// When so many requests have been delivered.
+    /// When this number of requests has been delivered.
     Requests(u64),
-    /// After so much simulated time.
+    /// After this simulated time.
     Time(Time),
 }
 
-/// Saves the checkpoint that was asked for, if one was.
+/// Saves the requested checkpoint, if any.
 pub(crate) struct Saver {
     subject: Subject,
     waiting: Option<(Writing, When)>,
-    /// Ends the run when that has been done.
+    /// Whether saving ends the run.
     pub(crate) stops: bool,
 }
 
 impl Saver {
-    /// For a run of `subject`.
+    /// A saver for a run of `subject`.
     pub(crate) fn new(
         options: &CheckpointOptions,
         subject: Subject,
@@ -287,7 +287,7 @@ impl Saver {
         })
     }
 
-    /// Puts the checkpoint from which the run is to begin into `machine`, if there is one.
+    /// Restores the checkpoint from which the run must start, if any, into `machine`.
     pub(crate) fn restore(
         &self,
         options: &CheckpointOptions,
@@ -299,18 +299,18 @@ impl Saver {
         }
     }
 
-    /// Whether there is something to save.
+    /// Whether a checkpoint is still to be saved.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.is_some()
     }
 
-    /// Whether the run has ended with what was saved.
+    /// Whether the run has ended because the checkpoint was saved.
     pub(crate) fn has_stopped(&self) -> bool {
         self.stops && self.waiting.is_none()
     }
 
-    /// Saves `machine`, in which so many requests have been delivered, if it is time to.
+    /// Saves `machine`, in which `delivered` requests have been delivered, if it is time to.
     pub(crate) fn look(
         &mut self,
         machine: &mut impl Resumable,
@@ -330,7 +330,7 @@ impl Saver {
         Ok(())
     }
 
-    /// Saves `machine` if it is to be saved now; true if the run ends with that.
+    /// Saves `machine` if this is the requested time; returns whether that ends the run.
     pub(crate) fn save_at(
         &mut self,
         machine: &mut impl Resumable,
@@ -344,7 +344,7 @@ impl Saver {
         Ok(self.stops)
     }
 
-    /// After the end of a run: whether what was to be saved has been.
+    /// Checks, after the end of a run, that the requested checkpoint has been saved.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         match &self.waiting {
             None => Ok(()),
@@ -356,14 +356,14 @@ impl Saver {
     }
 }
 
-/// A checkpoint that is going to be written.
+/// A checkpoint that will be written.
 struct Writing {
     path: PathBuf,
     file: OutputFile,
 }
 
 impl Writing {
-    /// Finds out whether `path` can be written, before long work.
+    /// Checks that `path` can be written, before long work.
     fn begin(path: &Path) -> Result<Writing, RunError> {
         let file = OutputFile::create(path).map_err(|error| cannot_write(path, &error))?;
         Ok(Writing {
@@ -372,7 +372,7 @@ impl Writing {
         })
     }
 
-    /// Writes the state of `machine`, which is of `subject`.
+    /// Writes the state of `machine`, which belongs to `subject`.
     fn finish(self, machine: &mut impl Resumable, subject: &Subject) -> Result<(), RunError> {
         let state = machine.save()?;
         write(self.file, subject, &state).map_err(|error| cannot_write(&self.path, &error))
@@ -400,7 +400,7 @@ fn cannot_write(path: &Path, error: &io::Error) -> RunError {
     ))
 }
 
-/// Puts the checkpoint in the file `path` into `machine`, which has been built for `wanted`.
+/// Restores the checkpoint in the file `path` into `machine`, which has been built for `wanted`.
 fn restore(path: &Path, machine: &mut impl Resumable, wanted: &Subject) -> Result<(), RunError> {
     let wrong = |sentence: String| {
         RunError::Description(format!(
@@ -421,7 +421,7 @@ fn restore(path: &Path, machine: &mut impl Resumable, wanted: &Subject) -> Resul
     machine.restore(&state).map_err(wrong)
 }
 
-/// What a file has, or why it is none.
+/// The contents of a file, or the reason that it is not a valid checkpoint.
 fn read(content: &[u8]) -> Result<(Subject, Vec<u8>), String> {
     let Some(body) = content.strip_prefix(MAGIC) else {
         return Err(if content.starts_with(KIND) {

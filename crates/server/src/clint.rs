@@ -4,7 +4,7 @@
 use crate::memory_map::CLINT;
 use fabric::{Agent, AgentContext, Request, RequestKind, Time};
 
-/// Offsets of the registers; of the first two there is one for each hart.
+/// Offsets of the registers; each hart has one of the first two.
 pub(crate) mod register {
     fabric::registers! { u64:
         MSIP = 0;
@@ -35,7 +35,7 @@ pub struct Clint {
 }
 
 impl Clint {
-    /// One for `harts` harts; no interrupt is pending.
+    /// A CLINT for `harts` harts, without pending interrupts.
     pub fn new(harts: usize) -> Clint {
         Clint {
             harts: (0..harts)
@@ -91,7 +91,7 @@ impl Clint {
             let level = hart.software;
             context.interrupt(index as u16, SOFTWARE_INTERRUPT, level, Time::ZERO);
         } else {
-            // `mtime` cannot be set: it is the time of the simulation.
+            // `mtime` is not writable: it is the simulated time.
             return None;
         }
         Some(())

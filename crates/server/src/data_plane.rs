@@ -26,7 +26,7 @@ use workload::{
     Rings, Sources, Stream, TrafficSpec, lost_requests,
 };
 
-/// A guest that lets work wait for this long without completing any is stuck.
+/// A guest that lets work wait for this long without completing any counts as stuck.
 const PATIENCE_NS: f64 = 50e6;
 /// While one core processes an item of a queue whose items need not be in order, each core of its
 /// cluster can take this many of the same queue before they have to wait for it.
@@ -90,7 +90,8 @@ pub struct SourceResults {
 }
 
 impl SourceResults {
-    /// Of so many cores, with as many items waiting; `warmup` samples are not measured.
+    /// The results of `cores` cores, with `waiting` items waiting; the first `warmup` samples are
+    /// not measured.
     fn of(cores: u32, waiting: u64, ledger: &Ledger, warmup: u64) -> SourceResults {
         let times = ledger.entering_times();
         let measured = times.get(warmup as usize..).unwrap_or_default();
@@ -105,8 +106,8 @@ impl SourceResults {
         }
     }
 
-    /// What is to be said if they do not keep up: one in a hundred of the items that have arrived
-    /// still waits for its core, and they are more than come together by chance.
+    /// An error message if they do not keep up: one in a hundred of the arrived items still waits
+    /// for its core, which is more than chance explains.
     fn overload(&self, generated: u64) -> Option<String> {
         let waiting = self.waiting;
         let is_behind = waiting > generated / 100 && waiting > 64;
@@ -155,7 +156,7 @@ pub struct DataPlaneResult {
     pub sources: Option<SourceResults>,
 }
 
-/// A data plane as it is described, with the server that it runs on.
+/// A data plane as described, with its server.
 #[derive(Clone, Copy)]
 pub(crate) struct DataPlanePlan<'a> {
     pub spec: &'a DataPlaneSpec,
@@ -164,7 +165,8 @@ pub(crate) struct DataPlanePlan<'a> {
 }
 
 impl<'a> DataPlanePlan<'a> {
-    /// Whether it can run on the server; keys are those of the table that has `data_plane`.
+    /// Checks whether it can run on the server; keys are relative to the table that has
+    /// `data_plane`.
     pub fn check(&self) -> Result<(), SpecError> {
         let server = self.server;
         self.traffic.check().under("traffic")?;
@@ -181,7 +183,7 @@ impl<'a> DataPlanePlan<'a> {
         self.check_sources()
     }
 
-    /// Whether what is asked of a core's hardware threads is possible.
+    /// Checks the use of a core's hardware threads.
     fn check_threads(&self) -> Result<(), SpecError> {
         let server = self.server;
         let (threads, there) = (server.data_plane_threads, usize::from(server.core.threads));
@@ -218,7 +220,7 @@ impl<'a> DataPlanePlan<'a> {
         )
     }
 
-    /// How many cores are the sources of the traffic; none, if the device is.
+    /// Number of cores that are the sources of the traffic; none, if the device is the source.
     fn source_cores(&self) -> u32 {
         let others = self.server.fabric.cores - self.server.data_plane_cores;
         match self.traffic.sources {
@@ -227,7 +229,7 @@ impl<'a> DataPlanePlan<'a> {
         }
     }
 
-    /// Whether the sources of the traffic can be what they are.
+    /// Checks the sources of the traffic.
     fn check_sources(&self) -> Result<(), SpecError> {
         if self.traffic.sources == Sources::Device {
             return Ok(());
@@ -259,7 +261,7 @@ impl<'a> DataPlanePlan<'a> {
         )
     }
 
-    /// Whether the data plane's cores can be organised so.
+    /// Checks the organisation of the data plane's cores.
     fn check_organisation(&self) -> Result<(), SpecError> {
         let harts = self.server.data_plane_harts() as u32;
         let cluster = self.spec.cluster_cores(harts);
@@ -286,7 +288,7 @@ impl<'a> DataPlanePlan<'a> {
         )
     }
 
-    /// What systems are told of it.
+    /// The information about it for systems.
     pub fn setting(&self) -> system::DataPlane<'a> {
         let harts = self.server.data_plane_harts() as u32;
         system::DataPlane {
@@ -300,22 +302,22 @@ impl<'a> DataPlanePlan<'a> {
         }
     }
 
-    /// What the I/O device is set up to.
+    /// The setup of the I/O device.
     pub fn setup(&self) -> IoSetup {
         let (spec, traffic) = (self.spec, self.traffic);
         let queues = spec.queues;
-        // Harts are cores to the device and to programs.
+        // The device and programs treat harts as cores.
         let data_plane_cores = self.server.data_plane_harts() as u32;
         let cluster_cores = spec.cluster_cores(data_plane_cores);
         let queue_capacity = traffic.queue_capacity;
-        // A queue never holds more.
+        // A queue never holds more than this.
         let batch = spec.batch().min(queue_capacity - 1);
         let mechanism = spec.notify.mechanism();
-        // Requests that a system brings go to whichever core it says.
+        // Requests that a system brings go to the cores that it chooses.
         let in_order = (spec.in_order || cluster_cores == 1) && !mechanism.brings_requests;
-        // Slots that are counted down and may still be being read: those of one visit; without
-        // order, those of all cores, which may be far apart (see `struct data_plane_sharing` in the
-        // guest's `data_plane.h`).
+        // Slots that have been counted down and may still be being read: those of one visit;
+        // without order, those of all cores, which may be far apart (see `struct
+        // data_plane_sharing` in the guest's `data_plane.h`).
         let reading = if in_order {
             match mechanism.reads_one {
                 true => 1,
@@ -342,7 +344,8 @@ impl<'a> DataPlanePlan<'a> {
                 Policy::WeightedRoundRobin => 1,
                 Policy::StrictPriority => 2,
             },
-            // Twice what is needed, so that a doorbell in conflict can be given another address.
+            // Twice the necessary number, so that a conflicting doorbell can be given another
+            // address.
             doorbells: doorbell_range(DOORBELLS.start, 2 * u64::from(queues)),
             tenant_doorbells: doorbell_range(TENANT_DOORBELLS.start, u64::from(queues)),
             consumers: AddressRange {
@@ -356,7 +359,7 @@ impl<'a> DataPlanePlan<'a> {
         }
     }
 
-    /// What the program is told by the device, without what it will have prepared.
+    /// The program's settings from the device, without the results of `prepare()`.
     fn settings(&self) -> ProgramSettings {
         ProgramSettings {
             weights: self.spec.weights.clone(),
@@ -379,8 +382,8 @@ impl<'a> DataPlanePlan<'a> {
             .active_queues(self.spec.queues, &mut choice)
     }
 
-    /// What a warm start without a number of requests waits for. Data planes that are given their
-    /// requests have no rings.
+    /// The rule for the end of a warm start without a number of requests. Data planes whose
+    /// requests come from a system have no rings.
     fn settling(&self, setup: &IoSetup, seed: u64, rings: RingsAtStart) -> Settling {
         let has_new_slots =
             rings == RingsAtStart::New && !self.spec.notify.mechanism().brings_requests;
@@ -392,7 +395,7 @@ impl<'a> DataPlanePlan<'a> {
         Settling::new(self.active_queues(seed).len() as u64, uses)
     }
 
-    /// The queue that the cores would share at best, if requests come to it as a Poisson process.
+    /// The queue that the cores would ideally share, if requests arrive as a Poisson process.
     fn ideal(&self) -> Option<Ideal> {
         let rate_mrps = self.traffic.rate_mrps?;
         (self.traffic.arrivals == Arrivals::Poisson).then_some(Ideal {
@@ -424,8 +427,8 @@ pub(crate) struct Io<'a> {
 }
 
 impl<'a> Io<'a> {
-    /// That of `plan`, whose program has left `prepared`, and whose random choices begin with
-    /// `seed`. So many packets are captured.
+    /// The traffic of `plan`, whose program has left `prepared`, with random choices seeded by
+    /// `seed`, capturing `capture` packets.
     pub fn new(
         plan: DataPlanePlan<'a>,
         measure: &'a MeasureSpec,
@@ -499,7 +502,7 @@ impl<'a> Io<'a> {
         ArrivalTimer::new(self.plan.traffic, rate_mrps, self.seed)
     }
 
-    /// Attaches the I/O device that fills the queues, and the tenants that empty them; unless
+    /// Attaches the I/O device that fills the queues, and the tenants that empty them, unless
     /// `hardware` brings the requests.
     pub fn attach(&self, fabric: &mut Fabric, hardware: &Hardware) -> Result<DataPlane, RunError> {
         let (setup, ledger, plan) = (self.setup, &self.ledger, &self.plan);
@@ -527,7 +530,7 @@ impl<'a> Io<'a> {
             return Ok(data_plane);
         }
         let (traffic, seed) = (plan.traffic, self.seed);
-        // Of the first socket, if there are two.
+        // Tiles of the first socket, if there are two.
         let tiles = plan.server.fabric.tiles_of_socket();
         let source = IoSource::new(
             setup,
@@ -543,7 +546,7 @@ impl<'a> Io<'a> {
         .with_imbalance(traffic.imbalance)
         .and_then(|source| source.with_socket_imbalance(traffic.socket_imbalance))
         .map_err(RunError::Description)?;
-        // Producers and consumers are far from the data plane's first core.
+        // Producers and consumers are placed far from the data plane's first core.
         let source = fabric.attach(Box::new(source), IoSource::attachment(&setup, tiles - 1))?;
         let tenants = TenantSide::new(setup, ledger.clone(), self.capture_packets);
         let tenants = fabric.attach(
@@ -562,7 +565,7 @@ impl<'a> Io<'a> {
     }
 }
 
-/// A data plane that runs.
+/// A running data plane.
 pub(crate) struct DataPlane {
     pub(crate) ledger: SharedLedger,
     pub(crate) setup: IoSetup,
@@ -570,21 +573,21 @@ pub(crate) struct DataPlane {
     source: AgentId,
     /// The tenants, unless a system brings the requests and takes the replies.
     tenants: Option<AgentId>,
-    /// How many requests are to be measured.
+    /// Number of requests to measure.
     requests: u64,
-    /// How many cores are the sources of the traffic.
+    /// Number of cores that are the sources of the traffic.
     source_cores: u32,
-    /// Items delivered when it was last looked at and something had happened, and the cycle.
+    /// Number of items delivered at the last check that saw progress, and its cycle.
     delivered: u64,
     delivered_at: u64,
-    /// Hardware threads of each of its cores that serve requests.
+    /// Number of hardware threads of each of its cores that serve requests.
     threads: usize,
-    /// How many of the slowest requests the result is to have.
+    /// Number of slowest requests in the result.
     slowest_requests: usize,
 }
 
 impl DataPlane {
-    /// Watches the stores that begin and end a request's service.
+    /// Watches the stores that start and end a request's service.
     pub(crate) fn watch(&self, machine: &mut Machine, hardware: &Hardware) {
         let watched = hardware.watched();
         for core in &mut machine.engine.cores {
@@ -592,8 +595,8 @@ impl DataPlane {
         }
     }
 
-    /// The cycle at which the energy is to be read, if that is known and has not been done: when
-    /// the traffic has begun, or what is measured of it after the warm start; otherwise `NEVER`.
+    /// The cycle at which the energy must be read, if that is known and not done yet: at the start
+    /// of the traffic, or of the measured part after the warm start; otherwise `NEVER`.
     pub(crate) fn reading_due(&self, machine: &Machine) -> u64 {
         if machine.first_reading.is_some() {
             return NEVER;
@@ -614,7 +617,7 @@ impl DataPlane {
         self.ledger.borrow().warm_at().is_some()
     }
 
-    /// Whether it is over, at the cycle `now`; otherwise it goes on.
+    /// Whether the warm start is over at the cycle `now`; otherwise it continues.
     pub(crate) fn has_settled(&self, machine: &mut Machine, now: u64) -> bool {
         machine.engine.settle(now);
         let cores = machine.engine.cores.iter();
@@ -624,7 +627,7 @@ impl DataPlane {
 
     /// Changes the traffic at the cycle `now`, at the end of the warm start.
     pub(crate) fn end_warm_start(&self, machine: &mut Machine, now: u64) {
-        // Whether a checkpoint was saved or not, the run goes on in the same way.
+        // The run continues in the same way whether a checkpoint was saved or not.
         machine.engine.forget_loops();
         self.ledger.borrow_mut().end_warm_start();
         let at = machine.engine.time(now);
@@ -632,34 +635,34 @@ impl DataPlane {
         fabric.wake_agent(self.source, at, ArrivalTimer::CHANGE);
     }
 
-    /// Lets nothing arrive from the time `at` on.
+    /// Stops arrivals from the time `at` on.
     pub(crate) fn stop(&self, machine: &mut Machine, at: Time) {
         let fabric = &mut machine.engine.fabric;
         fabric.wake_agent(self.source, at, ArrivalTimer::STOP);
     }
 
-    /// Items that have arrived and have not been delivered.
+    /// Number of items that have arrived and have not been delivered.
     pub(crate) fn under_way(&self) -> u64 {
         let counts = self.ledger.borrow().counts();
         counts.entering + counts.inside
     }
 
-    /// Items that have been delivered.
+    /// Number of delivered items.
     pub(crate) fn delivered(&self) -> u64 {
         self.ledger.borrow().counts().delivered
     }
 
-    /// When enough had been measured.
+    /// The time at which enough had been measured.
     #[inline]
     pub(crate) fn done_at(&self) -> Option<Time> {
         self.ledger.borrow().recorder().done_at()
     }
 
-    /// The part of what is to be measured that has been; 1 when all has.
+    /// The fraction of the measurement that is complete; 1 when it is done.
     pub(crate) fn progress(&self) -> f64 {
         match self.done_at() {
             Some(_) => 1.0,
-            // There may be as many samples as are wanted, and the warm-up not be over yet.
+            // There may be enough samples while the warm-up is not over yet.
             None => self
                 .ledger
                 .borrow()
@@ -668,7 +671,7 @@ impl DataPlane {
         }
     }
 
-    /// The result is to have so many of the slowest requests.
+    /// Requests this number of slowest requests in the result.
     pub(crate) fn explain_slowest(&mut self, requests: usize) {
         self.slowest_requests = requests;
         if requests > 0 {
@@ -681,7 +684,7 @@ impl DataPlane {
         self.ledger.borrow_mut().keep_records();
     }
 
-    /// Whether the program has used its queues and settings correctly.
+    /// Checks that the program has used its queues and settings correctly.
     pub(crate) fn check(&self) -> Result<(), RunError> {
         let ledger = self.ledger.borrow();
         if let Some(sentence) = ledger.wrong_description() {
@@ -693,7 +696,7 @@ impl DataPlane {
         }
     }
 
-    /// Whether the program, if it has ended, has let enough be measured before.
+    /// Checks that the program has not ended before enough was measured.
     pub(crate) fn check_exit(&self, machine: &mut Machine) -> Result<(), RunError> {
         let ledger = self.ledger.borrow();
         match machine.exit() {
@@ -734,7 +737,7 @@ impl DataPlane {
         })
     }
 
-    /// What was measured.
+    /// The results.
     pub(crate) fn result(
         &self,
         machine: &mut Machine,
@@ -780,7 +783,7 @@ impl DataPlane {
             doorbell_conflicts,
             slowest: slowest(
                 ledger.history(),
-                // A run that goes on from a checkpoint has the history since then alone.
+                // A run resumed from a checkpoint has only the history since then.
                 (warmup_samples + ledger.history().len() as u64)
                     .saturating_sub(ledger.recorder().recorded()) as usize,
                 self.threads,

@@ -1,5 +1,4 @@
-//! What a run is described by. The doc comment of a field is its help text, wherever that is
-//! shown.
+//! Descriptions of runs. The doc comment of a field is its help text, wherever that is shown.
 
 use crate::hosts::HostSpec;
 use crate::machine::Machine;
@@ -28,7 +27,7 @@ pub enum Description {
 }
 
 impl<'de> Deserialize<'de> for Description {
-    /// A description with the table `rack` is one of a rack.
+    /// A description with the table `rack` describes a rack.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Description, D::Error> {
         let table = Value::deserialize(deserializer)?;
         let read = match table.get("rack") {
@@ -40,7 +39,7 @@ impl<'de> Deserialize<'de> for Description {
 }
 
 impl Description {
-    /// Whether a run can be made of it, as far as that can be said without its programs.
+    /// Checks the description as far as possible without its programs.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             Description::Server(description) => {
@@ -93,7 +92,7 @@ pub struct ServerDescription {
 }
 
 impl ServerSpec {
-    /// Whether there can be such a server.
+    /// Checks whether such a server is possible.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.fabric.check().under("fabric")?;
@@ -114,13 +113,13 @@ impl ServerSpec {
         )
     }
 
-    /// How many harts there are. Those from 0 on are the first ones of the cores, in their order;
-    /// if the cores have more hardware threads, the second ones follow, and so on.
+    /// Number of harts. The first ones are the first hardware threads of the cores, in the order of
+    /// the cores; if cores have more hardware threads, the second ones follow, and so on.
     pub fn harts(&self) -> usize {
         self.fabric.cores * usize::from(self.core.threads)
     }
 
-    /// How many of them run the data plane: those from 0 on.
+    /// Number of harts that run the data plane: the first ones.
     pub fn data_plane_harts(&self) -> usize {
         self.data_plane_cores * self.data_plane_threads
     }
@@ -211,7 +210,7 @@ pub struct DataPlaneSpec {
 }
 
 impl DataPlaneSpec {
-    /// Whether policy, weights and parameters go together.
+    /// Checks that policy, weights and parameters are consistent.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         let is_weighted = self.policy == Policy::WeightedRoundRobin;
         require(
@@ -244,7 +243,7 @@ impl DataPlaneSpec {
         check_parameters(&self.parameters)
     }
 
-    /// How many of `cores` share queues.
+    /// Number of cores, of `cores`, that share queues.
     pub fn cluster_cores(&self, cores: u32) -> u32 {
         match self.organisation {
             None if self.notify.mechanism().shares_queues => cores,
@@ -262,7 +261,7 @@ impl DataPlaneSpec {
     }
 }
 
-/// The mechanisms that serve queues by weights, as they are written.
+/// The mechanisms that support weights, as written in descriptions.
 fn with_weights() -> String {
     let able = mechanisms().filter(|(mechanism, _)| mechanism.has_weights);
     let names: Vec<String> = able
@@ -384,14 +383,14 @@ impl Default for SimulatorSpec {
 }
 
 impl SimulatorSpec {
-    /// Lets `machine` go about it so.
+    /// Applies the options to `machine`.
     pub(crate) fn apply(&self, machine: &mut Machine) {
         let engine = &mut machine.engine;
         engine.set_speed(self.lookahead_cycles, self.skip_spinning);
     }
 }
 
-/// A value as it is written in a description.
+/// A value as written in a description.
 pub(crate) fn written(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
@@ -406,7 +405,7 @@ pub fn rack_schema() -> schemars::Schema {
     schemars::schema_for!(RackDescription)
 }
 
-/// Whether a program can be told these numbers by their names.
+/// Checks that these numbers have names which a program can read.
 pub(crate) fn check_parameters(parameters: &BTreeMap<String, f64>) -> Result<(), SpecError> {
     for name in parameters.keys() {
         require(
@@ -439,8 +438,8 @@ mod tests {
         presets.find(|preset| preset.name == name).unwrap()
     }
 
-    /// A description with a value for each parameter that there is: as one of a server, and several
-    /// of racks.
+    /// A description with a value for each possible parameter: one of a server, and several of
+    /// racks.
     fn complete() -> (Value, Vec<Value>) {
         let preset = preset("nanopu-prototype");
         let service_times = json!({"distribution": "generalized-extreme-value"});
@@ -513,7 +512,7 @@ mod tests {
         (one, offers.map(rack).into())
     }
 
-    /// Numbers that may be any, and why.
+    /// Numbers without a range, and the reason.
     const UNRANGED: [(&str, &str); 9] = [
         (
             "DataPlaneSpec.parameters",
@@ -547,7 +546,7 @@ mod tests {
         );
     }
 
-    /// Values at and beyond each bound of a number that is 1 or more apart from the next.
+    /// Values at and beyond each bound of a number, at a distance of 1 or more.
     fn at_and_beyond(range: &spec::Range<'_>, is_whole: bool) -> Vec<(Value, bool)> {
         let step = range.multiple_of.unwrap_or(1) as i128;
         let mut tried = Vec::new();
@@ -566,7 +565,8 @@ mod tests {
         tried
     }
 
-    /// Tries each bound of each number in a description; returns the declarations that it has met.
+    /// Tries each bound of each number in a description; returns the declarations that it has
+    /// found.
     fn try_bounds<T: Serialize + DeserializeOwned + JsonSchema + 'static>(
         description: &Value,
         check: impl Fn(&T) -> Result<(), SpecError>,
@@ -586,7 +586,7 @@ mod tests {
                 *changed
                     .pointer_mut(&format!("/{}", key.replace('.', "/")))
                     .unwrap() = tried;
-                // What the type cannot hold is refused before.
+                // Values that the type cannot represent are refused before.
                 let Ok(changed) = read(&changed) else {
                     assert!(!is_accepted, "{key}");
                     continue;
@@ -617,7 +617,8 @@ mod tests {
         }
     }
 
-    /// At each declared bound a value is accepted, and beyond it refused by the key's full path.
+    /// A value at each declared bound is accepted, and one beyond it is refused with the key's full
+    /// path.
     #[test]
     fn ranges_are_checked_as_they_are_declared() {
         let (one, racks) = complete();
@@ -636,8 +637,8 @@ mod tests {
         );
     }
 
-    /// What is written out is the same description when it is read again: to the last bit of
-    /// every number, or the same run would not be found among the results.
+    /// A description that is written and read again is the same, to the last bit of every number;
+    /// otherwise the same run would not be found among the results.
     #[test]
     fn numbers_survive_being_written_and_read() {
         let preset = preset("hyperplane-table1");
@@ -659,7 +660,7 @@ mod tests {
             measure: MeasureSpec::default(),
             simulator: SimulatorSpec::default(),
         };
-        // Neighbours of numbers with few digits, which a reader that is nearly right confuses.
+        // Neighbours of numbers with few digits, which a slightly inexact reader would confuse.
         let mut rates: Vec<f64> = (1..2000).map(|step| f64::from(step) / 997.0).collect();
         rates.push(-9.828413039546409e-234);
         for rate in rates {

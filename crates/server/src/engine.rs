@@ -1,4 +1,4 @@
-//! How the time of a whole server advances.
+//! The advance of simulated time in a whole server.
 //!
 //! A core cannot affect another sooner than the shortest path through the fabric: a message leaves
 //! at least `departure` cycles after its cause and reaches a core at least `delivery` cycles after
@@ -24,7 +24,7 @@ pub struct Engine {
     /// The cores, by number.
     #[state(slice)]
     pub cores: Vec<Box<dyn CoreModel>>,
-    /// Everything else.
+    /// The fabric, with everything that is not a core.
     pub fabric: Fabric,
     #[state(fixed)]
     pub(crate) clock: Clock,
@@ -36,19 +36,19 @@ pub struct Engine {
     pub(crate) departure: u64,
     #[state(fixed)]
     pub(crate) delivery: u64,
-    /// Upper bound on the horizon; [`NEVER`]: the largest that is exact.
+    /// Upper bound on the horizon; [`NEVER`] selects the largest exact one.
     #[state(fixed)]
     lookahead: u64,
-    /// Nothing happens at this cycle or later.
+    /// No event at this cycle or later is simulated.
     #[state(cycle)]
     pub(crate) end: u64,
-    /// Nothing happens at this cycle or later before it has been moved on.
+    /// No event at this cycle or later is simulated before the pause has been moved.
     #[state(fixed)]
     pub(crate) pause: u64,
-    /// A period of a core and the fabric together that is being looked for.
+    /// The search for a period of a core and the fabric together.
     #[state(fixed)]
     pub(crate) period: Option<Period>,
-    /// The cycle of each core's next action, and the cores that have any.
+    /// The cycle of each core's next action, and the cores that have one.
     #[state(cycles)]
     next: Vec<u64>,
     pub(crate) active: u64,
@@ -56,7 +56,7 @@ pub struct Engine {
     crashed: Option<(u64, usize)>,
 }
 
-/// The places of the bits of `set`.
+/// The positions of the set bits of `set`.
 fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = (set != 0).then_some(set.trailing_zeros() as usize)?;
@@ -65,10 +65,10 @@ fn bits(mut set: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Why [`Engine::advance`] came back.
+/// The reason that [`Engine::advance`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
-    /// Time has moved on.
+    /// Time has advanced.
     Running,
     /// The end that was set has been reached.
     End,
@@ -88,7 +88,7 @@ impl Engine {
             crashed: None,
             outbox: Outbox::default(),
             departure: departure_cycles,
-            // Rounded down: a delivery inside a cycle takes effect at the next.
+            // Rounded down: a delivery within a cycle takes effect at the next one.
             delivery: clock.cycle_of(latency).max(1),
             lookahead: NEVER,
             end: NEVER,
@@ -100,8 +100,8 @@ impl Engine {
         }
     }
 
-    /// Keeps cores from running ahead of each other by more than `cycles`; 0 stands for as far as
-    /// is exact. `skip_spinning`: whether cores may jump over periods of spinning. Neither ever
+    /// Limits the distance that cores run ahead of each other to `cycles`; 0 selects the largest
+    /// exact distance. `skip_spinning`: whether cores may skip periods of spinning. Neither ever
     /// changes a result.
     pub fn set_speed(&mut self, cycles: u64, skip_spinning: bool) {
         self.lookahead = if cycles == 0 { NEVER } else { cycles };
@@ -110,14 +110,14 @@ impl Engine {
         }
     }
 
-    /// A cycle that no core has run past when it is noticed that something has happened at `cycle`:
-    /// cores may have run past that by less than a horizon, and this one is at the same distance
-    /// behind it whatever the horizon.
+    /// A cycle that no core has passed when an event at `cycle` is noticed: cores may have passed
+    /// the event by less than a horizon, and this cycle is at the same distance after it for every
+    /// horizon.
     pub fn settled_after(&self, cycle: u64) -> u64 {
         cycle + 1000.max(2 * (self.departure + self.delivery))
     }
 
-    /// Cores that wait for nothing may have been brought something that wakes none of them.
+    /// Wakes idle cores that may have received deliveries which wake no hart.
     #[cold]
     fn wake_idle(&mut self) -> bool {
         for (core, inbox) in self.inboxes.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Engine {
         self.end = self.end.min(cycle);
     }
 
-    /// Goes on without an end, after one that has been reached.
+    /// Continues without an end, after one that has been reached.
     pub(crate) fn reopen(&mut self) {
         self.end = NEVER;
         self.pause = NEVER;
@@ -152,7 +152,7 @@ impl Engine {
 
     /// Handles the remaining events before `cycle`, at which the server has paused.
     pub fn settle(&mut self, cycle: u64) {
-        // The fabric's events are not all at the beginning of a cycle.
+        // Events of the fabric may lie within a cycle.
         self.fabric
             .run_until(self.clock.time(cycle), &mut self.inboxes);
         self.fabric.take_delivered_to();
@@ -224,13 +224,13 @@ impl Engine {
             .as_ref()
             .map_or(self.pause, |period| self.pause.min(period.look_at));
         if now >= self.end {
-            // The fabric's events are not all at the beginning of a cycle.
+            // Events of the fabric may lie within a cycle.
             self.fabric
                 .run_until(self.clock.time(self.end), &mut self.inboxes);
             return Advance::End;
         }
         let round_trip = self.departure + self.delivery;
-        // A fabric event inside a cycle may be answered inside the cycle `delivery` later.
+        // An event of the fabric within a cycle may be answered within the cycle `delivery` later.
         let from_fabric = self
             .clock
             .cycle_of(fabric_time)
@@ -268,7 +268,7 @@ impl Engine {
                 reached = reached.min(next);
             }
         }
-        // What the fabric does from here on may be answered by a core.
+        // Later events of the fabric may depend on a core's answers.
         let until = reached
             .saturating_add(self.departure)
             .min(

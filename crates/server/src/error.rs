@@ -1,4 +1,4 @@
-//! What can go wrong, as sentences.
+//! Errors, as sentences.
 
 use spec::SpecError;
 use thiserror::Error;
@@ -6,22 +6,22 @@ use thiserror::Error;
 /// The reason why a run failed.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// The description cannot be used.
+    /// The description is invalid.
     #[error("{0}")]
     Description(String),
-    /// The program cannot be used.
+    /// The program is unusable.
     #[error("{0}")]
     Program(String),
-    /// The guest made an invalid operation, or gave up.
+    /// The guest performed an invalid operation, or gave up.
     #[error("{0}")]
     Guest(String),
     /// No event remains, or there is no progress.
     #[error("{0}")]
     Deadlock(String),
-    /// What was asked for cannot be written.
+    /// The requested output cannot be written.
     #[error("{0}")]
     Output(String),
-    /// It has reached a limit on its use of the host.
+    /// The run has reached a limit on its use of the host.
     #[error("{0}")]
     Limit(String),
     /// The caller asked to stop.
@@ -30,7 +30,7 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// The same error, of the server with this name.
+    /// The same error, for the server with this name.
     pub(crate) fn of(self, name: &str) -> RunError {
         let told = |sentence: String| format!("{name}: {sentence}");
         match self {

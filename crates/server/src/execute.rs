@@ -20,22 +20,22 @@ use spec::Under;
 use std::path::PathBuf;
 use workload::Files;
 
-/// Rounds of a functional run between two looks at whether to go on.
+/// Rounds of a functional run between two checks of whether to continue.
 const ROUNDS: u32 = 64;
 
-/// What the caller of [`execute`] wants beside the program's output.
+/// The caller's options for [`execute`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecuteOptions {
-    /// Write these traces.
+    /// Traces to write.
     pub trace: TraceOptions,
-    /// Save and begin from these checkpoints.
+    /// Checkpoints to save and to start from.
     pub checkpoint: CheckpointOptions,
-    /// How much the run may take of the host.
+    /// Limits on the run's use of the host.
     pub limits: Limits,
 }
 
-/// What the caller of [`execute_functionally`] wants beside the program's output.
+/// The caller's options for [`execute_functionally`].
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FunctionalOptions {
@@ -45,8 +45,8 @@ pub struct FunctionalOptions {
     pub limits: Limits,
 }
 
-/// Runs any program on the server that `description` names: bare-metal, or for Linux. What it
-/// writes goes to the standard output as it comes.
+/// Runs any program on the server that `description` names: bare-metal, or for Linux. Its output
+/// goes to standard output as it is written.
 pub fn execute(
     description: &ServerDescription,
     program: &Program,
@@ -121,8 +121,8 @@ pub struct FunctionalResult {
     pub version: &'static str,
 }
 
-/// Runs any program as [`execute`] does, but only for what it computes: no time is simulated. Of
-/// the description the number of cores, the clock, the size of memory and the seed count.
+/// Runs any program as [`execute`] does, but without timing. Of the description, only the number of
+/// cores, the clock, the size of memory and the seed are used.
 pub fn execute_functionally(
     description: &ServerDescription,
     program: &Program,

@@ -30,17 +30,17 @@ use riscv::{
 use std::sync::Arc;
 use trace::{Retired, SharedLog};
 
-/// To which a stack pointer is aligned when a function is called.
+/// The alignment of the stack pointer at function calls.
 const STACK_ALIGNMENT: u64 = 16;
-/// `mstatus.FS` when a program begins: initial.
+/// The initial `mstatus.FS` of a program: initial.
 const FLOATING_POINT_IS_ON: u64 = 1 << 13;
-/// Instructions of each hart in a round. A hart that spins does so to the end of its round, so long
-/// rounds delay all that wait for others; short ones switch more often.
+/// Instructions of each hart in a round. A hart that spins does so until the end of its round, so
+/// long rounds delay the harts that others wait for; short rounds switch more often.
 const ROUND_CYCLES: u64 = 1000;
-/// The same if only one hart is active. Between rounds the user can stop the run.
+/// The same if only one hart is active. The user can stop the run between rounds.
 const LONE_ROUND_CYCLES: u64 = 100_000;
 
-/// Memory, which agents see too.
+/// Memory shared with agents.
 #[derive(Default)]
 struct SharedMemory(PagedMemory);
 
@@ -54,28 +54,28 @@ impl UntimedMemory for SharedMemory {
     }
 }
 
-/// What a hart sees beyond its registers. The current hart has it.
+/// The current hart's view beyond its registers.
 #[derive(Default)]
 struct Bus {
     memory: SharedMemory,
     agents: UntimedAgents,
     hart: usize,
-    /// The cycle of the instruction that is executed alone, and its time.
+    /// The cycle of the instruction that is executed singly, and its time.
     cycle: u64,
     now: Time,
-    /// The hart has asked an agent in this round, or has used up its memory.
+    /// Whether the hart has accessed an agent in this round, or has used up its memory.
     ends_round: bool,
-    /// An agent has not answered a hart, and never will.
+    /// Whether an agent has not answered a hart, and never will.
     unanswered: bool,
-    /// Pages that the guest may touch.
+    /// Maximum number of pages that the guest may touch.
     page_limit: u64,
-    /// What the interpreter has written last.
+    /// The value that the interpreter wrote last.
     written: u64,
 }
 
 impl Bus {
-    /// Memory where `ram` is, with what that has in the lines of some addresses and lengths. Of
-    /// some ranges stores are seen.
+    /// Memory at the addresses of `ram`, with its contents in some ranges. Stores to other ranges
+    /// are observed.
     fn with(
         ram: &Ram,
         loaded: &[(u64, u64)],
@@ -109,7 +109,8 @@ impl Bus {
         })
     }
 
-    /// Asks the agent at an address, if there is one: its answer, or nothing if it refuses.
+    /// Accesses the agent at an address, if there is one: returns its answer, or `None` if it
+    /// refuses.
     fn ask(&mut self, address: u64, bytes: u8, kind: RequestKind) -> Option<Option<u64>> {
         let agent = self.agents.owner(address)?;
         if !address.is_multiple_of(u64::from(bytes)) {
@@ -185,7 +186,7 @@ impl Paged for Bus {
     }
 }
 
-/// What `hart` has just retired, in `privilege` and with the registers `before`.
+/// The instruction that `hart` retired last, in `privilege` and with the registers `before` it.
 fn retired(
     hart: &Machine<Bus>,
     pc: u64,
@@ -217,14 +218,14 @@ fn retired(
     }
 }
 
-/// A server without times, with a program in its memory.
+/// A server without timing, with a program in its memory.
 pub(crate) struct FunctionalMachine {
     harts: Vec<Machine<Bus>>,
-    /// Between rounds.
+    /// Present between rounds.
     bus: Bus,
     code: Threaded<Bus>,
     clock: Clock,
-    /// When the next round begins.
+    /// The start of the next round.
     cycle: u64,
     image: Image,
     personality: Personality,
@@ -233,8 +234,8 @@ pub(crate) struct FunctionalMachine {
 }
 
 impl FunctionalMachine {
-    /// Puts a bare-metal program into the server's memory.
-    /// `live`: the guest's output goes to this process's.
+    /// Loads a bare-metal program into the server's memory. `live`: the guest's output goes to this
+    /// process's.
     pub fn bare_metal(
         server: &UntimedServer,
         image: Image,
@@ -250,8 +251,8 @@ impl FunctionalMachine {
         FunctionalMachine::with_host(server, bus, image, live)
     }
 
-    /// A server in whose memory, at these ranges, a bare-metal program has been executed: `behind`
-    /// has what it has left. Hart 0 calls the function at `address`, on a stack of its own.
+    /// A server whose memory, at these ranges, has been used by a bare-metal program: `behind` has
+    /// its contents. Hart 0 calls the function at `address`, on its own stack.
     pub fn calling(
         server: &UntimedServer,
         image: Image,
@@ -267,7 +268,7 @@ impl FunctionalMachine {
         let mut machine = FunctionalMachine::with_host(server, bus, image, false)?;
         let hart = &mut machine.harts[0];
         hart.pc = address;
-        // As _start leaves it to main().
+        // The state in which _start calls main().
         hart.hart.csrs.mstatus |= FLOATING_POINT_IS_ON;
         hart.registers[2] = stack_end;
         hart.registers[3] = global_pointer;
@@ -277,12 +278,12 @@ impl FunctionalMachine {
         Ok(machine)
     }
 
-    /// Lets hart 0 return to `address` from the function that it is about to call.
+    /// Makes hart 0 return to `address` from the function that it is about to call.
     pub fn return_to(&mut self, address: u64) {
         self.harts[0].registers[1] = address;
     }
 
-    /// A server with this memory, its CLINT and the host behind it.
+    /// A server with this memory, its CLINT and its host interface.
     fn with_host(
         server: &UntimedServer,
         mut bus: Bus,
@@ -311,7 +312,7 @@ impl FunctionalMachine {
         ))
     }
 
-    /// Puts a Linux program into memory.
+    /// Loads a Linux program into memory.
     pub fn with_linux(
         server: &UntimedServer,
         prepared: linux::Prepared,
@@ -352,7 +353,7 @@ impl FunctionalMachine {
             let mut machine = Machine::new(Bus::default(), entry);
             machine.hart.csrs.mhartid = number;
             machine.traps_misaligned = server.misaligned_accesses == MisalignedAccesses::Trap;
-            // As in a timed run: which hart this is, how many there are, and of how many cores.
+            // As in a timed run: the number of this hart, of all harts, and of cores.
             machine.registers[10] = number;
             machine.registers[11] = server.harts as u64;
             machine.registers[12] = server.cores as u64;
@@ -390,7 +391,8 @@ impl FunctionalMachine {
         &mut self.bus.memory.0
     }
 
-    /// Hart 0: its CSRs, where it is, `x0` to `x31` and `f0` to `f31`; and whether it has halted.
+    /// Hart 0: its CSRs, its program counter, `x0` to `x31` and `f0` to `f31`; and whether it has
+    /// halted.
     pub fn first_hart(&self) -> (&Hart, u64, [u64; 64], bool) {
         let hart = &self.harts[0];
         let mut registers = [0; 64];
@@ -398,7 +400,7 @@ impl FunctionalMachine {
         (&hart.hart, hart.pc, registers, hart.waiting)
     }
 
-    /// Lets hart 0 continue at `pc`, in code that may have changed.
+    /// Makes hart 0 continue at `pc`, in code that may have changed.
     pub fn go_on_at(&mut self, pc: u64) {
         self.code = Threaded::default();
         self.harts[0].pc = pc;
@@ -412,13 +414,13 @@ impl FunctionalMachine {
         let address = (registers[2] - bytes) & !(STACK_ALIGNMENT - 1);
         registers[2] = address;
         registers[10] = arguments.len() as u64;
-        // argv is behind argc.
+        // argv follows argc.
         registers[11] = address + 8;
         let variables = main_variables(address, arguments);
         self.bus.memory.0.copy_in(address, &variables);
     }
 
-    /// What the guest has written, if it is not live.
+    /// The guest's output, if it is not live.
     pub fn output(&mut self) -> Vec<u8> {
         match self.personality {
             Personality::Host(id) => self
@@ -431,7 +433,7 @@ impl FunctionalMachine {
         }
     }
 
-    /// Limits the bytes that the guest may write in all. (A Linux program has its own limit.)
+    /// Limits the total bytes that the guest may write. (A Linux program has its own limit.)
     pub fn limit_output(&mut self, bytes: u64) {
         if let Personality::Host(id) = self.personality
             && let Some(htif) = self.bus.agents.agent_mut::<Htif>(id)
@@ -456,12 +458,12 @@ impl FunctionalMachine {
         }
     }
 
-    /// Instructions that each hart has executed.
+    /// Number of instructions that each hart has executed.
     pub fn instructions(&self) -> Vec<u64> {
         self.harts.iter().map(|hart| hart.retired).collect()
     }
 
-    /// Advances by one round. `Ok(true)`: go on.
+    /// Advances by one round. `Ok(true)`: continue.
     pub fn advance(&mut self) -> Result<bool, RunError> {
         let awake: Vec<usize> = (0..self.harts.len())
             .filter(|&hart| !self.is_asleep(hart))
@@ -492,8 +494,8 @@ impl FunctionalMachine {
                 return Err(RunError::Deadlock(self.describe_waiting()));
             }
         }
-        // One that was alone and has asked a device may have woken others, who do not wait for the
-        // end of a round that is long.
+        // A lone hart that has accessed a device may have woken others, which must not wait for the
+        // end of a long round.
         self.cycle += if awake.len() == 1 { passed } else { cycles };
         let now = self.clock.time(self.cycle);
         self.bus.agents.ring_alarms(now, &mut self.bus.memory);
@@ -522,8 +524,8 @@ impl FunctionalMachine {
         hart.waiting && !hart.hart.wakes_from_wait()
     }
 
-    /// Lets a hart execute `cycles` instructions, or fewer if it asks a device or waits: the cycles
-    /// that it took.
+    /// Lets a hart execute `cycles` instructions, or fewer if it accesses a device or waits;
+    /// returns the cycles used.
     fn take_turn(&mut self, number: usize, cycles: u64) -> Result<u64, RunError> {
         let hart = &mut self.harts[number];
         std::mem::swap(&mut hart.memory, &mut self.bus);
@@ -555,13 +557,14 @@ impl FunctionalMachine {
             }
             match step {
                 Step::Trapped(trap) if hart.pc == 0 => {
-                    // It is fetched as it was before the trap, by its virtual address.
+                    // The instruction is fetched in the privilege before the trap, by its virtual
+                    // address.
                     hart.hart.privilege = privilege;
                     crash = Some((trap, pc, hart.instruction_at(pc).ok()));
                     break;
                 }
                 Step::Trapped(_) => {}
-                // The others go on; and so does this one, after that.
+                // The other harts continue, and then this one.
                 Step::Retired(i)
                     if matches!(i.operation, Operation::WrsNto | Operation::WrsSto) =>
                 {
@@ -580,7 +583,7 @@ impl FunctionalMachine {
         }
         std::mem::swap(&mut hart.memory, &mut self.bus);
         if self.harts.len() > 1 {
-            // Others may write before the next round. A loop that retries gets through in a round.
+            // Others may write before the next round. A retry loop succeeds within a round.
             self.harts[number].reservation = None;
         }
         if let Some(pc) = in_vain_at {
@@ -656,7 +659,7 @@ impl FunctionalMachine {
         Ok(self.exit().is_some())
     }
 
-    /// With which status the guest exited, and the signal that ended it.
+    /// The guest's exit status, and the signal that ended it.
     pub fn exit(&mut self) -> Option<(u64, Option<&'static str>)> {
         match self.personality {
             Personality::None => None,
@@ -688,7 +691,7 @@ impl FunctionalMachine {
                 let at = place(&self.image, hart.pc);
                 text += &format!("\n  hart {number} at {at} waits for the answer of a device");
             } else if number == 0 {
-                // It is past its WFI, which has four bytes.
+                // The hart is past its WFI, which has four bytes.
                 let at = place(&self.image, hart.pc.wrapping_sub(4));
                 text += &format!("\n  hart 0 at {at} waits for an interrupt (WFI)");
             } else {

@@ -12,20 +12,20 @@ use spec::{SpecError, require};
 use std::collections::BTreeMap;
 use system::{Attached, Cores, Host, Kind, Probes, Refusal, Setting, Site, System, Wire};
 
-/// The parts of the results that systems have, by their keys.
+/// The results of systems, by key.
 pub type SystemResults = BTreeMap<&'static str, Value>;
 
-/// Systems that are to take part in a server.
+/// The systems selected for a server.
 pub(crate) struct Wanted<'a> {
     server: &'a ServerSpec,
-    /// What the server is for.
+    /// The purpose of the server.
     setting: Setting<'a>,
-    /// Each with what it is there for.
+    /// Each with the setting in which it takes part.
     systems: Vec<(&'static Kind, Box<dyn System>, Setting<'a>)>,
 }
 
 impl<'a> Wanted<'a> {
-    /// None, in a server with this `setting`.
+    /// A selection without systems, for a server with this `setting`.
     pub fn none(server: &'a ServerSpec, setting: Setting<'a>) -> Wanted<'a> {
         Wanted {
             server,
@@ -34,7 +34,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// And the one with this key, which is there for `setting`.
+    /// Adds the system with this key, which takes part for `setting`.
     pub fn and(mut self, key: &str, setting: &Setting<'a>) -> Wanted<'a> {
         let kind = SYSTEMS.iter().find(|kind| kind.key == key);
         let system = self.server.system(key);
@@ -44,17 +44,17 @@ impl<'a> Wanted<'a> {
         self
     }
 
-    /// Those that `server` describes and that need no network: what a program alone can use.
+    /// The systems that `server` describes and that need no network, which a program alone can use.
     pub fn described(server: &'a ServerSpec, setting: Setting<'a>) -> Wanted<'a> {
         let kinds = SYSTEMS.iter().filter(|kind| {
-            // An interface that is not also a part of the cores has nothing to do without a link.
+            // A network interface that is not also a part of the cores has no use without a link.
             (kind.extends_cores || kind.observes_cores) && server.describes(kind.key)
         });
         let none = Wanted::none(server, setting.clone());
         kinds.fold(none, |wanted, kind| wanted.and(kind.key, &setting))
     }
 
-    /// And those that observe the cores, if the server describes them.
+    /// Adds the systems that observe the cores, if the server describes them.
     pub fn and_observers(self, setting: &Setting<'a>) -> Wanted<'a> {
         let server = self.server;
         let observers = SYSTEMS
@@ -63,8 +63,8 @@ impl<'a> Wanted<'a> {
         observers.fold(self, |wanted, kind| wanted.and(kind.key, setting))
     }
 
-    /// Whether they can be part of the server, and what else it describes can be there. `key`:
-    /// which key of the description asks for them.
+    /// Checks whether they can be part of the server, and whether it can have the others that it
+    /// describes. `key`: the key of the description that selects them.
     pub fn check(&self, key: &str) -> Result<(), SpecError> {
         for kind in SYSTEMS {
             let used = self.systems.iter().find(|(used, ..)| used.key == kind.key);
@@ -86,7 +86,7 @@ impl<'a> Wanted<'a> {
         )
     }
 
-    /// Memory that they need beside the main memory.
+    /// The memory they need besides the main memory.
     pub fn memory(&self) -> Vec<AddressRange> {
         let systems = self.systems.iter();
         systems
@@ -94,7 +94,7 @@ impl<'a> Wanted<'a> {
             .collect()
     }
 
-    /// Attaches them, each where `site` says of a host.
+    /// Attaches them, each at the site that `site` makes for a host.
     pub fn attach<'s>(
         &'s self,
         fabric: &mut Fabric,
@@ -165,22 +165,22 @@ impl Hardware {
         self.find(|attached| attached.wire)
     }
 
-    /// Who brings the requests, if it is one of them.
+    /// The agent that brings the requests, if one of them does.
     pub fn source(&self) -> Option<AgentId> {
         self.find(|attached| attached.source)
     }
 
-    /// Who takes the interrupts of devices.
+    /// The agent that takes the interrupts of devices.
     pub fn signal(&self) -> Option<AgentId> {
         self.find(|attached| attached.signal)
     }
 
-    /// Stores to which addresses begin and end a request, if they are no doorbells.
+    /// The addresses whose stores start and end a request, unless these are doorbells.
     pub fn watched(&self) -> Option<AddressRange> {
         self.find(|attached| attached.watched)
     }
 
-    /// What they have counted until `now`.
+    /// Their counts until `now`.
     pub fn statistics(
         &self,
         fabric: &mut Fabric,
@@ -207,7 +207,7 @@ impl Hardware {
             .sum()
     }
 
-    /// The replies that were to be kept.
+    /// The kept replies.
     pub fn replies(&self, fabric: &mut Fabric) -> Vec<DeliveredPacket> {
         let systems = self.systems.iter();
         systems
@@ -223,7 +223,7 @@ impl Hardware {
         })
     }
 
-    /// What each has counted until `now` of the events that cost energy.
+    /// The counts of each until `now` of the events that consume energy.
     pub fn events(&self, fabric: &mut Fabric, now: Time) -> Vec<Vec<u64>> {
         let systems = self.systems.iter();
         systems
@@ -231,7 +231,7 @@ impl Hardware {
             .collect()
     }
 
-    /// What their components have cost in so many `seconds` with so many `events`, in nanojoules.
+    /// The energy of their components for `seconds` with `events`, in nanojoules.
     pub fn energy(
         &self,
         fabric: &mut Fabric,

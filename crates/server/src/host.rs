@@ -1,4 +1,4 @@
-//! What a run has cost the host.
+//! The cost of a run on the host.
 
 use rustix::time::{ClockId, clock_gettime};
 use schemars::JsonSchema;
@@ -33,15 +33,15 @@ pub struct HostClock {
     processor: Duration,
 }
 
-/// Processor time that this thread has had.
+/// Processor time used by this thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    // Neither is negative; a nanosecond is always below a second.
+    // Neither is negative; the nanoseconds are always below a second.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 impl HostClock {
-    /// Begins to measure.
+    /// Starts the measurement.
     pub fn start() -> HostClock {
         HostClock {
             wall: Instant::now(),
@@ -49,7 +49,7 @@ impl HostClock {
         }
     }
 
-    /// What has been spent since then, on `instructions` that were simulated, if there are any to
+    /// The cost since the start, for `instructions` simulated instructions, if there are any to
     /// simulate.
     pub fn cost(&self, instructions: Option<u64>) -> HostCost {
         let seconds = (processor_time() - self.processor).as_secs_f64();
@@ -67,7 +67,7 @@ pub(crate) fn available_bytes() -> Option<u64> {
     let read = |path| std::fs::read_to_string(path).ok();
     let of_host = read("/proc/meminfo").and_then(|text| available_of(&text));
     let number = |path| read(path)?.trim().parse::<u64>().ok();
-    // A container's limit; "max" is none.
+    // A container's limit; "max" means none.
     let most = number("/sys/fs/cgroup/memory.max");
     let used = number("/sys/fs/cgroup/memory.current");
     let of_container = most.zip(used).map(|(most, used)| most.saturating_sub(used));
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(available_of("MemTotal: 100 kB"), None);
     }
 
-    /// A thread that sleeps has no processor time, and the clock on the wall goes on.
+    /// A sleeping thread uses no processor time, while wall-clock time passes.
     #[test]
     fn what_waits_is_not_charged() {
         let clock = HostClock::start();
@@ -102,7 +102,7 @@ mod tests {
         let cost = clock.cost(Some(1_000_000));
         assert!(cost.host_wall_seconds >= 0.05, "{cost:?}");
         assert!(cost.host_seconds < 0.025, "{cost:?}");
-        // A million instructions in so many seconds.
+        // A million instructions in this number of seconds.
         let mips = cost.host_mips.expect("there were instructions");
         assert!((mips * cost.host_seconds - 1.0).abs() < 1e-9, "{cost:?}");
     }

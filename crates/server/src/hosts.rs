@@ -1,4 +1,4 @@
-//! The servers of a run, one alone or those of a rack: the check and the construction of each.
+//! The servers of a run, one alone or those of a rack: checks and construction.
 
 use crate::data_plane::{DataPlanePlan, Io};
 use crate::description::{Description, MeasureSpec, ServerSpec, SimulatorSpec, written};
@@ -24,32 +24,32 @@ use std::sync::Arc;
 use system::Setting;
 use workload::{Files, OperationsSpec};
 
-/// What runs on a server.
+/// The program of a server.
 #[derive(Clone, Copy)]
 pub(crate) enum Runs<'a> {
-    /// A data plane with traffic of its own.
+    /// A data plane with its own traffic.
     DataPlane(DataPlanePlan<'a>),
     /// A bare-metal program that uses the network.
     Networked(Given<'a>),
-    /// A program alone, with what it is given.
+    /// A program alone, with its inputs.
     Alone(&'a Program),
 }
 
-/// What a program that uses the network is given.
+/// The inputs of a program that uses the network.
 #[derive(Clone, Copy)]
 pub(crate) struct Given<'a> {
     /// Its name or path.
     pub program: &'a str,
-    /// What else its `main()` is given.
+    /// Further arguments of its `main()`.
     pub arguments: &'a [String],
-    /// Numbers that it asks for.
+    /// Numbers that it reads.
     pub parameters: &'a BTreeMap<String, f64>,
-    /// What clients ask of its store, if they do.
+    /// The operations of clients on its store, if any.
     pub operations: Option<&'a OperationsSpec>,
 }
 
 impl Given<'_> {
-    /// What it is told, without what it will have prepared.
+    /// Its settings, without the results of `prepare()`.
     fn settings(&self) -> ProgramSettings {
         ProgramSettings {
             parameters: self.parameters.clone(),
@@ -58,7 +58,7 @@ impl Given<'_> {
         }
     }
 
-    /// All that its `main()` is given.
+    /// All arguments of its `main()`.
     fn all(&self) -> Vec<Vec<u8>> {
         let arguments = self.arguments.iter().map(String::as_str);
         let all = std::iter::once(self.program).chain(arguments);
@@ -66,38 +66,38 @@ impl Given<'_> {
     }
 }
 
-/// A server, or several that are alike.
+/// A server, or several identical ones.
 #[derive(Clone, Copy)]
 pub(crate) struct HostSpec<'a> {
-    /// What it is called, if there are others.
+    /// Its name, if there are others.
     pub name: Option<&'a str>,
     pub count: u32,
     pub server: &'a ServerSpec,
     pub runs: Runs<'a>,
-    /// Whether the run does not wait until its program exits.
+    /// Whether the run ends without waiting for its program to exit.
     pub serves: bool,
-    /// What connects it to the network, if there is one.
+    /// Its network interface, if there is a network.
     pub interface: Option<InterfaceKind>,
-    /// The keys of the systems that it has beside those that interface and data plane are.
+    /// The keys of its systems besides those of the interface and the data plane.
     pub systems: &'a [String],
 }
 
-/// What all servers of a run have in common when they are built.
+/// The common inputs of all servers of a run when they are built.
 #[derive(Clone, Copy)]
 pub(crate) struct Common<'a> {
     pub measure: &'a MeasureSpec,
     pub simulator: &'a SimulatorSpec,
     pub files: &'a Files,
-    /// How many packets to capture.
+    /// Number of packets to capture.
     pub capture_packets: usize,
-    /// A checkpoint brings what was prepared.
+    /// Whether a checkpoint supplies the prepared state.
     pub is_restored: bool,
 }
 
-/// Where one server is.
+/// The place of one server.
 pub(crate) struct Place {
     pub name: String,
-    /// Where its random choices begin.
+    /// The seed of its random choices.
     pub seed: u64,
     /// Its address, the rate of its link, and its place in the network.
     pub link: Option<(u32, LineRate, NodeId)>,
@@ -144,7 +144,7 @@ impl<'a> HostSpec<'a> {
         }
     }
 
-    /// Whether there can be such a server. Keys are those of the table that has `server`.
+    /// Checks whether such a server is possible. Keys are relative to the table that has `server`.
     pub fn check(&self) -> Result<(), SpecError> {
         self.server.check().under("server")?;
         for (place, key) in self.systems.iter().enumerate() {
@@ -171,7 +171,7 @@ impl<'a> HostSpec<'a> {
         self.wanted().check(key)
     }
 
-    /// Whether the system of a data plane's mechanism is not also something else in the server.
+    /// Checks that the system of a data plane's mechanism has no other role in the server.
     fn check_own_system(&self, plan: &DataPlanePlan<'_>) -> Result<(), SpecError> {
         let own = plan.spec.notify.system().map(|kind| kind.key);
         let interface = self.interface.map(|interface| interface.system().key);
@@ -184,7 +184,7 @@ impl<'a> HostSpec<'a> {
         )
     }
 
-    /// The systems that it has, each told what it is there for.
+    /// Its systems, each with its setting.
     fn wanted(&self) -> Wanted<'a> {
         let (setting, own) = match &self.runs {
             Runs::DataPlane(plan) => {
@@ -206,7 +206,7 @@ impl<'a> HostSpec<'a> {
         wanted.and_observers(&setting)
     }
 
-    /// Whether its queues, if it has any, are always full.
+    /// Whether its queues, if any, are always full.
     pub fn fills_its_rings(&self) -> bool {
         match &self.runs {
             Runs::DataPlane(plan) => plan.traffic.saturates(),
@@ -214,21 +214,21 @@ impl<'a> HostSpec<'a> {
         }
     }
 
-    /// How many ports its interface has.
+    /// Number of ports of its interface.
     pub fn ports(&self) -> usize {
         let system = self.interface.map(|interface| interface.system().key);
         let system = system.and_then(|key| self.server.system(key));
         system.map_or(1, |system| system.ports())
     }
 
-    /// What its interface speaks.
+    /// The protocol of its interface.
     pub fn protocol(&self) -> Protocol {
         let system = self.interface.map(|interface| interface.system().key);
         let system = system.and_then(|key| self.server.system(key));
         system.map_or(Protocol::Datagrams, |system| system.protocol())
     }
 
-    /// How it is built.
+    /// The plan for building it.
     fn plan(&self, common: &Common<'a>) -> Plan<'a> {
         let mut plan = Plan {
             server: self.server,
@@ -311,7 +311,8 @@ impl<'a> HostSpec<'a> {
         }
     }
 
-    /// Builds one of it with the program `image`, which begins where `preparation` has left it.
+    /// Builds one such server with the program `image`, which starts in the state left by
+    /// `preparation`.
     pub fn build(
         &self,
         image: &Image,
@@ -370,8 +371,8 @@ impl<'a> HostSpec<'a> {
 }
 
 impl HostSpec<'_> {
-    /// Attaches what the program of a store counts in, if clients have operations for it. An
-    /// interface whose registers are where this has its own leaves it no place.
+    /// Attaches the device of a store's counters, if clients have operations for it. An interface
+    /// with registers at the same addresses leaves no place for it.
     fn count(
         &self,
         fabric: &mut Fabric,
@@ -392,7 +393,7 @@ impl HostSpec<'_> {
             ..given.settings()
         };
         let attachment = Attachment {
-            // As the I/O device.
+            // The same tile as the I/O device.
             tile: self.server.fabric.tiles_of_socket() - 1,
             owns: Some(IO_REGISTERS),
             ..Attachment::default()
@@ -407,7 +408,7 @@ pub(crate) fn is_linux(image: &Image) -> bool {
     linux::is_linux(image, MAIN_MEMORY.start)
 }
 
-/// A Linux program with what it is given.
+/// A Linux program with its inputs.
 pub(crate) fn prepare_linux(
     server: &ServerSpec,
     image: Image,

@@ -1,9 +1,9 @@
 //! The host-target interface: console, arguments and exit (the protocol of riscv-pk's and Spike's
 //! `tohost` and `fromhost`).
 //!
-//! Both are words of the program's memory. Spike's host looks at `tohost` again and again; this one
-//! looks whenever a cache is granted the ownership of its line, as a store needs it. A look takes
-//! the ownership away, so the next store is noticed, too.
+//! Both are words of the program's memory. Spike's host polls `tohost`; this one reads it whenever
+//! a cache is granted ownership of its line, as a store requires. The read takes the ownership
+//! away, so the next store is noticed, too.
 
 use fabric::{
     AddressRange, Agent, AgentContext, LINE_BYTES, LineAddress, LineData, MemoryAccess, Time,
@@ -14,16 +14,16 @@ use std::io::Write;
 
 const WRITE: u64 = 64;
 const EXIT: u64 = 93;
-/// Writes `argc`, `argv`, an empty environment, and what these point to, to a buffer.
+/// Writes `argc`, `argv`, an empty environment, and the strings they point to, to a buffer.
 const GET_MAIN_VARIABLES: u64 = 2011;
 const NOT_IMPLEMENTED: u64 = (-38i64) as u64;
 const NO_ROOM: u64 = (-12i64) as u64;
-/// The words of a call: its number, its arguments, and in the end its result.
+/// The words of a call: its number, its arguments, and finally its result.
 const CALL_BYTES: u64 = 64;
-/// A guest that writes more than this at once is given a short count.
+/// A larger write of a guest returns a short count.
 const MAXIMUM_WRITE_BYTES: u64 = 1 << 20;
 
-/// What the device does next.
+/// The next action of the device.
 #[derive(state::State, state::Plain)]
 enum Step {
     Idle,
@@ -35,15 +35,15 @@ enum Step {
     Call,
     /// Reads the bytes that the guest writes out.
     Text,
-    /// Writes the result of a call behind what it returns in memory.
+    /// Writes the result of a call, after its other output in memory.
     Return(u64),
     /// Writes the result of a call into its first word.
     Result,
-    /// Tells the guest that the call is done.
+    /// Notifies the guest that the call is done.
     Answer,
 }
 
-/// The device that answers what a program writes to `tohost`.
+/// The device that handles the values that a program writes to `tohost`.
 #[derive(state::State)]
 pub struct Htif {
     #[state(fixed)]
@@ -52,35 +52,35 @@ pub struct Htif {
     fromhost: u64,
     call: u64,
     step: Step,
-    /// `tohost` may have changed since it was last read.
+    /// Whether `tohost` may have changed since it was last read.
     looks_again: bool,
-    /// Where the rest of what is read or written begins, and how many bytes it has.
+    /// The start and the length of the remaining bytes to read or write.
     address: u64,
     left: u64,
-    /// What has been read, or what is to be written.
+    /// The bytes that have been read, or are to be written.
     bytes: Vec<u8>,
-    /// Which stream text goes to.
+    /// The stream of the text.
     stream: u64,
-    /// When the guest ended, and its exit status.
+    /// The time at which the guest ended, and its exit status.
     pub exit: Option<(Time, u64)>,
-    /// What the guest wrote, unless it goes to standard output.
+    /// The guest's output, unless it goes to standard output.
     pub output: Vec<u8>,
-    /// Why what the guest wrote could not be written out. The guest has ended with that.
+    /// The reason that the guest's output could not be written. The guest has ended with that.
     #[state(fixed)]
     pub unwritten: Option<String>,
     #[state(fixed)]
     live: bool,
-    /// The program's path, and what else `main()` is given.
+    /// The program's path, and further arguments of `main()`.
     #[state(fixed)]
     pub arguments: Vec<Vec<u8>>,
-    /// How much the guest may write.
+    /// The allowance for the guest's output.
     #[state(fixed)]
     pub allowance: Allowance,
 }
 
 impl Htif {
-    /// For a program that has the symbols. `live`: what the guest writes goes to the standard
-    /// output and standard error of this process as it comes.
+    /// A device for a program with these symbols. `live`: the guest's output goes to the standard
+    /// output and standard error of this process as it is written.
     pub fn of(image: &Image, live: bool) -> Option<Htif> {
         let tohost = image.tohost?;
         Some(Htif {
@@ -102,7 +102,7 @@ impl Htif {
         })
     }
 
-    /// What it snoops: `tohost`, which gets a call's address or an odd number.
+    /// The snooped range: `tohost`, which receives a call's address or an odd number.
     pub fn snoops(tohost: u64) -> AddressRange {
         AddressRange {
             start: tohost,
@@ -117,7 +117,7 @@ impl Htif {
         context.access(MemoryAccess::ReadAtHome { address }, 0);
     }
 
-    /// Is done with one thing.
+    /// Ends an action.
     fn rest(&mut self, context: &mut AgentContext<'_>) {
         self.step = Step::Idle;
         if self.looks_again {
@@ -125,7 +125,7 @@ impl Htif {
         }
     }
 
-    /// Does what the guest has written to `tohost`.
+    /// Handles the value that the guest has written to `tohost`.
     fn command(&mut self, context: &mut AgentContext<'_>, value: u64) {
         if value & 1 == 1 {
             self.end(context, value >> 1);
@@ -136,12 +136,12 @@ impl Htif {
         }
     }
 
-    /// The guest ends. Of a negative status the low eight bits count, as of a process's: `exit(-1)`
-    /// is 255, whether it is written with 32 bits or with all.
+    /// Ends the guest. Of a negative status the low eight bits are used, as for a process:
+    /// `exit(-1)` is 255, whether it is written with 32 or 64 bits.
     fn end(&mut self, context: &mut AgentContext<'_>, status: u64) {
         let status = match status {
             0..=0x7fff_ffff => status,
-            // What failed must not look as if it had not.
+            // A failure must not look like a success.
             _ if status & 0xff == 0 => 255,
             _ => status & 0xff,
         };
@@ -156,7 +156,7 @@ impl Htif {
         self.next_bytes(context);
     }
 
-    /// Reads on, if there is more to read in memory, and else uses what has been read.
+    /// Continues reading memory if bytes remain, and otherwise processes the bytes read.
     fn next_bytes(&mut self, context: &mut AgentContext<'_>) {
         let address = self.address;
         if self.left > 0 && context.in_memory(address) {
@@ -176,7 +176,7 @@ impl Htif {
             *word = u64::from_le_bytes(*bytes);
         }
         if self.left > 0 {
-            // There is nobody to tell but the guest, which finds no answer.
+            // Only the guest could be notified, and it finds no answer.
             return self.rest(context);
         }
         let [number, first, second, third, ..] = words;
@@ -198,7 +198,7 @@ impl Htif {
         }
     }
 
-    /// Writes what is left of `bytes` to memory, a line at a time, and then returns `result`.
+    /// Writes the rest of `bytes` to memory, a line at a time, and then returns `result`.
     fn write_on(&mut self, context: &mut AgentContext<'_>, result: u64) {
         let address = self.address;
         let in_line = (LINE_BYTES as u64 - address % LINE_BYTES as u64) as usize;
@@ -215,7 +215,7 @@ impl Htif {
     }
 
     fn write_out(&mut self, now: Time) {
-        // What is beyond the limit ends the run.
+        // A write beyond the limit ends the run.
         let granted = self.allowance.grant(self.bytes.len());
         let text = &self.bytes[..granted];
         self.allowance.spend(granted as u64);
@@ -228,7 +228,7 @@ impl Htif {
                 ("output", written)
             };
             if let Err(error) = written {
-                // Its protocol has no error that a guest would look at.
+                // Its protocol has no error that a guest would check.
                 self.unwritten = Some(format!("standard {name} cannot be written: {error}"));
                 self.exit = Some((now, 1));
             }
@@ -244,8 +244,8 @@ impl Htif {
     }
 }
 
-/// What a program's start-up code hands to `main()`, as it is in memory at `address`: `argc`,
-/// `argv` with its null pointer, an environment without variables, and the strings.
+/// The data that a program's start-up code passes to `main()`, in its memory layout at `address`:
+/// `argc`, `argv` with its null pointer, an environment without variables, and the strings.
 pub(crate) fn main_variables(address: u64, arguments: &[Vec<u8>]) -> Vec<u8> {
     let count = arguments.len() as u64;
     let mut words = vec![count];

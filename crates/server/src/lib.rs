@@ -1,4 +1,4 @@
-//! Builds a server out of a description, runs it, and reports.
+//! Builds a server from a description, runs it, and reports the results.
 
 mod after_run;
 mod checkpoint;
@@ -37,7 +37,7 @@ mod totals;
 mod traces;
 
 /// The simulator's version, and the SHA-256 of its sources, its dependencies, the compiler and the
-/// profile that it was built with: results of different ones are never mixed.
+/// build profile: results of different builds are never mixed.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLANE_BUILD"));
 
 pub use checkpoint::{CheckpointOptions, Resumable};

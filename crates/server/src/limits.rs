@@ -6,19 +6,18 @@ use std::time::Instant;
 
 /// A week: longer than any reasonable run.
 const SECONDS: f64 = 7.0 * 24.0 * 3600.0;
-/// What the functional interpreter, at 500 million a second, executes in more than two days.
+/// More than the functional interpreter executes in two days at 500 million a second.
 const INSTRUCTIONS: u64 = 100_000_000_000_000;
-/// More than a simulated program writes in a day, and less than a disk holds.
+/// More than a simulated program writes in a day, and less than the capacity of a disk.
 const OUTPUT_BYTES: u64 = 16 << 30;
 
-/// How much a run may take of the host; `None` is the default, which no honest program meets.
+/// Limits on a run's use of the host; `None` is the default, which no reasonable program reaches.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Seconds of the host's wall clock from the beginning of the run. They are looked at now and
-    /// then.
+    /// Seconds of the host's wall clock from the beginning of the run, checked at intervals.
     pub seconds: Option<f64>,
-    /// Instructions of all harts that retire. Those of `prepare()` are counted on their own.
+    /// Retired instructions of all harts. Those of `prepare()` are counted separately.
     pub instructions: Option<u64>,
     /// Bytes that the guest writes to its standard output and error and to files, or reserves in
     /// files.
@@ -30,12 +29,12 @@ pub struct Limits {
 pub(crate) struct Spent {
     /// Instructions that are certain to retire.
     pub instructions: u64,
-    /// The guest wanted to write more than it may.
+    /// Whether the guest tried to write more than it may.
     pub exceeds_output: bool,
 }
 
 impl Spent {
-    /// The same of two servers together.
+    /// The sum for two servers.
     pub fn and(self, other: Spent) -> Spent {
         Spent {
             instructions: self.instructions + other.instructions,
@@ -53,7 +52,7 @@ pub(crate) struct Guard<'a> {
 }
 
 impl<'a> Guard<'a> {
-    /// Of a run that begins now.
+    /// A guard for a run that starts now.
     pub fn new(limits: &Limits, progress: &'a mut dyn FnMut(f64) -> bool) -> Guard<'a> {
         Guard {
             limits: limits.clone(),
@@ -67,7 +66,7 @@ impl<'a> Guard<'a> {
         self.limits.output_bytes.unwrap_or(OUTPUT_BYTES)
     }
 
-    /// Whether the run, of which the part `done` is done, goes on.
+    /// Checks whether the run, of which the fraction `done` is done, may continue.
     pub fn check(&mut self, done: f64, spent: Spent) -> Result<(), RunError> {
         self.check_amount(spent)?;
         let limit = self.limits.seconds.unwrap_or(SECONDS);
@@ -83,7 +82,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    /// Whether the guest has stayed within its limits; for one that has ended, too.
+    /// Checks whether the guest has stayed within its limits, even if it has ended.
     pub fn check_amount(&self, spent: Spent) -> Result<(), RunError> {
         let limit = self.limits.instructions.unwrap_or(INSTRUCTIONS);
         if spent.instructions > limit {
@@ -107,7 +106,7 @@ impl<'a> Guard<'a> {
 mod tests {
     use super::*;
 
-    /// What a guard with these limits says of a run that has taken so much.
+    /// The result of a guard with these limits for a run with this many instructions.
     fn verdict(limits: &Limits, instructions: u64) -> Result<(), String> {
         let spent = Spent {
             instructions,
@@ -133,7 +132,7 @@ mod tests {
                     .to_string()
             )
         );
-        // A run of a whole day at the greatest speed is not cut off.
+        // A run of a whole day at full speed is not cut off.
         assert_eq!(verdict(&Limits::default(), 400_000_000 * 86_400), Ok(()));
         let no_time = Limits {
             seconds: Some(0.0),

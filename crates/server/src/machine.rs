@@ -23,11 +23,11 @@ use state::{Reader, Writer};
 use std::cell::Cell;
 use system::{Cores, Probes};
 
-/// Why the state of a server with a Linux program cannot be saved.
+/// The reason that the state of a server with a Linux program cannot be saved.
 pub(crate) const NO_CHECKPOINTS_OF_LINUX: &str = "a Linux program has files, sockets and clocks of \
     the host, which cannot be saved; checkpoints are for data planes and for bare-metal programs";
 
-/// The cache of devices that write memory now and then.
+/// The cache of devices that occasionally write memory.
 pub(crate) fn device_cache() -> CacheSpec {
     CacheSpec {
         size_bytes: 4096,
@@ -51,25 +51,25 @@ pub struct Machine {
     front_end_cycles: u8,
     #[state(fixed)]
     threads: u8,
-    /// Pages that the guest may touch.
+    /// Maximum number of pages that the guest may touch.
     #[state(fixed)]
     page_limit: u64,
-    /// Instructions that may be in the windows of all harts.
+    /// Maximum number of instructions in the windows of all harts.
     #[state(fixed)]
     max_in_flight: u64,
-    /// Systems that see what the harts execute.
+    /// The systems that observe the harts.
     observers: Observers,
-    /// Whether it is all over, and at which cycle.
+    /// The cycle of the end, if it is determined.
     #[state(maybe_cycle)]
     end: Option<u64>,
-    /// What had been counted when the traffic began, or what is measured of it, if it has.
+    /// The counts at the start of the traffic, or of its measured part, once reached.
     pub(crate) first_reading: Option<Reading>,
 }
 
-/// Who answers the program.
+/// The agent that handles the program's calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Personality {
-    /// Nobody.
+    /// None.
     None,
     /// The host-target interface.
     Host(AgentId),
@@ -77,12 +77,12 @@ pub(crate) enum Personality {
     Linux(AgentId),
 }
 
-/// Where the stack of a hart ends.
+/// The end of the stack of a hart.
 fn stack_end(hart: u64) -> u64 {
     FIRST_STACK + hart * STACK_STRIDE
 }
 
-/// The stack of a hart, and where it ends.
+/// The stack of a hart, and its end.
 pub(crate) fn stack_of(hart: u64) -> (AddressRange, u64) {
     let end = stack_end(hart);
     let start = end - STACK_BYTES;
@@ -96,17 +96,17 @@ pub(crate) struct UntimedServer {
     pub harts: usize,
     pub cores: usize,
     pub clock_ghz: f64,
-    /// What its cores do with loads and stores that are not aligned.
+    /// The cores' handling of misaligned loads and stores.
     pub misaligned_accesses: MisalignedAccesses,
     pub memory_mib: u64,
-    /// Memory beside the main one.
+    /// Memory besides the main memory.
     pub more_memory: Vec<AddressRange>,
-    /// The program's path, and what else its `main()` is given.
+    /// The program's path, and further arguments of its `main()`.
     pub arguments: Vec<Vec<u8>>,
 }
 
 impl UntimedServer {
-    /// The server that `spec` describes, with `more_memory`.
+    /// The server described by `spec`, with `more_memory`.
     pub fn of(spec: &ServerSpec, more_memory: &[AddressRange]) -> UntimedServer {
         UntimedServer {
             harts: spec.harts(),
@@ -119,13 +119,13 @@ impl UntimedServer {
         }
     }
 
-    /// Whether its program's `main()` is given anything but the program's path.
+    /// Whether its program's `main()` has arguments besides the program's path.
     pub fn has_arguments(&self) -> bool {
         self.arguments.len() > 1
     }
 }
 
-/// Where main memory and stacks are.
+/// The ranges of main memory and stacks.
 fn memory_ranges(spec: &UntimedServer) -> Vec<AddressRange> {
     let stacks = (0..spec.harts as u64).map(|hart| stack_of(hart).0);
     let mut ranges: Vec<AddressRange> = stacks.collect();
@@ -137,12 +137,13 @@ fn memory_ranges(spec: &UntimedServer) -> Vec<AddressRange> {
     ranges
 }
 
-/// Where the second half of the main memory begins: that of the second socket, if there are two.
+/// The start of the second half of the main memory, which is that of the second socket, if there
+/// are two.
 pub(crate) fn second_half(spec: &ServerSpec) -> u64 {
     MAIN_MEMORY.start + spec.memory_mib * 1024 * 1024 / 2
 }
 
-/// The second half of a range; of an odd number of lines, the larger one.
+/// The second half of a range; the larger one, if the number of lines is odd.
 fn upper_half(range: &AddressRange) -> AddressRange {
     let lower = range.length / 128 * 64;
     AddressRange {
@@ -151,7 +152,7 @@ fn upper_half(range: &AddressRange) -> AddressRange {
     }
 }
 
-/// What belongs to the second of two sockets: the second half of the main memory and of each of
+/// The ranges of the second of two sockets: the second half of the main memory and of each of
 /// `more_memory`, and the stacks of the harts on it, which are the second half, too.
 fn of_second_socket(spec: &ServerSpec, more_memory: &[AddressRange]) -> Vec<AddressRange> {
     let first = (spec.fabric.cores / 2) as u64;
@@ -194,8 +195,8 @@ pub(crate) fn linux_ram(image: &Image, contents: &[(u64, Vec<u8>)]) -> Result<Ra
 }
 
 /// TLBs large enough not to matter, for Linux programs on cores described without TLBs: they cover
-/// 256 MB, and a hit takes no time. A core walks to a page when it first accesses it, and when the
-/// program has changed its mappings.
+/// 256 MB, and a hit takes no time. A core walks the tables for a page at its first access, and
+/// after the program has changed its mappings.
 fn large_tlbs() -> TranslationSpec {
     let pages = |entries| TlbPagesSpec { entries, ways: 4 };
     let first = FirstLevelTlbSpec {
@@ -218,11 +219,11 @@ fn large_tlbs() -> TranslationSpec {
 }
 
 impl Machine {
-    /// Puts `image` into the memory of the server that `spec` describes.
+    /// Loads `image` into the memory of the server described by `spec`.
     ///
-    /// `more_memory` is memory beside the main one. `attach` adds what the server has beside
-    /// cores, CLINT and HTIF, and says how to build the cores: an extension will do. `live`: the
-    /// guest's output goes to this process's.
+    /// `more_memory` is memory besides the main one. `attach` adds agents other than cores, CLINT
+    /// and HTIF, and returns the builder of the cores, such as an extension. `live`: the guest's
+    /// output goes to this process's.
     pub fn new<X: Cores>(
         spec: &ServerSpec,
         image: Image,
@@ -256,14 +257,14 @@ impl Machine {
         Machine::assemble(spec, fabric, image, personality, &cores, entry)
     }
 
-    /// Lets a bare-metal program ask for its path and what else its `main()` is given.
+    /// Lets a bare-metal program read its path and the further arguments of its `main()`.
     pub(crate) fn give(&mut self, arguments: Vec<Vec<u8>>) {
         if let Some(htif) = self.htif() {
             htif.arguments = arguments;
         }
     }
 
-    /// Puts a Linux program into the memory of the server that `spec` describes.
+    /// Loads a Linux program into the memory of the server described by `spec`.
     pub fn with_linux(spec: &ServerSpec, prepared: linux::Prepared) -> Result<Machine, RunError> {
         let linux::Prepared {
             image,
@@ -291,7 +292,7 @@ impl Machine {
         })
     }
 
-    /// Adds the cores, which begin at `entry`.
+    /// Adds the cores, which start at `entry`.
     fn assemble(
         spec: &ServerSpec,
         mut fabric: Fabric,
@@ -313,7 +314,7 @@ impl Machine {
         };
         let mut map = fabric.memory_map().protect(&protected);
         let mut root = None;
-        // A Linux program has tables of its own.
+        // A Linux program has its own page tables.
         if let Some(translation) = &spec.core.translation
             && !matches!(personality, Personality::Linux(_))
         {
@@ -331,7 +332,7 @@ impl Machine {
                     .collect();
                 let (clock, map) = (fabric.clock(), map.clone());
                 let mut core = builder.build(&built, id, clock, map, &harts, entry);
-                // a1 tells how many harts there are, and a2 how many cores.
+                // a1 has the number of harts, and a2 the number of cores.
                 core.set_register(11, spec.harts() as u64);
                 core.set_register(12, count);
                 if let Some(root) = root {
@@ -356,7 +357,7 @@ impl Machine {
         })
     }
 
-    /// Advances by one step of the engine. `Ok(true)`: go on.
+    /// Advances by one step of the engine. `Ok(true)`: continue.
     pub fn advance(&mut self) -> Result<bool, RunError> {
         let advance = self.engine.advance();
         if self.engine.fabric.ram().is_beyond(self.page_limit) {
@@ -413,7 +414,7 @@ impl Machine {
         }
     }
 
-    /// Forgets what nobody needs any more of memory; an error if that is not enough.
+    /// Discards memory that is no longer needed; an error if that is not enough.
     #[cold]
     fn find_memory(&mut self) -> Result<(), RunError> {
         let pages = self.linux().map(|linux| linux.pages());
@@ -431,36 +432,35 @@ impl Machine {
         false
     }
 
-    /// Lets the cores do what they still have to before the end, where nothing else happens any
-    /// more.
+    /// Lets the cores complete their remaining work before the end, after the last event.
     pub(crate) fn finish(&mut self) {
         let end = self.end();
         self.engine.catch_up(end);
         self.observers.end(&mut self.engine.cores, end);
     }
 
-    /// Ends the run because of something that happened at `cycle`.
+    /// Ends the run because of an event at `cycle`.
     pub fn end_after(&mut self, cycle: u64) {
         if self.end.is_none() {
             self.end_at(self.engine.settled_after(cycle));
         }
     }
 
-    /// Ends the run before `cycle`, which nobody has run past, if it does not end sooner.
+    /// Ends the run before `cycle`, which no core has passed, unless it ends earlier.
     pub(crate) fn end_at(&mut self, cycle: u64) {
         let end = self.end.map_or(cycle, |end| end.min(cycle));
         self.end = Some(end);
         self.engine.set_end(end);
     }
 
-    /// Goes on after the end.
+    /// Continues after the end.
     pub(crate) fn reopen(&mut self) {
         self.end = None;
         self.engine.reopen();
     }
 
-    /// Takes what is in memory, with what is newer in caches: right for what nobody has accessed
-    /// for longer than a message takes. The machine has no memory after that.
+    /// Takes the memory image, and newer data in caches: correct for lines without accesses for
+    /// longer than a message takes. The machine has no memory afterwards.
     pub(crate) fn take_memory(&mut self) -> (Ram, NewerLines) {
         let mut newer = NewerLines::default();
         for core in &self.engine.cores {
@@ -470,17 +470,17 @@ impl Machine {
         (std::mem::take(self.engine.fabric.ram_mut()), newer)
     }
 
-    /// The cycle at which everything counts as ended.
+    /// The cycle of the end.
     pub fn end(&self) -> u64 {
         self.end.unwrap_or_else(|| self.engine.now())
     }
 
-    /// Lets systems see what the harts do from their next instruction on.
+    /// Lets systems observe the harts from their next instruction on.
     pub(crate) fn observe(&mut self, systems: Vec<(&'static str, Probes)>) {
         self.observers = Observers::attach(&mut self.engine.cores, self.threads, systems);
     }
 
-    /// Lets `probe` see what a hart does, beside the systems that do.
+    /// Lets `probe` observe a hart, besides the systems that do.
     pub(crate) fn set_probe(&mut self, hart: usize, probe: Box<dyn Probe>) {
         if let Err(probe) = self.observers.add(hart, probe) {
             let cores = self.engine.cores.len();
@@ -488,8 +488,8 @@ impl Machine {
         }
     }
 
-    /// Tells the probes of [`Machine::set_probe`] of all that was committed before `cycle`, and
-    /// lets them go. (Beside systems they are told of what those have been told of.)
+    /// Reports all commits before `cycle` to the probes of [`Machine::set_probe`], and removes
+    /// them. (With observing systems, they have been notified of the same commits as those.)
     pub(crate) fn remove_probes(&mut self, cycle: u64) {
         if !self.observers.remove_others() {
             for core in &mut self.engine.cores {
@@ -498,17 +498,17 @@ impl Machine {
         }
     }
 
-    /// The program that was put into memory.
+    /// The loaded program.
     pub fn image(&self) -> &Image {
         &self.image
     }
 
-    /// Cycles of a core before dispatch.
+    /// Number of cycles of a core before dispatch.
     pub fn front_end_cycles(&self) -> u8 {
         self.front_end_cycles
     }
 
-    /// Hardware threads of a core.
+    /// Number of hardware threads of a core.
     pub fn threads(&self) -> u8 {
         self.threads
     }
@@ -527,7 +527,7 @@ impl Machine {
         }
     }
 
-    /// When the guest exited, and with which status; after a signal that of a shell.
+    /// The time and the status of the guest's exit; after a signal, the status that a shell shows.
     pub fn exit(&mut self) -> Option<(Time, u64)> {
         if let Some((at, ending)) = self.linux().and_then(|linux| linux.ending()) {
             return match ending {
@@ -552,26 +552,26 @@ impl Machine {
         self.linux().is_some_and(Linux::take_interrupted)
     }
 
-    /// What the guest has written so far, if it is not live.
+    /// The guest's output so far, if it is not live.
     pub fn output(&mut self) -> String {
         self.htif().map_or_else(String::new, |htif| {
             String::from_utf8_lossy(&htif.output).into_owned()
         })
     }
 
-    /// Why what the guest wrote could not be written out, if it could not.
+    /// The reason that the guest's output could not be written, if it could not.
     pub fn unwritten(&mut self) -> Option<String> {
         self.htif()?.unwritten.clone()
     }
 
-    /// What the guest has written before.
+    /// Adds earlier output of the guest.
     pub(crate) fn add_output(&mut self, output: &[u8]) {
         if let Some(htif) = self.htif() {
             htif.output.extend_from_slice(output);
         }
     }
 
-    /// Limits the bytes that the guest may write in all. (A Linux program has its own limit.)
+    /// Limits the total bytes that the guest may write. (A Linux program has its own limit.)
     pub(crate) fn limit_output(&mut self, bytes: u64) {
         if let Some(htif) = self.htif() {
             htif.allowance = Allowance::new(bytes);
@@ -579,13 +579,14 @@ impl Machine {
         }
     }
 
-    /// Instructions that all its cores have executed so far.
+    /// Number of instructions that all its cores have executed so far.
     pub(crate) fn instructions(&self) -> u64 {
         let cores = self.engine.cores.iter();
         cores.map(|core| core.instructions()).sum()
     }
 
-    /// What the guest has taken of the host so far: instructions are those that nothing can undo.
+    /// The guest's use of the host so far; it counts only instructions that can no longer be
+    /// squashed.
     pub(crate) fn spent(&mut self) -> Spent {
         Spent {
             instructions: self.instructions().saturating_sub(self.max_in_flight),
@@ -593,7 +594,7 @@ impl Machine {
         }
     }
 
-    /// What it has taken, of a guest that has ended.
+    /// The total use of the host of a guest that has ended.
     pub(crate) fn spent_in_all(&mut self) -> Spent {
         Spent {
             instructions: self.instructions(),
@@ -659,8 +660,8 @@ impl Resumable for Machine {
     }
 }
 
-/// Lets `retain` drop the pages that hold nothing for a Linux program, and returns how many of
-/// those that are left it has not mapped.
+/// Lets `retain` drop the pages that hold nothing for a Linux program, and returns the number of
+/// remaining pages that it has not mapped.
 pub(crate) fn find_memory(pages: &linux::Pages, retain: impl FnOnce(&dyn Fn(u64) -> bool)) -> u64 {
     let unmapped = Cell::new(0);
     retain(&|page| {
@@ -671,11 +672,11 @@ pub(crate) fn find_memory(pages: &linux::Pages, retain: impl FnOnce(&dyn Fn(u64)
     unmapped.get()
 }
 
-/// Why a run ends whose guest has touched more pages than `limit`, so many of which it had not
-/// mapped; or more than the host has memory for.
+/// The error of a run whose guest has touched more pages than `limit`, of which it had not mapped
+/// `unmapped`; or more than the host has memory for.
 pub(crate) fn out_of_memory(host_is_full: bool, limit: u64, unmapped: u64) -> RunError {
     const PAGES_IN_MIB: u64 = 256;
-    // The limit has the machine's own pages in it, which the guest may have left to itself.
+    // The limit includes the machine's own pages, which the guest may have left unused.
     let unmapped_mib = unmapped.div_ceil(PAGES_IN_MIB).min(limit / PAGES_IN_MIB);
     RunError::Guest(if host_is_full {
         "the host has no memory left for what the guest writes: make the server's smaller \
@@ -781,7 +782,7 @@ pub(crate) fn describe_crash(
     text
 }
 
-/// The reason why an instruction is illegal, if known, to follow it in a message.
+/// The reason why an instruction is illegal, if known, as a suffix of a message.
 fn why_illegal(instruction: &Instruction) -> String {
     if let Some(extension) = riscv::absent_extension(instruction.bits)
         && instruction.class == Class::Illegal

@@ -1,5 +1,5 @@
-//! The memory map: where everything is in the servers, and in the files that programs and readers
-//! have of it, which `make docs` writes.
+//! The memory map: the addresses in the servers, and the files for programs and readers that
+//! contain them, which `make docs` writes.
 
 use crate::clint;
 use crate::registry::{SYSTEMS, mechanisms};
@@ -8,7 +8,7 @@ use pipeline::EVENTS;
 use std::fmt::Write;
 
 fabric::named_ranges! {
-    /// The addresses of bare-metal programs that every server can have.
+    /// The addresses that bare-metal programs have on every server.
     COMMON:
 
     /// The core-local interruptor: `msip` of hart *k* at 4 *k*, `mtimecmp` at 0x4000 + 8 *k*,
@@ -47,8 +47,8 @@ fabric::named_ranges! {
     MAIN_MEMORY: Memory = 0x8000_0000, 0x4_0000_0000, "all", "server/src/machine.rs";
 }
 
-/// The addresses of bare-metal programs, those of systems among them, in ascending order. Any other
-/// one is an access fault.
+/// The addresses of bare-metal programs, including those of systems, in ascending order. Any other
+/// address is an access fault.
 pub fn bare_metal() -> Vec<NamedRange> {
     let of_systems = SYSTEMS.iter().flat_map(|kind| kind.memory_map);
     let mut ranges: Vec<NamedRange> = COMMON.iter().chain(of_systems).copied().collect();
@@ -56,34 +56,33 @@ pub fn bare_metal() -> Vec<NamedRange> {
     ranges
 }
 
-/// Where the stack of the first hart ends.
+/// The end of the first hart's stack.
 pub const FIRST_STACK: u64 = STACKS.start + 0x10_0000;
-/// From the end of one hart's stack to that of the next, of which only the part below the end is
-/// memory, so that a stack that overruns meets nothing. The harts are at the same depth of the same
-/// program: by a power of two, all would use one set of a shared cache. 64 lines more put what they
-/// use most into sets of its own, as pages do that are spread over memory, and one more into other
-/// banks.
+/// The distance between the ends of two harts' stacks. Only the part below each end is memory, so
+/// that an overflow reaches no memory. The harts are often at the same depth of the same program:
+/// with a power of two, all would use one set of a shared cache. 64 more lines put their hottest
+/// lines into different sets, as pages spread over memory do, and one more into different banks.
 pub const STACK_STRIDE: u64 = 0x10_0000 + 65 * 64;
-/// So many harts have room for their stacks.
+/// Number of harts with room for their stacks.
 pub const MAX_HARTS: u64 = (STACKS.end() - FIRST_STACK) / STACK_STRIDE + 1;
 /// Bytes of each stack.
 pub const STACK_BYTES: u64 = 0x4_0000;
-/// Doorbells of programs that have no I/O device which would say how many.
+/// Number of doorbells of programs without an I/O device that would give the number.
 pub const EXECUTED_DOORBELLS: u64 = 2048;
 
-/// Below `guest`, what programs include.
+/// The header that programs include.
 const HEADER: &str = "guest/include/memory_map.h";
-/// What readers read.
+/// The page for readers.
 const DOCUMENT: &str = "docs/memory-map.md";
 
-/// How data planes learn of work.
+/// The header with the notification mechanisms.
 const NOTIFY_HEADER: &str = "guest/include/io_notify.h";
 const EVENTS_HEADER: &str = "guest/include/counter_events.h";
 
-/// What the files begin with.
+/// The first words of the files.
 const ORIGIN: &str = "Written by `make docs` from crates/server/src/memory_map.rs";
 
-/// The files that have the map and other numbers for programs, with their paths in the repository.
+/// The files with the map and other numbers for programs, with their paths in the repository.
 pub fn files() -> impl Iterator<Item = (&'static str, String)> {
     let common = [
         (HEADER, header()),
@@ -97,7 +96,7 @@ pub fn files() -> impl Iterator<Item = (&'static str, String)> {
         .chain(of_systems.map(|(path, text)| (*path, text())))
 }
 
-/// The numbers by which programs know how they learn of work.
+/// The numbers of notification mechanisms for programs.
 fn notify_header() -> String {
     let mut known: Vec<_> = mechanisms().map(|(mechanism, _)| mechanism).collect();
     known.sort_by_key(|mechanism| mechanism.code);
@@ -116,7 +115,7 @@ fn notify_header() -> String {
     )
 }
 
-/// The numbers by which programs select what a counter counts.
+/// The numbers by which programs select a counter's event.
 fn events_header() -> String {
     let values: String = EVENTS
         .iter()
@@ -133,7 +132,7 @@ fn events_header() -> String {
     )
 }
 
-/// A comment inside of braces, in lines of 100 columns.
+/// A comment inside braces, in lines of 100 columns.
 fn comment(text: &str) -> String {
     let mut lines = vec!["  /**".to_string()];
     for word in text.split_whitespace().chain(["*/"]) {
@@ -182,7 +181,7 @@ fn grouped(address: u64) -> String {
     format!("`0x{}`", groups.join("_"))
 }
 
-/// The tables of readers.
+/// The tables for readers.
 fn document() -> String {
     let mut text = format!(
         "# The memory map\n\n<!-- {ORIGIN} -->\n\n\
@@ -235,7 +234,7 @@ mod tests {
     use schemars::{JsonSchema, schema_for};
     use std::path::Path;
 
-    /// The largest value that a parameter can have.
+    /// The maximum of a parameter.
     fn maximum<T: JsonSchema>(parameter: &str) -> u64 {
         let schema = schema_for!(T);
         let property = schema.pointer(&format!("/properties/{parameter}/maximum"));
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn no_two_ranges_of_a_server_overlap() {
-        // The address of the published interface is its own: such a server has no I/O device.
+        // The published interface's address takes precedence: such a server has no I/O device.
         assert_eq!(
             overlapping(&bare_metal()),
             [("IO_REGISTERS", "ICE_NIC_REGISTERS")]
@@ -278,7 +277,7 @@ mod tests {
             let is_device = one.answers == Answers::Device;
             assert_eq!(is_device, one.last() < DOORBELLS.start, "{}", one.name);
         }
-        // Queues and what is for them are watched as one range.
+        // Queues and their consumers are watched as one range.
         assert!(DOORBELLS.end() <= CONSUMERS.start && CONSUMERS.end() <= TENANT_DOORBELLS.start);
     }
 

@@ -7,37 +7,37 @@ use energy::{Activity, CoreActivity, Energy};
 use fabric::{CoreId, FabricStatistics};
 use pipeline::CoreStatistics;
 
-/// Reads the counts of a server whose energy is asked for.
+/// Reads the counts of a server for its energy.
 #[derive(Clone, Copy)]
 pub(crate) struct Meter<'a> {
     pub server: &'a ServerSpec,
-    /// The first cores are shown, so many.
+    /// Number of cores in the results: the first ones.
     pub shown: usize,
-    /// The systems that take part.
+    /// The participating systems.
     pub hardware: &'a Hardware,
 }
 
-/// What had been counted before a cycle.
+/// The counts before a cycle.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(crate) struct Reading {
     #[state(cycle)]
     pub cycle: u64,
-    /// Requests delivered.
+    /// Number of delivered requests.
     #[state(count)]
     pub delivered: u64,
-    /// The cores that are shown.
+    /// Counts of the cores in the results.
     pub cores: Vec<CoreStatistics>,
-    /// Instructions of the harts of the cores that are shown, if a core has two, core by core.
+    /// Instructions of the harts of these cores, if a core has two, core by core.
     pub hart_instructions: Vec<u64>,
     /// Cycles in C1, of each core.
     pub c1_cycles: Vec<u64>,
     fabric: FabricStatistics,
-    /// What each system has counted of the events that cost energy.
+    /// Counts of each system of the events that consume energy.
     events: Vec<Vec<u64>>,
 }
 
 impl Meter<'_> {
-    /// Reads everything at `cycle`, before which everything has been done.
+    /// Reads everything at `cycle`, before which all events have been handled.
     pub fn read(&self, machine: &mut Machine, cycle: u64, delivered: u64) -> Reading {
         let engine = &mut machine.engine;
         let (clock, now) = (engine.clock(), engine.time(cycle));

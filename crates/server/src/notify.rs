@@ -1,4 +1,4 @@
-//! Values of a description that the registry knows: how a data plane learns of work, and network
+//! Values of a description that come from the registry: notification mechanisms and network
 //! interfaces.
 
 use crate::registry::{interfaces, mechanisms};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use system::{Interface, Kind, Mechanism};
 
-/// The ways to learn of work that need no hardware of a system.
+/// The notification mechanisms that need no hardware of a system.
 pub(crate) static SOFTWARE: &[Mechanism] = &[
     Mechanism::new(
         "spin",
@@ -18,9 +18,9 @@ pub(crate) static SOFTWARE: &[Mechanism] = &[
         "It polls the doorbell of every queue, in the tightest loop.",
     ),
     Mechanism {
-        // What DPDK's examples ask of rte_eth_rx_burst().
+        // The batch size of DPDK's examples for rte_eth_rx_burst().
         usual_batch: 32,
-        // Its consumer index moves on when an item has been read.
+        // Its consumer index advances when an item has been read.
         reads_one: true,
         ..Mechanism::new(
             "spin-poll-mode",
@@ -73,12 +73,12 @@ pub(crate) static SOFTWARE: &[Mechanism] = &[
     ),
 ];
 
-/// The schema of a string that has one of these schemas, one for each value.
+/// The schema of a string with one of these schemas, one for each value.
 fn one_of(about: &str, values: impl Iterator<Item = Value>) -> Schema {
     json_schema!({"description": about, "oneOf": Vec::from_iter(values)})
 }
 
-/// The one of `values` with this name.
+/// The element of `values` with this name.
 fn named<'de, D: Deserializer<'de>, T>(
     deserializer: D,
     values: impl Iterator<Item = (&'static str, T)>,
@@ -102,14 +102,14 @@ fn named<'de, D: Deserializer<'de>, T>(
 pub struct Notify(&'static Mechanism);
 
 impl Notify {
-    /// The one with this name.
+    /// The mechanism with this name.
     pub fn of(name: &str) -> Option<Notify> {
         let mut known = mechanisms();
         let found = known.find(|(mechanism, _)| mechanism.name == name);
         found.map(|(mechanism, _)| Notify(mechanism))
     }
 
-    /// What it is.
+    /// Its properties.
     pub(crate) fn mechanism(self) -> &'static Mechanism {
         self.0
     }
@@ -145,7 +145,7 @@ impl JsonSchema for Notify {
                 "type": "string",
                 "const": mechanism.name,
                 "title": mechanism.label,
-                // For figures and tests, which ask of each mechanism what it can be compared in.
+                // For figures and tests, which select comparable mechanisms.
                 "mechanism": {
                     "sleeps": mechanism.sleeps,
                     "owns_queues": mechanism.owns_queues,
@@ -163,7 +163,7 @@ impl JsonSchema for Notify {
 pub struct InterfaceKind(&'static Kind);
 
 impl InterfaceKind {
-    /// The system that it is.
+    /// The system that implements it.
     pub(crate) fn system(self) -> &'static Kind {
         self.0
     }

@@ -17,7 +17,7 @@ impl Probe for Several {
     }
 }
 
-/// A place for a probe that comes and goes, while those beside it see every instruction.
+/// A place for a temporary probe, while the probes beside it observe every instruction.
 #[derive(Clone, Default)]
 struct Place(Rc<RefCell<Option<Box<dyn Probe>>>>);
 
@@ -35,12 +35,12 @@ impl Probe for Place {
 pub(crate) struct Observers {
     /// Their keys.
     keys: Vec<&'static str>,
-    /// For each hart; empty if no system observes.
+    /// One for each hart; empty if no system observes.
     places: Vec<Place>,
 }
 
 impl Observers {
-    /// Gives the probes of `systems` to all harts.
+    /// Attaches the probes of `systems` to all harts.
     pub fn attach(
         cores: &mut [Box<dyn CoreModel>],
         threads: u8,
@@ -64,7 +64,7 @@ impl Observers {
         observers
     }
 
-    /// Adds `probe` to those of a hart. Without systems that observe there is no place for it.
+    /// Adds `probe` to those of a hart. Without observing systems there is no place for it.
     pub fn add(&self, hart: usize, probe: Box<dyn Probe>) -> Result<(), Box<dyn Probe>> {
         match self.places.get(hart) {
             Some(place) => {
@@ -75,7 +75,7 @@ impl Observers {
         }
     }
 
-    /// Removes the probes that were added; whether there is a place for such.
+    /// Removes the added probes; returns whether there are places for them.
     pub fn remove_others(&self) -> bool {
         for place in &self.places {
             place.0.take();
@@ -83,7 +83,7 @@ impl Observers {
         !self.places.is_empty()
     }
 
-    /// The run ends in cycle `end`: what was committed before is seen.
+    /// Ends the run in cycle `end`: earlier commits are reported.
     pub fn end(&self, cores: &mut [Box<dyn CoreModel>], end: u64) {
         if !self.places.is_empty() {
             for core in cores {
@@ -93,7 +93,7 @@ impl Observers {
     }
 }
 
-/// What systems have seen is not part of a checkpoint.
+/// The observations of systems are not part of a checkpoint.
 impl state::State for Observers {
     fn walk(&mut self, walker: &mut dyn state::Walker) {
         if let [key, ..] = &self.keys[..] {

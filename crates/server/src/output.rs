@@ -6,24 +6,23 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A file that gets its name when it is complete and on the disk.
+/// A file that receives its name when it is complete and on the disk.
 ///
 /// Until then its content is in `NAME.PROCESS-NUMBER.part` beside it, which is locked as long as
-/// its process lives. What a process that was killed has left is removed when the same file is
-/// written next.
+/// its process lives. Leftovers of killed processes are removed when the same file is written next.
 pub(crate) struct OutputFile {
     path: PathBuf,
-    /// What is written to, if that is another file.
+    /// The file that is written to, if it is not the final one.
     part: Option<PathBuf>,
     file: File,
 }
 
 impl OutputFile {
-    /// Finds out whether `path` can be written, before long work.
+    /// Checks that `path` can be written, before long work.
     pub fn create(path: &Path) -> io::Result<OutputFile> {
-        // The file behind a symbolic link is replaced, and not the link.
+        // The target of a symbolic link is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        // What is no file, such as a pipe, cannot be replaced by one.
+        // A non-file, such as a pipe, cannot be replaced by a file.
         if fs::metadata(&path).is_ok_and(|data| !data.is_file()) {
             return Ok(OutputFile {
                 file: File::create(&path)?,
@@ -41,12 +40,12 @@ impl OutputFile {
         })
     }
 
-    /// What its content is written to.
+    /// The file for its content.
     pub fn writer(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Its content has been written.
+    /// Completes the file, whose content has been written.
     pub fn finish(mut self) -> io::Result<()> {
         let Some(part) = &self.part else {
             return Ok(());
@@ -54,13 +53,13 @@ impl OutputFile {
         self.file.sync_all()?;
         fs::rename(part, &self.path)?;
         self.part = None;
-        // The new name, too, is to survive a loss of power.
+        // The new name must also survive a loss of power.
         File::open(directory_of(&self.path))?.sync_all()
     }
 }
 
 impl Drop for OutputFile {
-    /// An unfinished file is removed.
+    /// Removes an unfinished file.
     fn drop(&mut self) {
         if let Some(part) = &self.part {
             let _ = fs::remove_file(part);
@@ -83,7 +82,7 @@ fn create_part(path: &Path) -> io::Result<(PathBuf, File)> {
         name.push(format!(".{}-{number}.part", std::process::id()));
         let part = PathBuf::from(name);
         let file = File::create(&part)?;
-        // Where files cannot be locked, nothing is ever taken for a leftover.
+        // On file systems without locks, no file is ever taken for a leftover.
         let _ = file.lock();
         // Another process may have removed it before it was locked.
         let made = file.metadata()?;
@@ -93,7 +92,7 @@ fn create_part(path: &Path) -> io::Result<(PathBuf, File)> {
     }
 }
 
-/// Removes what processes of `owner` that are gone have left of the file `path`.
+/// Removes leftovers of the file `path` from dead processes of `owner`.
 fn remove_leftovers(path: &Path, owner: u32) {
     let (Some(name), Ok(entries)) = (path.file_name(), fs::read_dir(directory_of(path))) else {
         return;
@@ -141,7 +140,7 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         let path = directory.join("out");
         fs::write(&path, "old").unwrap();
-        // Nobody has locked this one: its process is gone. The others are something else.
+        // This file is not locked: its process has died. The others are unrelated.
         fs::write(directory.join("out.123-0.part"), "left").unwrap();
         for other in ["out.me.part", "out..part", "in.123-0.part"] {
             fs::write(directory.join(other), "").unwrap();
@@ -149,7 +148,8 @@ mod tests {
         let first = OutputFile::create(&path).unwrap();
         let second = OutputFile::create(&path).unwrap();
         first.writer().unwrap().write_all(b"new").unwrap();
-        // The first is at work, so the second has left it alone; the leftover is gone.
+        // The first process is active, so the second has not removed its file; the leftover is
+        // gone.
         let there = names(&directory);
         assert_eq!(there.len(), 3 + 1 + 2, "{there:?}");
         assert!(!there.contains(&"out.123-0.part".to_string()), "{there:?}");
@@ -161,7 +161,7 @@ mod tests {
             names(&directory),
             ["in.123-0.part", "out", "out..part", "out.me.part"]
         );
-        // The file behind a link is written, and what is no file is written as it is.
+        // The target of a link is written, and a non-file is written in place.
         symlink(&path, directory.join("link")).unwrap();
         let linked = OutputFile::create(&directory.join("link")).unwrap();
         linked.writer().unwrap().write_all(b"linked").unwrap();

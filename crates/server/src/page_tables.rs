@@ -1,7 +1,7 @@
 //! Page tables that map every address to itself, for cores that translate.
 //!
 //! They are written into memory before the program starts, where page walks read them through the
-//! caches. The program itself finds no memory there.
+//! caches. The program itself cannot access that memory.
 
 use crate::error::RunError;
 use crate::memory_map::PAGE_TABLES;
@@ -9,8 +9,8 @@ use fabric::{AddressRange, Ram};
 use pipeline::TranslationSpec;
 use riscv::paging::IdentityTables;
 
-/// Writes tables into `ram` that map all pages which have an address of `mapped`, and returns the
-/// physical address of the first of them.
+/// Writes tables into `ram` that map all pages that overlap `mapped`, and returns the physical
+/// address of the root.
 pub(crate) fn write(
     spec: &TranslationSpec,
     mapped: impl Iterator<Item = AddressRange>,
@@ -39,8 +39,8 @@ mod tests {
         executable_is_readable: false,
     };
 
-    /// All memory that there can be, in pages of each size: every address leads to itself, by as
-    /// many entries as there are levels above the page's.
+    /// All possible memory, in pages of each size: every address maps to itself, with one entry for
+    /// each level down to the page's.
     #[test]
     fn every_address_leads_to_itself() {
         for (mode, levels) in [(PagingMode::Sv39, 3), (PagingMode::Sv48, 4)] {

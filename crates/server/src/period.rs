@@ -1,4 +1,4 @@
-//! Periods of a core and the fabric together are skipped.
+//! Skipping of periods of a core and the fabric together.
 //!
 //! A loop over more lines than a core's caches hold never reaches a steady state, so the core alone
 //! cannot skip it. But if one core runs alone, stores nothing, and no agent is called, then core
@@ -17,32 +17,33 @@ use fabric::FootprintMark;
 use pipeline::{ClosedLoop, NEVER};
 use state::{Comparer, State};
 
-/// The number of compared sample points after which a loop counts as without a period for now.
+/// Maximum number of compared sample points after which a loop is assumed to have no period for
+/// now.
 const MAX_LOOKS: u64 = 12;
 
-/// Sample points are looked at only if nothing disturbs a period for so many cycles: an iteration
-/// over more lines than a first-level cache holds takes about as many, and with less left none
-/// could be skipped.
+/// Sample points are only checked if nothing disturbs a period for this many cycles: an iteration
+/// over more lines than a first-level cache holds takes about as many, and with fewer left no
+/// period could be skipped.
 const WORTH_SKIPPING_CYCLES: u64 = 5000;
 
-/// A period that is being looked for.
+/// The search for a period.
 pub(crate) struct Period {
-    /// The next sample point to look at; [`NEVER`] if a loop has to close first.
+    /// The next sample point to check; [`NEVER`] if a loop must close first.
     pub(crate) look_at: u64,
     core: usize,
-    /// Sample points are so many cycles after the loop has closed.
+    /// Distance of sample points from the closing of the loop, in cycles.
     after: u64,
-    /// How often agents had been called at the first.
+    /// Number of calls of agents at the first sample point.
     calls: u64,
-    /// How many have been looked at without knowing the length of a period.
+    /// Number of sample points checked without knowing the length of a period.
     looks: u64,
-    /// The loop that has closed before the next one.
+    /// The loop whose closing precedes the next sample point.
     closed: ClosedLoop,
     /// The sample points for comparison with the next ones: one of each phase.
     remembered: Vec<SamplePoint>,
 }
 
-/// A sample point that has been looked at.
+/// A sample point that has been checked.
 struct SamplePoint {
     /// The loop that had closed.
     closed: ClosedLoop,
@@ -67,13 +68,13 @@ impl Engine {
         }
     }
 
-    /// Nothing is recorded any more of what has been done since a sample point.
+    /// Stops recording operations since a sample point.
     fn end_records(&mut self, core: usize) {
         self.fabric.end_footprint();
         self.cores[core].end_branches();
     }
 
-    /// Drops what is known of repeating loops, so that later skipping does not depend on it.
+    /// Discards the knowledge about repeating loops, so that later skipping does not depend on it.
     pub fn forget_loops(&mut self) {
         self.forget_period();
         for core in &mut self.cores {
@@ -81,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// Whether it is time to look at a sample point, as the next thing happens at `now`.
+    /// Whether to check a sample point, if the next event is at `now`.
     #[inline]
     pub(crate) fn is_sample_point(&mut self, now: u64) -> bool {
         let Some(period) = &self.period else {
@@ -94,7 +95,8 @@ impl Engine {
         now >= period.look_at && now < self.end
     }
 
-    /// A core that has run up to `limit` has closed a loop in `cycle`: this may be a period.
+    /// Handles the closing of a loop in `cycle` by a core that has run up to `limit`: this may be a
+    /// period.
     pub(crate) fn loop_closed(&mut self, core: usize, closed: ClosedLoop, limit: u64) {
         let cycle = closed.cycle;
         let calls = self.fabric.agent_calls();
@@ -106,17 +108,17 @@ impl Engine {
         if self.active & !(1 << core) != 0 || !self.fabric.can_repeat() {
             return;
         }
-        // It has stopped where the first of its messages might be answered.
+        // The core has stopped where the first of its messages might be answered.
         let departures = self.outbox.messages.iter().map(|message| message.at);
         let answered = departures.min().map_or(NEVER, |at| {
             self.clock
                 .cycle_at_or_after(at)
                 .saturating_add(self.delivery)
         });
-        // Everything before this cycle can be done before anything in it is.
+        // All events before this cycle can be handled before any event in it.
         let horizon = 2 * (self.departure + self.delivery);
         let earliest = limit.min(answered) + horizon;
-        // Later on the core may have run farther when it tells.
+        // Later, the core may have run further when it reports.
         let first = earliest - cycle + horizon;
         let after = self.period.as_ref().map_or(first, |period| period.after);
         let at = cycle + after;

@@ -13,7 +13,7 @@ use riscv::elf::Image;
 use system::{Requests, Site};
 use workload::Files;
 
-/// A range of `lines` doorbells, each with a line of its own.
+/// A range of `lines` doorbells, each on its own line.
 pub(crate) fn doorbell_range(start: u64, lines: u64) -> AddressRange {
     AddressRange {
         start,
@@ -21,37 +21,37 @@ pub(crate) fn doorbell_range(start: u64, lines: u64) -> AddressRange {
     }
 }
 
-/// The doorbells of a program that has no I/O device which says how many there are.
+/// The doorbells of a program without an I/O device that would give their number.
 pub(crate) fn program_doorbells() -> AddressRange {
     doorbell_range(DOORBELLS.start, EXECUTED_DOORBELLS)
 }
 
-/// A server that is to be built.
+/// The plan of a server.
 pub(crate) struct Plan<'a> {
     pub server: &'a ServerSpec,
     pub simulator: &'a SimulatorSpec,
-    /// The systems that it has.
+    /// Its systems.
     pub wanted: Wanted<'a>,
-    /// Where doorbells are.
+    /// The addresses of doorbells.
     pub doorbells: AddressRange,
-    /// Memory beside the main memory, but for that of systems.
+    /// Memory besides the main memory and that of systems.
     pub memory: Vec<AddressRange>,
-    /// The files that the description names.
+    /// The files named by the description.
     pub files: &'a Files,
     /// Whether the program's output goes to this process's.
     pub is_live: bool,
-    /// The program's path, and what else its `main()` is given.
+    /// The program's path, and further arguments of its `main()`.
     pub arguments: Vec<Vec<u8>>,
 }
 
 impl Plan<'_> {
-    /// All memory beside the main memory.
+    /// All memory besides the main memory.
     fn more_memory(&self) -> Vec<AddressRange> {
         let of_systems = self.wanted.memory();
         self.memory.iter().copied().chain(of_systems).collect()
     }
 
-    /// The same server without times.
+    /// The same server without timing.
     pub fn untimed(&self) -> UntimedServer {
         UntimedServer {
             arguments: self.arguments.clone(),
@@ -59,9 +59,9 @@ impl Plan<'_> {
         }
     }
 
-    /// Builds it with the program `image`, which begins where `preparation` has left it. `seed` is
-    /// that of random choices, `link` its address and the rate of its link. `attach` adds what the
-    /// server has beside its systems.
+    /// Builds it with the program `image`, which starts in the state left by `preparation`. `seed`
+    /// is that of random choices, `link` its address and the rate of its link. `attach` adds agents
+    /// other than its systems.
     pub fn build<T>(
         &self,
         image: Image,

@@ -1,11 +1,11 @@
 //! The execution of a program's `prepare()`, before `main()`, in no simulated time.
 //!
-//! A functional server executes hart 0 up to `main()`. The timed server begins with its memory and
+//! A functional server executes hart 0 up to `main()`. The timed server starts with its memory and
 //! registers.
 //!
-//! Runs of a sweep mostly differ in parameters that `prepare()` cannot see. This process therefore
-//! keeps the last state, and the one before if the two are not too large. Runs share its pages, and
-//! copy only those that they write.
+//! Runs of a sweep mostly differ in parameters that `prepare()` cannot read. This process therefore
+//! keeps the last state, and the previous one if the two are not too large. Runs share its pages,
+//! and copy only those that they write.
 
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
@@ -22,15 +22,15 @@ use std::time::Duration;
 
 /// WFI: it ends the preparation at the beginning of `main()`.
 pub(crate) const HALT: [u8; 4] = 0x1050_0073_u32.to_le_bytes();
-/// What the arguments of `main()` may take of its stack of 64 KiB.
+/// Maximum bytes of the arguments of `main()`, of its stack of 64 KiB.
 const MAX_ARGUMENT_BYTES: usize = 16 << 10;
-/// Rounds between two looks at whether to go on.
+/// Rounds between two checks of whether to continue.
 const ROUNDS: u32 = 64;
-/// So many preparations are kept: the stores of the papers' figures are two.
+/// Maximum number of kept preparations: the papers' figures use two stores.
 const MAX_KEPT: usize = 2;
-/// Bytes of memory of all that are kept, unless it is one alone.
+/// Maximum bytes of memory of all kept preparations, unless there is only one.
 const MAX_KEPT_BYTES: usize = 512 << 20;
-/// Between two looks at whether somebody else has prepared.
+/// The interval between two checks of whether another run has completed the preparation.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The input of `prepare()` from the description: parameters, in registers, without weights.
@@ -40,7 +40,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// What is told of `settings` by a device that has its registers there.
+    /// The input from `settings` through a device with its registers at `registers`.
     pub fn new(registers: AddressRange, settings: &ProgramSettings) -> Told {
         let settings = ProgramSettings {
             parameters: settings.parameters.clone(),
@@ -53,13 +53,13 @@ impl Told {
         }
     }
 
-    /// A device that tells it, and where its registers are.
+    /// A device that supplies it, and the addresses of its registers.
     pub fn device(self) -> (ProgramDevice, AddressRange) {
         let registers = self.registers;
         (ProgramDevice::new(registers, self.settings), registers)
     }
 
-    /// All of it, each number to the last bit.
+    /// All of it as text, each number to the last bit.
     fn text(&self) -> Result<String, RunError> {
         let settings = &self.settings;
         let told = (
@@ -71,7 +71,7 @@ impl Told {
     }
 }
 
-/// Everything that `prepare()` depends on.
+/// All inputs of `prepare()`.
 #[derive(PartialEq)]
 struct Premises {
     server: UntimedServer,
@@ -79,17 +79,17 @@ struct Premises {
     told: Option<String>,
 }
 
-/// A preparation that is kept, or being made.
+/// A preparation that is kept or being made.
 struct Kept {
     premises: Premises,
     made: OnceLock<Arc<Preparation>>,
-    /// Held by the maker.
+    /// Locked while it is being made.
     making: Mutex<()>,
 }
 
 /// The store of preparations.
 struct Shelf {
-    /// That which was asked for last is the last.
+    /// Most recently used last.
     kept: Mutex<Vec<Arc<Kept>>>,
     max_bytes: usize,
 }
@@ -105,11 +105,11 @@ impl Shelf {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Kept>>> {
-        // It is whole after each statement.
+        // The list is consistent after each statement.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves as many of the last as are allowed to be kept.
+    /// Drops the oldest preparations beyond the limits.
     fn trim(&self, kept: &mut Vec<Arc<Kept>>) {
         let mut bytes = 0;
         let last = kept.iter().rev().take(MAX_KEPT).take_while(|one| {
@@ -120,7 +120,7 @@ impl Shelf {
         kept.drain(..kept.len() - count);
     }
 
-    /// The one with these premises, which may not have been made yet.
+    /// The preparation with these premises, which may not have been made yet.
     fn find(&self, premises: Premises) -> Arc<Kept> {
         let mut kept = self.lock();
         let place = kept.iter().position(|one| one.premises == premises);
@@ -165,21 +165,21 @@ impl Shelf {
     }
 }
 
-/// Where the timed server begins.
+/// The initial state of the timed server.
 pub(crate) struct Preparation {
     memory: Arc<Memory>,
     hart: Hart,
     main: u64,
     registers: [u64; 64],
     output: Vec<u8>,
-    /// What it has taken of the host.
+    /// Its use of the host.
     pub spent: Spent,
-    /// What the program has told the device that it was given.
+    /// The program's requests to its device.
     pub program: ProgramPreparation,
 }
 
-/// Whether the host has memory for the pages that `prepare()` has filled so far: `available` bytes
-/// were free at its start, if known.
+/// Checks that the host has memory for the pages that `prepare()` has filled so far: `available`
+/// bytes were free at its start, if known.
 fn fits(bytes: u64, available: Option<u64>) -> Result<(), RunError> {
     let Some(available) = available.filter(|&available| bytes > available) else {
         return Ok(());
@@ -193,8 +193,8 @@ fn fits(bytes: u64, available: Option<u64>) -> Result<(), RunError> {
     )))
 }
 
-/// Where `main()` begins, if the program has a `prepare()`, or is given arguments: the runtime
-/// hands none over.
+/// The address of `main()`, if the program has a `prepare()` or arguments, which the runtime does
+/// not pass.
 pub(crate) fn main_behind_prepare(server: &UntimedServer, image: &Image) -> Option<u64> {
     let symbols = ["main", "prepare", "prepare_nothing"].map(|name| image.symbol(name));
     match symbols {
@@ -207,8 +207,7 @@ pub(crate) fn main_behind_prepare(server: &UntimedServer, image: &Image) -> Opti
     }
 }
 
-/// Executes the program in `machine` up to `main()`, where it then is, with the arguments that
-/// `server` has for it.
+/// Executes the program in `machine` up to the start of `main()`, with the arguments in `server`.
 pub(crate) fn run_to(
     machine: &mut FunctionalMachine,
     main: u64,
@@ -256,7 +255,7 @@ pub(crate) fn run_to(
 }
 
 impl Preparation {
-    /// What `prepare()` of a bare-metal program leaves, if it has one: executed, or kept from
+    /// The state after `prepare()` of a bare-metal program, if it has one: executed, or kept from
     /// another run with the same premises. `guard` may end it.
     pub fn kept(
         server: UntimedServer,
@@ -275,7 +274,7 @@ impl Preparation {
         let made = SHELF.get(premises, guard, |premises, guard| {
             Preparation::make(&premises.server, image, main, false, told, guard)
         })?;
-        // One that is kept may have been made with other limits.
+        // A kept preparation may have been made with other limits.
         guard.check_amount(Spent {
             exceeds_output: made.output.len() as u64 > guard.output_bytes(),
             ..made.spent
@@ -283,7 +282,7 @@ impl Preparation {
         Ok(Some(made))
     }
 
-    /// Executes `prepare()` of a bare-metal program, if it has one, whose output is this process's.
+    /// Executes `prepare()` of a bare-metal program, if it has one, with live output.
     pub fn live(
         server: &UntimedServer,
         image: &Image,
@@ -326,7 +325,7 @@ impl Preparation {
         })
     }
 
-    /// Lets `machine`, in which nothing has happened, begin with `main()`.
+    /// Makes `machine`, which must be fresh, start with `main()`.
     pub fn begin(&self, machine: &mut Machine) {
         let ram = machine.engine.fabric.ram_mut();
         ram.begin_with(self.memory.clone());
@@ -369,7 +368,7 @@ mod tests {
         }
     }
 
-    /// One that has touched so many pages.
+    /// A preparation that has touched this many pages.
     fn prepared(pages: usize) -> Preparation {
         Preparation {
             memory: Arc::new(Memory::new(vec![Some(Box::new([1; PAGE_BYTES])); pages])),
@@ -386,7 +385,7 @@ mod tests {
         Guard::new(&Limits::default(), progress)
     }
 
-    /// What the shelf has of `told`, and whether that had to be made.
+    /// The shelf's preparation for `told`, and whether it had to be made.
     fn ask(shelf: &Shelf, told: &str, pages: usize) -> (Arc<Preparation>, bool) {
         let mut is_new = false;
         let made = shelf.get(premises(told), &mut unlimited(&mut |_| true), |_, _| {
@@ -403,7 +402,7 @@ mod tests {
         assert!(ask(&shelf, "two", 1).1, "another one's is not taken");
         let (again, is_new) = ask(&shelf, "one", 1);
         assert!(!is_new && Arc::ptr_eq(&first, &again));
-        // "two" was asked for before "one".
+        // "two" was used before "one".
         assert!(ask(&shelf, "three", 1).1);
         assert!(!ask(&shelf, "one", 1).1);
         assert!(ask(&shelf, "two", 1).1);
@@ -449,7 +448,7 @@ mod tests {
             let get = |guard: &mut Guard<'_>| {
                 shelf.get(premises("one"), guard, |_, _| {
                     made.fetch_add(1, Ordering::SeqCst);
-                    // Until somebody who waited has been stopped.
+                    // Until a waiting run has been stopped.
                     while stopped.load(Ordering::SeqCst) == 0 {
                         std::thread::yield_now();
                     }

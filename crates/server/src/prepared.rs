@@ -25,9 +25,9 @@ use serde::Serialize;
 use std::ops::Range;
 use workload::Recorder;
 
-/// Steps of the engine of a server alone between two looks at whether to go on.
+/// Steps of the engine of a server alone between two checks of whether to continue.
 const STEPS: u32 = 256;
-/// The time between two such looks at a rack, whose run ends at a multiple of it.
+/// The time between two such checks of a rack, whose run ends at a multiple of it.
 const LOOK_EVERY: Time = Time::from_fs(1_000_000_000);
 
 /// The servers and the network to build.
@@ -35,7 +35,7 @@ pub(crate) struct Wanted<'a, 'p> {
     pub hosts: Vec<HostSpec<'a>>,
     /// The ELF file of each entry of `hosts`.
     pub programs: Vec<&'p [u8]>,
-    /// What connects the hosts, if there are several.
+    /// The rack that connects the hosts, if there are several.
     pub rack: Option<&'a RackDescription>,
     pub common: Common<'a>,
 }
@@ -47,7 +47,7 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// An error of the server, which is called `name` if there are several.
+    /// An error of the server, whose name is `name` if there are several.
     fn told(&self, name: &str, error: RunError) -> RunError {
         match self.spec.name {
             Some(_) => error.of(name),
@@ -55,7 +55,7 @@ impl Host<'_> {
         }
     }
 
-    /// What reads the energy of the cores that are shown, and of what all cores share.
+    /// The meter of the cores in the results and of the shared components.
     fn meter(&self) -> Meter<'_> {
         let server = self.spec.server;
         Meter {
@@ -68,7 +68,7 @@ impl Host<'_> {
         }
     }
 
-    /// Reads what `server` has counted before `cycle`, up to which it has delivered so many items.
+    /// Reads the counts of `server` before `cycle`, by which it has delivered `delivered` items.
     fn read(&self, server: &mut RackServer, cycle: u64, delivered: u64) {
         let machine = &mut server.machine;
         machine.engine.settle(cycle);
@@ -76,8 +76,8 @@ impl Host<'_> {
         server.refresh();
     }
 
-    /// The totals of a run that `machine` has ended, with so many items delivered. It had begun at
-    /// `begin` with instructions that a checkpoint had brought.
+    /// The totals of a run that `machine` has ended, with `delivered` items. `begin` has the start
+    /// of the measurement, and the number of instructions restored from a checkpoint.
     fn totals(&self, machine: &mut Machine, delivered: u64, begin: (HostClock, u64)) -> Totals {
         let meter = self.meter();
         let last = meter.read(machine, machine.end(), delivered);
@@ -89,22 +89,22 @@ impl Host<'_> {
 /// Servers and network, ready to run.
 pub(crate) struct Prepared<'a> {
     rack: Rack,
-    /// By server.
+    /// Indexed by server.
     hosts: Vec<Host<'a>>,
-    /// Who is where in the network, if there is one.
+    /// The positions of servers in the network, if there is one.
     wires: Option<Wires>,
     saver: Saver,
     traces: Traces,
     flows: Option<Flows>,
-    /// Instructions that a checkpoint has brought.
+    /// Number of instructions restored from a checkpoint.
     brought: u64,
-    /// When the first client begins.
+    /// The start of the first client.
     begin: Time,
 }
 
 impl<'a> Prepared<'a> {
-    /// Builds what is `wanted`, as the description of `subject` says, and puts a checkpoint into it
-    /// if one is given. Traces show what happens in the given times.
+    /// Builds the `wanted` servers according to the description of `subject`, and restores a
+    /// checkpoint if one is given. Traces show the given times.
     pub fn of(
         wanted: Wanted<'a, '_>,
         (kind, description): (Kind, &impl Serialize),
@@ -152,7 +152,7 @@ impl<'a> Prepared<'a> {
                     name: spec
                         .name
                         .map_or_else(String::new, |name| name_of(name, spec.count, number)),
-                    // Far apart, as those of clients.
+                    // The seeds are far apart, like those of clients.
                     seed: common.measure.seed.wrapping_add((host as u64) << 32),
                     link: link.map(|(wires, rack)| {
                         let address = wires.addresses[host];
@@ -226,14 +226,14 @@ impl<'a> Prepared<'a> {
         clients.filter_map(|(id, _)| self.rack.network.node::<LoadGenerator>(*id))
     }
 
-    /// Packets that have been sent so far.
+    /// Number of packets sent so far.
     fn packets(&self) -> u64 {
         let counts = |id| self.rack.network.link_counts(id, 0).packets;
         let hosts = self.wires.iter().flat_map(Wires::hosts);
         hosts.map(counts).sum()
     }
 
-    /// Requests that have been answered so far.
+    /// Number of requests answered so far.
     fn responses(&self) -> u64 {
         let data_planes = self.rack.servers.iter();
         let data_planes = data_planes.filter_map(|server| server.data_plane.as_ref());
@@ -241,20 +241,20 @@ impl<'a> Prepared<'a> {
         delivered + self.clients().map(LoadGenerator::responses).sum::<u64>()
     }
 
-    /// What all servers together have taken of the host, each `of` its own.
+    /// The total use of the host by all servers, with `of` giving that of each.
     fn spent(&mut self, of: impl Fn(&mut Machine) -> Spent) -> Spent {
         let servers = self.rack.servers.iter_mut();
         let spent = servers.map(|server| of(&mut server.machine));
         spent.fold(Spent::default(), Spent::and)
     }
 
-    /// Whether the guests, which have ended, have stayed within their limits.
+    /// Checks that the guests, which have ended, have stayed within their limits.
     pub fn check_amount(&mut self, guard: &Guard<'_>) -> Result<(), RunError> {
         let spent = self.spent(Machine::spent_in_all);
         guard.check_amount(spent)
     }
 
-    /// Shows requests that are over.
+    /// Adds completed requests to the traces.
     fn show_requests(&mut self) -> Result<(), RunError> {
         for server in &self.rack.servers {
             if let Some(data_plane) = &server.data_plane {
@@ -269,9 +269,9 @@ impl<'a> Prepared<'a> {
         Ok(())
     }
 
-    /// The run is over, or has been cut off: completes the traces.
+    /// Completes the traces after the end or the interruption of a run.
     pub fn finish_traces(&mut self) -> Vec<TraceReport> {
-        // What led to the end is told already.
+        // The cause of the end has been reported already.
         let _ = self.show_requests();
         if let Some(flows) = &mut self.flows {
             flows.finish();
@@ -284,7 +284,7 @@ impl<'a> Prepared<'a> {
         self.traces.finish()
     }
 
-    /// Whether devices and queues have been used as they can be.
+    /// Checks that devices and queues have been used correctly.
     fn check(&mut self) -> Result<(), RunError> {
         for (server, host) in self.servers() {
             let fabric = &mut server.machine.engine.fabric;
@@ -304,8 +304,8 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// The part that is done; 1 when all programs that are waited for have exited, and all clients
-    /// and data planes have measured. A server alone that has no data plane is done when it ends.
+    /// The fraction done; 1 when all awaited programs have exited, and all clients and data planes
+    /// have finished measuring. A server alone without a data plane is done when it ends.
     fn done(&mut self) -> Result<f64, RunError> {
         let mut least: f64 = 1.0;
         for (server, host) in self.servers() {
@@ -333,7 +333,7 @@ impl<'a> Prepared<'a> {
         Ok(progress.fold(least, f64::min))
     }
 
-    /// Reads what the servers without a data plane have counted until now: the rack pauses at `at`.
+    /// Reads the counts of the servers without a data plane up to now: the rack is paused at `at`.
     fn read_energy(&mut self, at: Time) {
         for (server, host) in self.rack.servers.iter_mut().zip(&self.hosts) {
             if !server.has_ended && server.data_plane.is_none() {
@@ -343,8 +343,8 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Begins what is measured of each data plane whose energy is to be read now; true if the run
-    /// ends because a checkpoint of the warm start has been saved.
+    /// Starts the measured part of each data plane whose energy must be read now; returns whether
+    /// the run ends because a checkpoint of the warm start has been saved.
     fn begin_measuring(&mut self) -> Result<bool, RunError> {
         for number in 0..self.hosts.len() {
             let server = &mut self.rack.servers[number];
@@ -403,8 +403,8 @@ impl<'a> Prepared<'a> {
         RunError::Deadlock(self.rack.describe_waiting(&text))
     }
 
-    /// Advances by a window of the network, or without one by at most so many steps, and saves the
-    /// checkpoint that was asked for when it is time to.
+    /// Advances by a window of the network or, without a network, by at most `steps` steps, and
+    /// saves the requested checkpoint when it is time to.
     fn advance(&mut self, steps: u32) -> Result<RackAdvance, RunError> {
         let advance = match self.wires {
             Some(_) => self.rack.advance()?,
@@ -420,10 +420,10 @@ impl<'a> Prepared<'a> {
         Ok(advance)
     }
 
-    /// Advances to `pause`, or until nothing happens any more; without a network, some steps.
+    /// Advances to `pause`, or until no event remains; without a network, by some steps.
     fn advance_to(&mut self, pause: Time) -> Result<RackAdvance, RunError> {
         self.rack.set_pause(pause);
-        // A checkpoint is saved as soon as it can be.
+        // A checkpoint is saved as early as possible.
         let steps = if self.saver.is_waiting() { 1 } else { STEPS };
         let mut rounds = STEPS / steps;
         loop {
@@ -432,7 +432,7 @@ impl<'a> Prepared<'a> {
                 Ok(RackAdvance::Running) if rounds > 1 => rounds -= 1,
                 Ok(other) => return Ok(other),
                 Err(error) => {
-                    // What the program did with its interface may be why it crashed.
+                    // The program's use of its interface may be the cause of its crash.
                     self.check()?;
                     return Err(error);
                 }
@@ -440,20 +440,19 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Advances until all is done, or nothing happens any more. The end of a rack does not depend
-    /// on how far anybody runs ahead, for all that is done before it has been done when it is
-    /// looked for.
+    /// Advances until all is done, or no event remains. The end of a rack does not depend on how
+    /// far servers run ahead, because all earlier events have been handled when it is determined.
     pub fn simulate(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
         let clients = self.clients().count();
         let mut watchdog = Watchdog::new(self.rack.now(), clients);
         let mut look_at = Time::ZERO;
-        // A checkpoint may have brought what was read.
+        // A restored checkpoint may contain the reading.
         let has_read = |server: &RackServer| server.machine.first_reading.is_some();
         let mut has_read = clients == 0 || self.rack.servers.iter().any(has_read);
         loop {
             let looks = self.rack.now().as_fs() / LOOK_EVERY.as_fs();
             let next = looks.saturating_add(1).saturating_mul(LOOK_EVERY.as_fs());
-            // What is left in a cycle that the last pause was in is before it.
+            // The rest of the cycle of the last pause precedes it.
             look_at = Time::from_fs(next).max(look_at.saturating_add(LOOK_EVERY));
             if !has_read && self.begin <= look_at {
                 has_read = true;
@@ -500,7 +499,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// What was recorded of requests: by each client, or of each data plane without any.
+    /// The records of requests: by each client, or of each data plane if there are no clients.
     pub fn recorders(&self) -> Vec<Recorder> {
         let clients = self.clients().map(|client| client.recorder().clone());
         let clients: Vec<Recorder> = clients.collect();
@@ -521,7 +520,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// The harts that can be traced.
+/// The traceable harts.
 fn harts(specs: &[HostSpec<'_>]) -> Harts {
     let harts = |spec: &HostSpec<'_>| spec.count as usize * spec.server.harts();
     Harts {

@@ -15,9 +15,9 @@ use rpcvalet::RpcValetSpec;
 pub struct Preset {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Its description, in a sentence.
     pub description: &'static str,
-    /// Where its numbers come from.
+    /// The source of its numbers.
     pub source: &'static str,
     /// The machine.
     pub server: ServerSpec,
@@ -39,9 +39,9 @@ pub fn presets() -> Vec<Preset> {
 ///
 /// The table gives the L1 caches, 1 MB of last-level cache a core with 16 ways, and MESI with a
 /// directory. It does not give the memory model, the clock, the mesh or the memory. The server is
-/// an x86-64 (Section V-A), whose order is total store order. Chosen here: 3 GHz; a mesh of 4 x 4
-/// tiles with 16-byte links and 3 cycles a hop, as in RPCValet's Table 1; 10 cycles for a bank of 1
-/// MB; 4 memory channels of 25.6 GB/s and 50 ns, also as in RPCValet's Table 1.
+/// an x86-64 (Section V-A), which has total store order. Chosen here: 3 GHz; a mesh of 4 x 4 tiles
+/// with 16-byte links and 3 cycles a hop, as in RPCValet's Table 1; 10 cycles for a bank of 1 MB; 4
+/// memory channels of 25.6 GB/s and 50 ns, also as in RPCValet's Table 1.
 fn hyperplane_table1() -> Preset {
     let core = CoreSpec {
         memory_model: MemoryModel::Tso,
@@ -81,9 +81,9 @@ fn hyperplane_table1() -> Preset {
 /// The 16-core chip of RPCValet's Table 1.
 ///
 /// The table gives the clock, the L1 caches, 2 MB of last-level cache in 16 banks of 16 ways and 6
-/// cycles, the mesh, and the memory. It says that the last-level cache includes nothing and does
-/// not say how large the directory beside it is. Chosen here: as many sets and ways as the bank
-/// has, which is 1.6 times the lines of a tile's private caches.
+/// cycles, the mesh, and the memory. It specifies a non-inclusive last-level cache, but not the
+/// size of the directory beside it. Chosen here: as many sets and ways as the bank has, which is
+/// 1.6 times the lines of a tile's private caches.
 fn rpcvalet_table1() -> Preset {
     let core = CoreSpec::rpcvalet_table1();
     Preset {
@@ -128,17 +128,17 @@ fn rpcvalet_table1() -> Preset {
 ///
 /// Section 3 gives the core, "the default Rocket core configuration: 16KB L1 instruction and data
 /// caches, a 512KB shared L2 cache, and 16GB of external DRAM memory"; Section 5.1 the clock.
-/// Chosen here: the L2 in four banks of 8 ways, as its generator's default has it, 14 cycles for a
+/// Chosen here: the L2 in four banks of 8 ways, as in its generator's default; 14 cycles for a
 /// bank, so that a load that misses the L1 has its value after 20; and tiles of one cycle instead
-/// of a crossbar, with links of 8 bytes as the generator's buses have (`beatBytes` in
+/// of a crossbar, with links of 8 bytes like the generator's buses (`beatBytes` in
 /// `BaseSubsystemConfig`).
 ///
 /// Memory is that of the published simulations, whose timings are those of DDR3-2133, in cycles of
-/// the core's clock (`mm_dramTimings` of `local_firesim.py`): FireSim's model of the time runs at
-/// that clock. An access to a row that is not open takes tRP, tRCD and tCAS, 14 each, 4 cycles of
-/// data and 2 of the back end: 48, which is 15 ns. Its port has 8 bytes a cycle. Real memory takes
-/// some 50 ns. In front of it is their cache of 4 MB ([`MemoryCacheSpec`]; `mm_llc` of the same
-/// file).
+/// the core's clock (`mm_dramTimings` of `local_firesim.py`): FireSim's timing model of that time
+/// runs at that clock. An access to a row that is not open takes tRP, tRCD and tCAS, 14 each, 4
+/// cycles of data and 2 of the back end: 48, which is 15 ns. Its port has 8 bytes a cycle. Real
+/// memory takes some 50 ns. In front of it is their cache of 4 MB ([`MemoryCacheSpec`]; `mm_llc` of
+/// the same file).
 fn nanopu_prototype() -> Preset {
     let core = CoreSpec {
         misaligned_accesses: MisalignedAccesses::Trap,
@@ -191,27 +191,27 @@ fn nanopu_prototype() -> Preset {
 /// Intel's product specification gives the cores, 33 MB of last-level cache, and six channels of
 /// DDR4-2666. The clock is that of its turbo with all cores busy, 2.8 GHz ("Intel Xeon Processor
 /// Scalable Family Specification Update", 336065); one core alone reaches 3.7 GHz. The last-level
-/// cache has 1.375 MB with 11 ways a tile and includes nothing (the optimisation manual); its
+/// cache has 1.375 MB with 11 ways a tile and is non-inclusive (the optimisation manual); its
 /// directory is that of Yan et al. ([`DirectorySpec`]), and I/O fills two ways
 /// ([`LastLevelSpec::io_ways`]).
 ///
 /// A channel has two ranks of DDR4-2666 ([`DramSpec`]): "6x16GB" in the study of spinning is one
 /// module of 16 GB a channel, which has two ranks of chips of 8 Gb.
 ///
-/// Intel publishes neither the latency of a bank nor that of a hop or of a memory controller.
-/// Published are sums. From load to use, the last level takes 54 to 56 cycles where each load
-/// misses the first-level TLB, which is 9 cycles ("Random load latency" of LMBench for 4 to 8 MB,
-/// of a Xeon Platinum 8176: De Gelas and Cutress, "Sizing Up Servers: Intel's Skylake-SP Xeon
-/// versus AMD's EPYC 7000", AnandTech, 2017), and 46 where TLBs are accounted for (Xeon Platinum
-/// 8280 at 2.7 GHz: De Gelas, "AMD Rome Second Generation EPYC Review", AnandTech, 2019). Memory
-/// takes 89 to 91 ns in the first, and 80.8 ns by Intel's Memory Latency Checker, with huge pages.
-/// Chosen here: 6 x 4 tiles, one cycle a hop with links of 32 bytes, which is the mesh's width; 22
-/// cycles for a bank, with which both sums of the last level come out; and 14 ns for a memory
-/// controller, with which both of memory do. `nanoplane figure substrate.latency` shows them.
+/// Intel publishes neither the latency of a bank nor that of a hop or of a memory controller. Only
+/// sums are published. From load to use, the last level takes 54 to 56 cycles if each load misses
+/// the first-level TLB, which is 9 cycles ("Random load latency" of LMBench for 4 to 8 MB, of a
+/// Xeon Platinum 8176: De Gelas and Cutress, "Sizing Up Servers: Intel's Skylake-SP Xeon versus
+/// AMD's EPYC 7000", AnandTech, 2017), and 46 if TLB misses are excluded (Xeon Platinum 8280 at 2.7
+/// GHz: De Gelas, "AMD Rome Second Generation EPYC Review", AnandTech, 2019). Memory takes 89 to 91
+/// ns in the first, and 80.8 ns by Intel's Memory Latency Checker, with huge pages. Chosen here: 6
+/// x 4 tiles, one cycle a hop with links of 32 bytes, which is the mesh's width; 22 cycles for a
+/// bank, which gives both sums of the last level; and 14 ns for a memory controller, which gives
+/// both of memory. `nanoplane figure substrate.latency` shows them.
 ///
 /// Not modelled: clean evictions of the second level, which fill the last level of the real
-/// machine; the mesh's own clock; the queues' partitions between threads; vector instructions. Of
-/// the prefetchers, those of the adjacent line and of the next line are left out.
+/// machine; the mesh's own clock; the queues' partitions between threads; vector instructions. The
+/// adjacent-line and next-line prefetchers are omitted.
 fn skylake_sp() -> Preset {
     let core = CoreSpec::skylake_sp();
     Preset {
@@ -276,8 +276,8 @@ fn skylake_sp() -> Preset {
 /// six modules of DDR4-2666, and an interface behind 16 lanes of PCI Express 3.0. "We use only a
 /// single hyperthread on each physical core" (Section 3).
 ///
-/// DPDK's driver maps the doorbells of a ConnectX-5 as write-combining memory, whose stores leave
-/// in line fill buffers and are not waited for: Skylake has 12 of these, its outstanding misses.
+/// DPDK's driver maps the doorbells of a ConnectX-5 as write-combining memory, whose stores are
+/// posted through line fill buffers: Skylake has 12 of these, its outstanding misses.
 fn spin_to_win_table1() -> Preset {
     let mut server = skylake_sp().server;
     server.core.threads = 1;
@@ -290,16 +290,16 @@ fn spin_to_win_table1() -> Preset {
     }
 }
 
-/// CARGO's server with four cores, of the five that it has, of 1 to 16.
+/// CARGO's server with four cores, one of its five sizes from 1 to 16.
 ///
 /// Table 5 gives the core, 1 MB of last-level cache a core with 30 cycles and LRU, and memory with
 /// 45 ns, "windowed contention": its numbers are those of Sniper's Gainestown
-/// (`config/gainestown.cfg`), which are the times of the bank and of the DRAM alone. From there are
-/// also 16 ways, and a memory controller with 7.6 GB/s for each four cores. Sniper's contention is
-/// an estimate of M/G/1 in windows of time; here requests wait for each other. The bus between the
-/// cores is a mesh here, of one cycle a hop and links of 32 bytes, as
-/// [`skylake_sp`]'s. The paper's network interface, 10 Gb/s for each four cores, is behind PCI
-/// Express Gen3 x16 with 250 ns one way.
+/// (`config/gainestown.cfg`), which are the latencies of the bank and of the DRAM alone. Gainestown
+/// also supplies the 16 ways, and a memory controller with 7.6 GB/s for each four cores. Sniper
+/// estimates contention by M/G/1 in windows of time; here requests wait for each other. The bus
+/// between the cores is a mesh here, of one cycle a hop and links of 32 bytes, as [`skylake_sp`]'s.
+/// The paper's network interface, 10 Gb/s for each four cores, is behind PCI Express Gen3 x16 with
+/// 250 ns one way.
 ///
 /// With other numbers of cores, the mesh has a tile for each, and the memory a controller for each
 /// four: `docs/stores.md` has the keys.
@@ -312,7 +312,7 @@ fn cargo_table5() -> Preset {
         source: "CARGO, Table 5",
         server: ServerSpec {
             data_plane_threads: 4,
-            // For comparisons: HyperPlane's 50 cycles of 3 GHz, in cycles of 4 GHz.
+            // For comparisons: HyperPlane's 50 cycles at 3 GHz, in cycles at 4 GHz.
             hyperplane: Some(HyperPlaneSpec {
                 qwait_latency_cycles: 67,
                 ..HyperPlaneSpec::default()
@@ -363,7 +363,7 @@ fn cargo_table5() -> Preset {
 mod tests {
     use super::*;
 
-    /// Each number of CARGO's Table 5 that a server has.
+    /// Each number of CARGO's Table 5 that applies to a server.
     #[test]
     fn cargo_table5_is_the_papers() {
         let server = cargo_table5().server;
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!(core.memory_model, MemoryModel::Tso);
     }
 
-    /// What Intel publishes of the Xeon Platinum 8160.
+    /// Intel's published numbers of the Xeon Platinum 8160.
     #[test]
     fn skylake_sp_is_intels() {
         let server = skylake_sp().server;

@@ -1,10 +1,10 @@
-//! Programs: what is given to one, and whether it can be run.
+//! Programs: their inputs, and checks.
 
 use crate::error::RunError;
 use crate::memory_map::MAIN_MEMORY;
 use riscv::elf;
 
-/// A program to execute, and what it is given.
+/// A program to execute, and its inputs.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Its ELF file.
@@ -15,12 +15,12 @@ pub struct Program {
     pub arguments: Vec<Vec<u8>>,
     /// Its environment, as `NAME=VALUE`.
     pub environment: Vec<Vec<u8>>,
-    /// Which files it reaches.
+    /// The files that it can reach.
     pub access: linux::Access,
 }
 
 impl Program {
-    /// What its `main()` is given: its path, and its other arguments.
+    /// The arguments of its `main()`: its path, and its other arguments.
     pub(crate) fn given(&self) -> Vec<Vec<u8>> {
         let mut given = vec![self.path.clone()];
         given.extend_from_slice(&self.arguments);
@@ -28,7 +28,7 @@ impl Program {
     }
 }
 
-/// Whether a bare-metal program can be run with what it is given.
+/// Checks whether a bare-metal program can be run with its inputs.
 pub(crate) fn check_given(image: &elf::Image, program: &Program) -> Result<(), RunError> {
     if image.tohost.is_none() {
         return Err(RunError::Program(format!(
@@ -60,7 +60,7 @@ pub(crate) fn load(program: &[u8]) -> Result<elf::Image, RunError> {
     })
 }
 
-/// Whether a program can run without an operating system.
+/// Checks whether a program can run without an operating system.
 pub(crate) fn check_bare_metal(image: &elf::Image) -> Result<(), RunError> {
     if image.headers.position_independent {
         return Err(RunError::Program(
@@ -72,7 +72,7 @@ pub(crate) fn check_bare_metal(image: &elf::Image) -> Result<(), RunError> {
     Ok(())
 }
 
-/// What a program has written, to follow a sentence.
+/// A program's output, as a suffix of a sentence.
 pub(crate) fn said(output: &str) -> String {
     let lines: Vec<String> = output
         .trim()

@@ -1,11 +1,11 @@
-//! How the time of several servers and the network between them advances.
+//! The advance of simulated time in several servers and the network between them.
 //!
 //! A server's packets arrive no sooner than the latency of the shortest link. In a window of that
 //! length, the network runs first, because all earlier packets are known; then each server runs
 //! alone, because all its arrivals are known. The result equals that of processing everything in
 //! time order, for any shorter window as well.
 //!
-//! A server in which nothing happens before the end of a window is not touched.
+//! A server without events before the end of a window is not touched.
 
 mod description;
 mod flows;
@@ -33,36 +33,36 @@ use system::Wire;
 /// One of the servers, or the only one, without a network.
 #[derive(state::State)]
 pub struct RackServer {
-    /// What is told of it.
+    /// Its name in messages.
     #[state(fixed)]
     pub name: String,
     /// The server.
     pub machine: Machine,
-    /// What its packets come through, and its place in the network, if there is one.
+    /// Its network interface, and its place in the network, if there is one.
     #[state(fixed)]
     wire: Option<(Wire, NodeId)>,
-    /// How many ports its interface has.
+    /// Number of ports of its interface.
     #[state(fixed)]
     ports: usize,
-    /// What is measured of it beside what clients measure.
+    /// Its data plane, which is measured in addition to the clients' measurements.
     #[state(fixed)]
     pub(crate) data_plane: Option<DataPlane>,
-    /// What its program, which has no data plane, counts in, if it does.
+    /// The device of the counters of its program without a data plane, if any.
     #[state(fixed)]
     pub(crate) counters: Option<AgentId>,
-    /// The cycle at which it waits until its energy has been read.
+    /// The cycle at which it must pause until its energy has been read.
     #[state(fixed)]
     pub(crate) reading_due: Option<u64>,
-    /// When it next does something.
+    /// The time of its next event.
     pub(crate) next: Time,
     pub(crate) has_ended: bool,
-    /// What is traced of it.
+    /// The tracer of the server, if any.
     #[state(fixed)]
     pub(crate) tracer: Option<Tracer>,
 }
 
 impl RackServer {
-    /// `machine`, whose interface is at `wire`, at `place` of the network.
+    /// A server with `machine`, whose interface is at `wire`, at `place` of the network.
     pub fn new(name: String, machine: Machine, wire: Wire, place: NodeId) -> RackServer {
         RackServer {
             wire: Some((wire, place)),
@@ -70,7 +70,7 @@ impl RackServer {
         }
     }
 
-    /// `machine` without a network.
+    /// A server with `machine`, without a network.
     pub(crate) fn alone(
         name: String,
         machine: Machine,
@@ -90,7 +90,7 @@ impl RackServer {
         }
     }
 
-    /// Its interface and the fabric that has it.
+    /// Its network interface.
     fn interface(&mut self) -> Result<Option<&mut dyn Interface>, RunError> {
         let Some((wire, _)) = &self.wire else {
             return Ok(None);
@@ -101,7 +101,7 @@ impl RackServer {
         })
     }
 
-    /// Tells its interface its address and the rate of its link.
+    /// Sets the address of its interface and the rate of its link.
     pub fn connect(&mut self, address: u32, rate: LineRate) -> Result<(), RunError> {
         if let Some(interface) = self.interface()? {
             interface.connect(address, rate);
@@ -110,7 +110,7 @@ impl RackServer {
         Ok(())
     }
 
-    /// When it next does something, which may be that it ends.
+    /// The time of its next event, which may be its end.
     fn next_time(&self) -> Time {
         let engine = &self.machine.engine;
         match (self.has_ended, self.machine.is_ending()) {
@@ -120,7 +120,7 @@ impl RackServer {
         }
     }
 
-    /// To be called when something has been changed from outside.
+    /// Must be called after a change from outside.
     pub(crate) fn refresh(&mut self) {
         self.next = self.next_time();
     }
@@ -143,13 +143,13 @@ impl RackServer {
         Ok(())
     }
 
-    /// Does what happens before cycle `pause`, in at most so many steps of the engine. It comes
-    /// back sooner when its energy is to be read, or when the host has interrupted the guest.
+    /// Simulates the events before cycle `pause`, in at most `steps` steps of the engine. It
+    /// returns earlier if its energy must be read, or if the host has interrupted the guest.
     fn run(&mut self, pause: u64, steps: u32) -> Result<(), RunError> {
-        // What arrives later may come inside of the cycle that `pause` is in.
+        // Later arrivals may fall within the cycle of `pause`.
         self.machine.engine.set_pause(pause);
         for _ in 0..steps {
-            // A server in which nothing will ever happen again never comes to a pause.
+            // A server without remaining events never reaches a pause.
             if pause != NEVER && self.machine.engine.now() >= pause {
                 break;
             }
@@ -167,7 +167,7 @@ impl RackServer {
                 break;
             }
             let is_running = self.machine.advance().or_else(|crash| {
-                // What the program has done wrong before is why it crashes now.
+                // An earlier error of the program may be the cause of the crash.
                 self.data_plane.as_ref().map_or(Ok(()), DataPlane::check)?;
                 Err(crash)
             })?;
@@ -190,7 +190,7 @@ impl RackServer {
         Ok(())
     }
 
-    /// Does what happens in whole cycles before `end`.
+    /// Simulates the events in whole cycles before `end`.
     fn run_until(&mut self, end: Time) -> Result<(), RunError> {
         let pause = self.machine.engine.clock().cycle_of(end);
         self.run(pause, u32::MAX)?;
@@ -203,7 +203,7 @@ impl RackServer {
         Ok(())
     }
 
-    /// Appends what it has sent at a port.
+    /// Appends the packets that it has sent at a port.
     fn take_sent(&mut self, port: usize, sent: &mut Vec<(Time, Packet)>) -> Result<(), RunError> {
         if let Some(interface) = self.interface()? {
             interface.take_sent(port, sent);
@@ -220,29 +220,29 @@ pub struct Rack {
     pub servers: Vec<RackServer>,
     /// The network.
     pub network: Network,
-    /// Which server is at each place of the network.
+    /// The server at each place of the network.
     #[state(fixed)]
     places: Vec<Option<usize>>,
     #[state(fixed)]
     window: Time,
-    /// Nothing happens at this time or later.
+    /// No event at this time or later is simulated.
     end: Time,
-    /// Nothing happens at this time or later before it has been moved on.
+    /// No event at this time or later is simulated before the pause has been moved.
     #[state(fixed)]
     pause: Time,
-    /// Windows in which a server did something, counted for each server.
+    /// Windows in which a server had events, counted for each server.
     #[state(count)]
     server_windows: u64,
     #[state(fixed)]
     sent: Vec<(Time, Packet)>,
 }
 
-/// Why [`Rack::advance`] came back.
+/// The reason that [`Rack::advance`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RackAdvance {
-    /// Time has moved on.
+    /// Time has advanced.
     Running,
-    /// All that happens in whole cycles before the pause has happened.
+    /// All events in whole cycles before the pause have been handled.
     Paused,
     /// All servers have ended, or the end that was set has been reached.
     End,
@@ -251,15 +251,15 @@ pub enum RackAdvance {
 }
 
 impl Rack {
-    /// `lookahead_cycles`: how many of the first server's cycles servers and network run ahead of
-    /// each other at most; 0 stands for as far as is exact. It never changes a result.
+    /// `lookahead_cycles`: the maximum number of the first server's cycles that servers and network
+    /// run ahead of each other; 0 selects the largest exact number. It never changes a result.
     pub fn new(
         servers: Vec<RackServer>,
         network: Network,
         lookahead_cycles: u64,
     ) -> Result<Rack, RunError> {
         let clocks = || servers.iter().map(|server| server.machine.engine.clock());
-        // An event inside a cycle is done with the cycle after it, so that two cycles are always
+        // An event within a cycle is handled with the next cycle, so two cycles always make
         // progress.
         let least = clocks().map(|clock| clock.time(2)).max();
         let least = least.unwrap_or(Time::ZERO);
@@ -308,7 +308,7 @@ impl Rack {
         }
     }
 
-    /// Advances servers without a network by at most so many steps of their engines.
+    /// Advances servers without a network by at most `steps` steps of their engines.
     pub(crate) fn advance_alone(&mut self, steps: u32) -> Result<RackAdvance, RunError> {
         for server in &mut self.servers {
             server.run(NEVER, steps)?;
@@ -320,7 +320,7 @@ impl Rack {
         })
     }
 
-    /// Nothing at `end` or later is simulated, which nobody has run past.
+    /// Simulates no event at `end` or later; no server may have passed it.
     pub fn set_end(&mut self, end: Time) {
         self.end = self.end.min(end);
         for server in self.servers.iter_mut().filter(|server| !server.has_ended) {
@@ -330,7 +330,7 @@ impl Rack {
         }
     }
 
-    /// Goes on after the end, which is returned, with the servers whose programs have not exited.
+    /// Continues after the end, which is returned, with the servers whose programs have not exited.
     pub(crate) fn reopen(&mut self) -> Time {
         for server in &mut self.servers {
             if server.machine.exit().is_none() {
@@ -343,13 +343,13 @@ impl Rack {
         std::mem::replace(&mut self.end, Time::NEVER)
     }
 
-    /// Nothing at `pause` or later happens until the next call. Changes no result.
+    /// Simulates no event at `pause` or later until the next call. Changes no result.
     pub fn set_pause(&mut self, pause: Time) {
         self.pause = pause;
     }
 
-    /// Windows in which a server did something, counted for each server: the simulation of a rack
-    /// costs these, and what happens in the servers.
+    /// Windows in which a server had events, counted for each server: the cost of a rack's
+    /// simulation beyond that of its servers' events.
     pub fn server_windows(&self) -> u64 {
         self.server_windows
     }
@@ -382,7 +382,7 @@ impl Rack {
             }
         }
         for server in &mut self.servers {
-            // An event in the cycle that the end is in waits for the next window.
+            // An event in the cycle of the end waits for the next window.
             if server.next >= end {
                 continue;
             }
@@ -399,14 +399,14 @@ impl Rack {
                 }
             }
         }
-        // What is left is in the cycle that the pause is in.
+        // The remaining events are in the cycle of the pause.
         Ok(match end == self.pause {
             true => RackAdvance::Paused,
             false => RackAdvance::Running,
         })
     }
 
-    /// Cores that wait for nothing may have been brought something that wakes none of them.
+    /// Wakes idle servers whose cores may have received deliveries which wake no hart.
     #[cold]
     fn look_at_idle(&mut self) -> RackAdvance {
         let mut advance = RackAdvance::Idle;
@@ -419,7 +419,7 @@ impl Rack {
         advance
     }
 
-    /// Keeps a record of what happens to messages from now on.
+    /// Keeps a record of the steps of messages from now on.
     pub(crate) fn keep_records(&mut self) -> Result<(), RunError> {
         self.network.keep_records();
         for server in &mut self.servers {
@@ -430,7 +430,7 @@ impl Rack {
         Ok(())
     }
 
-    /// Appends what has happened to messages since this was last called.
+    /// Appends the steps of messages since the last call.
     pub(crate) fn take_records(&mut self, records: &mut Vec<Record>) -> Result<(), RunError> {
         self.network.take_records(records);
         for server in &mut self.servers {
@@ -441,7 +441,7 @@ impl Rack {
         Ok(())
     }
 
-    /// `summary`, and then who waits for what in each server in which somebody does.
+    /// `summary`, followed by the waiting units of each server that has any.
     pub fn describe_waiting(&mut self, summary: &str) -> String {
         let mut text = summary.to_string();
         for server in self.servers.iter_mut().filter(|server| !server.has_ended) {
@@ -453,7 +453,7 @@ impl Rack {
     }
 }
 
-/// Between two windows.
+/// Valid between two windows.
 impl Resumable for Rack {
     fn now(&self) -> Time {
         let servers = self.servers.iter().map(|server| server.next);

@@ -45,7 +45,7 @@ macro_rules! systems {
             pub energy: EnergySpec,
         }
 
-        /// What every system is, in the order of their tables.
+        /// The kinds of all systems, in the order of their tables.
         pub static SYSTEMS: &[Kind] = &[$($kind),*];
 
         impl ServerSpec {
@@ -67,7 +67,7 @@ macro_rules! systems {
                 }
             }
 
-            /// The system with this key, as it is described, or else with its defaults.
+            /// The system with this key, as described, otherwise with its defaults.
             pub(crate) fn system(&self, key: &str) -> Option<Box<dyn System>> {
                 $(if key == stringify!($key) {
                     return Some(Box::new(self.$key.clone().unwrap_or_default()));

@@ -1,4 +1,4 @@
-//! What comes out of a run.
+//! The results of runs.
 
 use crate::data_plane::DataPlaneResult;
 use crate::hardware::SystemResults;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use workload::{KindMeasurement, Measurement};
 
-/// What came out of a run of a description.
+/// The result of a run of a description.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub enum Outcome {
@@ -167,7 +167,7 @@ pub struct RackClientResult {
     pub received: LinkCounts,
 }
 
-/// Why the servers do not serve all that they are offered, a sentence each.
+/// The reasons that the servers do not serve the offered load, a sentence each.
 pub(crate) fn overload(description: &RackDescription, result: &RackResult) -> Vec<String> {
     let name = |name: &str, many: usize, sentence: &str| match many {
         1 => sentence.to_string(),
@@ -196,7 +196,7 @@ pub(crate) fn overload(description: &RackDescription, result: &RackResult) -> Ve
         let reason = |text: String| name(&server.name, result.servers.len(), &text);
         reasons.extend(sentence.into_iter().chain(of_data_plane).map(reason));
     }
-    // A transport sends again what gets lost; datagrams are gone.
+    // A transport retransmits lost packets; datagrams are lost.
     let is_datagram = |client: &RackClientSpec| {
         client.load.transport.protocol == network::transport::Protocol::Datagrams
     };
@@ -211,7 +211,7 @@ pub(crate) fn overload(description: &RackDescription, result: &RackResult) -> Ve
         let lost = links.map(|(sent, received)| sent.lost + received.lost);
         let lost = match result.switch.is_some() {
             true => lost.sum::<u64>(),
-            // Both ends of the only link tell of it.
+            // Both ends of the only link count its losses.
             false => lost.sum::<u64>() / 2,
         };
         reasons.extend(packets(lost, "lost on the links"));

@@ -1,4 +1,4 @@
-//! A run of a description: data planes, or a rack, and what is measured of them.
+//! Runs of a description: data planes or a rack, and their measurements.
 
 use crate::checkpoint::{CheckpointOptions, Kind};
 use crate::description::Description;
@@ -15,25 +15,24 @@ use std::ops::Range;
 use std::path::Path;
 use workload::{Files, Recorder};
 
-/// What the caller wants beside the measurements.
+/// The caller's options besides the description.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// Keep the bytes of this many packets that each data plane delivers.
+    /// Number of delivered packets of each data plane whose bytes are kept.
     pub capture_packets: usize,
-    /// Write these traces.
+    /// Traces to write.
     pub trace: TraceOptions,
-    /// Save and begin from these checkpoints.
+    /// Checkpoints to save and to start from.
     pub checkpoint: CheckpointOptions,
-    /// The contents of the files with data that the description names.
+    /// The contents of the data files named by the description.
     #[serde(skip)]
     pub files: Files,
-    /// How much the run may take of the host.
+    /// Limits on the run's use of the host.
     pub limits: Limits,
 }
 
-/// Builds the servers of `description` and their network. Traces show what happens in the times of
-/// `shown`.
+/// Builds the servers of `description` and their network. Traces cover the times `shown`.
 fn prepare<'a>(
     description: &'a Description,
     programs: &[Vec<u8>],
@@ -67,9 +66,9 @@ fn prepare<'a>(
     )
 }
 
-/// Runs `programs`, an ELF file for each entry of a rack's servers or one for a server alone, as
-/// `description` says. `progress` is told the part that is done, now and then, and may stop the run
-/// by returning false.
+/// Runs `programs`, an ELF file for each entry of a rack's servers or one for a server alone,
+/// according to `description`. `progress` receives the fraction done at intervals, and may stop the
+/// run by returning false.
 pub fn run(
     description: &Description,
     programs: &[Vec<u8>],

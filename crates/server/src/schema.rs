@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use system::Kind;
 
-/// The JSON schema of a result: all its fields, and that there are no others.
+/// The JSON schema of a result, without additional fields.
 pub fn result_schema<T: JsonSchema>() -> Schema {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let settings = settings.with_transform(RecursiveTransform(close));
     settings.into_generator().into_root_schema_for::<T>()
 }
 
-/// Says that a table has no other fields, and that a field which may be absent is never null.
+/// Declares that a table has no other fields, and that an optional field is never null.
 fn close(schema: &mut Schema) {
     let required = schema.get("required").cloned().unwrap_or_default();
     let is_required = |name: &str| {
@@ -38,19 +38,19 @@ fn close(schema: &mut Schema) {
     schema.insert("additionalProperties".to_string(), false.into());
 }
 
-/// What `kinds` report, each under its key if it takes part.
+/// The reports of `kinds`, each under its key if it takes part.
 fn reports<'a>(generator: &mut SchemaGenerator, kinds: impl Iterator<Item = &'a Kind>) -> Schema {
     let of = |kind: &'a Kind| Some((kind.key.to_string(), kind.statistics?(generator).to_value()));
     let properties: serde_json::Map<String, Value> = kinds.filter_map(of).collect();
     json_schema!({"type": "object", "properties": properties})
 }
 
-/// What the systems of a data plane report.
+/// The reports of the systems of a data plane.
 pub(crate) fn systems(generator: &mut SchemaGenerator) -> Schema {
     reports(generator, SYSTEMS.iter())
 }
 
-/// What the systems of a server in a rack report beside its interface.
+/// The reports of the systems of a server in a rack besides its interface.
 pub(crate) fn systems_beside_interfaces(generator: &mut SchemaGenerator) -> Schema {
     reports(
         generator,
@@ -58,11 +58,11 @@ pub(crate) fn systems_beside_interfaces(generator: &mut SchemaGenerator) -> Sche
     )
 }
 
-/// What a network interface reports.
+/// The report of a network interface.
 pub(crate) fn interface(generator: &mut SchemaGenerator) -> Schema {
     let of = |(_, interface): (_, system::Interface)| (interface.statistics)(generator).to_value();
     let mut reports: Vec<Value> = interfaces().map(of).collect();
-    // Those that are alike are next to each other.
+    // Equal reports are adjacent.
     reports.dedup();
     json_schema!({"anyOf": reports})
 }

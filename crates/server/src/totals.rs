@@ -94,9 +94,9 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The totals of a run that `machine` has ended. It had begun at `begin` with so many
-    /// instructions, which a checkpoint had brought. Its energy and instructions in a cycle are
-    /// those from the reading `first` to the reading `last`, of requests if there are any.
+    /// The totals of a run that `machine` has ended. `begin` has the start of the measurement, and
+    /// the number of instructions restored from a checkpoint. Its energy and instructions per cycle
+    /// are those between the readings `first` and `last`, per request if there are any.
     pub(crate) fn of(
         machine: &mut Machine,
         meter: &Meter<'_>,

@@ -1,4 +1,4 @@
-//! What is written down of a run for viewers.
+//! Records of a run for viewers.
 
 use crate::error::RunError;
 use crate::machine::Machine;
@@ -22,11 +22,11 @@ use trace::{
     SharedProgram, SharedTimeline, Timeline,
 };
 
-/// Probes come this much before what is to be seen, and go as much after it: for instructions that
-/// are in flight then.
+/// Probes are attached this long before the shown time and removed this long after it, for
+/// instructions in flight at its ends.
 const MARGIN_CYCLES: u64 = 2000;
 
-/// What is to be written down of a run.
+/// The requested traces of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TraceOptions {
@@ -34,23 +34,23 @@ pub struct TraceOptions {
     pub timeline: Option<PathBuf>,
     /// The pipeline of one core for the viewer Konata.
     pub pipeline: Option<PathBuf>,
-    /// Which core that is, and with several hardware threads which hart.
+    /// The core or, with several hardware threads, the hart.
     pub pipeline_core: usize,
-    /// Only what happens in this simulated time: from and until, in nanoseconds.
+    /// The simulated time to show: from and until, in nanoseconds.
     pub window_ns: Option<[f64; 2]>,
-    /// Only requests of which this part of all is faster: 0.999 shows those above the p99.9.
+    /// Shows only requests slower than this quantile: 0.999 shows those above the p99.9.
     pub slower_than: Option<f64>,
-    /// The result has so many of the slowest requests, and files only what happens while they are
-    /// under way.
+    /// The number of slowest requests in the result; files then only show the times during which
+    /// they are in flight.
     pub slowest: usize,
-    /// Where the cycles of all cores went, as folded stacks.
+    /// The cycles of all cores, as folded stacks.
     pub profile: Option<PathBuf>,
     /// Every instruction that a hart retires, in the format of Spike's log of commits.
     pub log: Option<PathBuf>,
 }
 
 impl TraceOptions {
-    /// Whether there is something to do.
+    /// Whether any trace is requested.
     pub fn is_wanted(&self) -> bool {
         self.timeline.is_some()
             || self.pipeline.is_some()
@@ -63,7 +63,7 @@ impl TraceOptions {
         let Some([from, until]) = self.window_ns else {
             return Ok(Time::ZERO..Time::NEVER);
         };
-        // A number that is none is in no order.
+        // A NaN compares as false.
         if !(from >= 0.0 && until > from) {
             return Err(RunError::Description(format!(
                 "the window of the trace, {from} to {until} ns, is empty"
@@ -87,7 +87,7 @@ pub struct TraceReport {
 
 pub(crate) type Writer = BufWriter<File>;
 
-/// The file of a trace, and what writes it.
+/// The file of a trace, and its writer.
 fn create(path: &Path) -> Result<(OutputFile, Writer), RunError> {
     let created = OutputFile::create(path).and_then(|file| {
         let writer = BufWriter::new(file.writer()?);
@@ -101,7 +101,7 @@ fn create(path: &Path) -> Result<(OutputFile, Writer), RunError> {
     })
 }
 
-/// Ranges in order, and those that touch made one.
+/// Sorts ranges, and merges overlapping and adjacent ones.
 fn merge<T: Copy + Ord>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     ranges.sort_by_key(|range| range.start);
     let mut merged: Vec<Range<T>> = Vec::new();
@@ -114,12 +114,12 @@ fn merge<T: Copy + Ord>(mut ranges: Vec<Range<T>>) -> Vec<Range<T>> {
     merged
 }
 
-/// Which requests are traced.
+/// The traced requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Slow {
-    /// Those above this quantile of the latencies.
+    /// Requests above this quantile of the latencies.
     Above(f64),
-    /// So many of the slowest.
+    /// This number of the slowest requests.
     Count(usize),
 }
 
@@ -152,42 +152,42 @@ pub(crate) fn run_traced<R, L>(
     let mut first_half = |done| progress(done / 2.0);
     let (_, latencies) = once(&untraced, Vec::new(), &mut first_half)?;
     let mut traced = options.clone();
-    // It has been saved.
+    // It has been saved already.
     traced.checkpoint.save = None;
     let mut second_half = |done| progress(0.5 + done / 2.0);
     Ok(once(&traced, slowest(&latencies, slow), &mut second_half)?.0)
 }
 
-/// The harts that there are to be traced, for a sentence about one that there is not.
+/// The traceable harts, for the error message about an invalid one.
 pub(crate) struct Harts {
-    /// How many.
+    /// Their number.
     pub count: usize,
     /// Whether some of them share a core.
     pub share_cores: bool,
-    /// What they are in.
+    /// The subject of the sentence.
     pub of: &'static str,
 }
 
 /// The traces of one run.
 pub(crate) struct Traces {
     options: TraceOptions,
-    /// What is to be seen; in order, and apart from each other.
+    /// The shown times; ordered and disjoint.
     shown: Vec<Range<Time>>,
     timeline: Option<SharedTimeline<Writer>>,
     timeline_file: Option<OutputFile>,
-    /// What writes the pipeline, until its core comes.
+    /// The writer of the pipeline log, until its core is known.
     pipeline_writer: Option<Writer>,
     pipeline: Option<Rc<RefCell<PipelineLog<Writer>>>>,
     pipeline_file: Option<OutputFile>,
     profile_file: Option<(OutputFile, Writer)>,
     profiles: Vec<Rc<RefCell<Profile>>>,
     log: Option<LogFile>,
-    /// Harts that are watched.
+    /// Number of traced harts.
     harts: usize,
 }
 
 impl Traces {
-    /// Traces of what happens in the times of `shown`.
+    /// Traces of the times `shown`.
     pub fn new(
         options: &TraceOptions,
         shown: Vec<Range<Time>>,
@@ -230,15 +230,14 @@ impl Traces {
         self.timeline.clone()
     }
 
-    /// What traces say of the program in the ELF file `elf`, if any says something.
+    /// The symbols of the program in the ELF file `elf`, if a trace needs them.
     pub fn program(&self, image: &Image, elf: &[u8]) -> Option<SharedProgram> {
         let says = self.timeline.is_some() || self.options.profile.is_some();
         says.then(|| Program::shared(image, elf))
     }
 
-    /// Watches `machine`, which executes what [`Traces::program`] has made of its program. Of
-    /// several servers, `server` is the name of this one; its cores count from where those before
-    /// it have ended.
+    /// Traces `machine`, which executes `program`. In a rack, `server` is its name; its cores are
+    /// numbered after those of earlier servers.
     pub fn watch(
         &mut self,
         server: Option<&str>,
@@ -298,7 +297,7 @@ impl Traces {
         if let (Some(_), Some(program)) = (&self.options.profile, program) {
             tracer.profiles = each(harts, |hart| {
                 let name = match server {
-                    // It is a frame of its own, of which the separator may not be a part.
+                    // The server is a frame of its own, whose name must not contain the separator.
                     Some(server) => format!("{};{}", server.replace(';', ","), name(hart)),
                     None => name(hart),
                 };
@@ -319,7 +318,7 @@ impl Traces {
         tracer
     }
 
-    /// Writes down what has become of requests since it was called last.
+    /// Adds the requests that have completed since the last call.
     pub fn requests(&self, ledger: &SharedLedger, setup: &IoSetup) {
         let Some(timeline) = &self.timeline else {
             return;
@@ -356,7 +355,8 @@ impl Traces {
         }
     }
 
-    /// The run is over, or has been cut off, and all tracers have finished: completes the files.
+    /// Completes the files after the end or interruption of the run; all tracers must have
+    /// finished.
     pub fn finish(&mut self) -> Vec<TraceReport> {
         let mut reports = Vec::new();
         if let (Some(path), Some(timeline)) = (&self.options.timeline, &self.timeline) {
@@ -421,19 +421,19 @@ struct HartLogs {
     windows: Vec<Range<u64>>,
 }
 
-/// Lets the probes of traces come to a machine, and go.
+/// Attaches the probes of traces to a machine, and removes them.
 pub(crate) struct Tracer {
-    /// When the probes are there, in cycles; in order, and apart from each other.
+    /// The times with probes, in cycles; ordered and disjoint.
     windows: Vec<Range<u64>>,
-    /// The window that comes next, or is there now.
+    /// The next or the current window.
     next: usize,
-    /// The probes are there.
+    /// Whether the probes are attached.
     active: bool,
     /// By hart.
     timelines: Vec<Rc<RefCell<CoreTimeline<Writer>>>>,
-    /// For how many cycles each of these harts had halted when the probes came.
+    /// The halted cycles of each of these harts when the probes were attached.
     halted_cycles: Vec<u64>,
-    /// And the hart that it is of.
+    /// With its hart.
     pipeline: Option<(usize, Rc<RefCell<PipelineLog<Writer>>>)>,
     /// By hart.
     profiles: Vec<Rc<RefCell<Profile>>>,
@@ -441,13 +441,13 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// Whether there is something to watch.
+    /// Whether there is anything to trace.
     pub fn is_wanted(&self) -> bool {
         !self.windows.is_empty()
     }
 
-    /// Lets probes come and go, and lets the machine run until cycle `limit`; to be called before
-    /// each step of the engine.
+    /// Attaches or removes probes, and lets the machine run until cycle `limit`; must be called
+    /// before each step of the engine.
     pub fn prepare(&mut self, machine: &mut Machine, limit: u64) {
         if self.next == self.windows.len() {
             machine.engine.set_pause(limit);
@@ -463,7 +463,7 @@ impl Tracer {
                 Some(window) => window.start,
             };
             engine.set_pause(pause.min(limit));
-            // A server in which nothing will ever happen again never comes to a pause.
+            // A server without remaining events never reaches a pause.
             if now < pause || pause == u64::MAX {
                 return;
             }
@@ -534,7 +534,7 @@ impl Tracer {
         Box::new(Several(probes))
     }
 
-    /// The run is over, or has been cut off.
+    /// Ends the traces at the end or interruption of the run.
     pub fn finish(&mut self, machine: &mut Machine) {
         let end = machine.end();
         if self.active {
@@ -562,7 +562,7 @@ fn each<T>(harts: usize, make: impl Fn(usize) -> T) -> Vec<Rc<RefCell<T>>> {
         .collect()
 }
 
-/// Gives a file its name, if its content has been written.
+/// Renames a complete file to its final name.
 fn complete(written: io::Result<()>, file: Option<OutputFile>) -> io::Result<()> {
     written?;
     file.map_or(Ok(()), OutputFile::finish)

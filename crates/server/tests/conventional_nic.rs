@@ -1,6 +1,6 @@
-//! Programs on simulated cores behind conventional network interfaces: what a register costs them,
-//! and that neither how far cores run ahead nor what spinning is skipped changes what goes out, and
-//! when.
+//! Programs on simulated cores behind conventional network interfaces: the cost of register
+//! accesses, and the independence of sent frames and their times from lookahead and skipped
+//! spinning.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn request(number: u64) -> Packet {
     }
 }
 
-/// A machine whose interface gets frames at these times, in nanoseconds.
+/// A machine whose interface receives frames at these times, in nanoseconds.
 fn machine<N: fabric::Agent + Interface + 'static>(
     spec: &ServerSpec,
     image: Image,
@@ -100,7 +100,7 @@ fn sent<N: Interface + 'static>((machine, id): &mut (Machine, AgentId)) -> Vec<(
     sent
 }
 
-/// The cycles that each of so many accesses to a register takes, one behind the other.
+/// The cycles of each of a series of consecutive accesses to a register.
 fn cycles_of(spec: &ServerSpec, access: impl Fn(&mut Assembler)) -> u64 {
     let cycles = |accesses: usize| {
         let mut asm = Assembler::new();
@@ -108,7 +108,7 @@ fn cycles_of(spec: &ServerSpec, access: impl Fn(&mut Assembler)) -> u64 {
         asm.load_immediate(S6, RESULTS);
         asm.load_immediate(S5, 2);
         asm.align(64);
-        // The second pass counts: its code is in the instruction cache.
+        // The second pass is measured: its code is in the instruction cache.
         let pass = asm.label_here();
         asm.csr_read(S10, CYCLE);
         for _ in 0..accesses {
@@ -129,16 +129,17 @@ fn cycles_of(spec: &ServerSpec, access: impl Fn(&mut Assembler)) -> u64 {
     (long - short) / 10
 }
 
-/// Cycles from when an access to a device begins until its answer is there: the shorter look-up of
-/// both caches until the request leaves, 1 to the interface on the same tile, the fabric's
-/// `forward_latency_cycles` before the answer goes on the mesh, and 1 back.
+/// Cycles from the start of a device access to its answer: the shorter look-up of both caches
+/// before the request leaves, 1 to the interface on the same tile, the fabric's
+/// `forward_latency_cycles` before the answer enters the mesh, and 1 back.
 fn answer_cycles(spec: &ServerSpec) -> u64 {
     let core = &spec.core;
     let look_up = core.l1_instruction.hit_latency_cycles;
     look_up.min(core.l1_data.hit_latency_cycles) + 1 + spec.fabric.forward_latency_cycles + 1
 }
 
-/// A load, and a store that is not posted, and then what follows: in the cycle after the answer.
+/// A load, and a store that is not posted, followed by the next instruction: in the cycle after the
+/// answer.
 #[test]
 fn what_a_register_costs() {
     for core in models() {
@@ -154,14 +155,14 @@ fn what_a_register_costs() {
     }
 }
 
-/// A posted store takes a cycle, like the read of a CSR. What goes on waits for its answer if it is
-/// a load from a device, a fence behind output, or a store for which there is no room; and begins
-/// in the cycle of the answer.
+/// A posted store takes a cycle, like a CSR read. A following load from a device, a fence that
+/// orders output, or a store without room waits for its answer; and begins in the cycle of the
+/// answer.
 #[test]
 fn what_a_posted_store_costs() {
     let store = |asm: &mut Assembler| asm.store(4, ZERO, S0, 32);
     let load = |asm: &mut Assembler| asm.load(4, false, T0, S0, 20);
-    // More additions than an answer takes cycles, and one.
+    // One addition more than the cycles of an answer.
     let work = |asm: &mut Assembler| (0..40).for_each(|_| asm.add_immediate(T1, T1, 1));
     let little = |asm: &mut Assembler| asm.add_immediate(T1, T1, 1);
     for core in models() {
@@ -180,7 +181,7 @@ fn what_a_posted_store_costs() {
                 next(asm);
             })
         };
-        // What is executed alone, too, and waits for nobody.
+        // Instructions that execute alone do not wait either.
         let nothing = |asm: &mut Assembler| asm.fence(RW, RW);
         assert_eq!(
             after_store(&one, &work),
@@ -189,25 +190,25 @@ fn what_a_posted_store_costs() {
                 work(asm);
             })
         );
-        // The accesses of the next iteration wait: store to store, ...
+        // The accesses of the next iteration wait: store to store,
         assert_eq!(cycles_of(&one, store), answer);
         assert_eq!(
             cycles_of(&one, |asm| (0..3).for_each(|_| store(asm))),
             3 * answer
         );
-        // ... which with room for three pass each other by threes, a cycle apart, ...
+        // with room for three, they overlap in groups of three, a cycle apart,
         assert_eq!(
             cycles_of(&three, |asm| (0..3).for_each(|_| store(asm))),
             answer.max(3)
         );
-        // ... a load, which itself is waited for, ...
+        // a load, which is itself waited for,
         assert_eq!(after_store(&one, &load), answer + answer + 1);
         let some_work = after_store(&one, &|asm: &mut Assembler| {
             little(asm);
             load(asm);
         });
         assert_eq!(some_work, answer + answer + 1);
-        // ... and fences of output, and no others.
+        // and fences of output, but no others.
         let fence = |before, after| after_store(&one, &move |asm| asm.fence(before, after));
         assert_eq!(fence(RW | O, RW | O), answer + 1);
         assert_eq!(fence(O, W), answer + 1);
@@ -225,9 +226,8 @@ fn what_a_posted_store_costs() {
     }
 }
 
-/// The interface refuses a store of 4 bytes to a register of 8. The core learns of it when it has
-/// gone on: who reads the report learns which store it was, and a handler where the core has come
-/// to.
+/// The interface refuses a store of 4 bytes to a register of 8. The core learns of it after it has
+/// continued: the report names the store, and a handler sees the core's current position.
 #[test]
 fn a_posted_store_is_refused() {
     for core in models() {
@@ -285,8 +285,8 @@ fn a_posted_store_is_refused() {
     }
 }
 
-/// Stores for which the interface has no room hold up the core at the next access to a device, and
-/// whoever asks learns for what it waits.
+/// Stores for which the interface has no room stall the core at the next device access, and the
+/// report of waiting units names the cause.
 #[test]
 fn a_posted_store_waits_for_room() {
     let entries = IceNicSpec::default().queue_entries;
@@ -317,7 +317,7 @@ fn a_posted_store_waits_for_room() {
     }
 }
 
-/// Sends so many frames back, one after the other, with the Ethernet addresses exchanged.
+/// Returns `frames` frames, one after the other, with the Ethernet addresses swapped.
 fn ice_loopback(frames: u64) -> Image {
     let mut asm = Assembler::new();
     asm.load_immediate(S0, REGISTERS);
@@ -325,7 +325,7 @@ fn ice_loopback(frames: u64) -> Image {
     asm.load_immediate(S2, frames);
     let again = asm.label_here();
     asm.store_double(S1, S0, 8);
-    // The last byte of COUNTS says how many have come.
+    // The last byte of COUNTS is the number of received frames.
     let wait = asm.label_here();
     asm.load(4, false, T0, S0, 20);
     asm.shift_right(T0, T0, 24);
@@ -343,7 +343,7 @@ fn ice_loopback(frames: u64) -> Image {
     asm.finish(&[])
 }
 
-/// Exchanges the Ethernet addresses of the frame in a buffer, of which the last four bytes differ.
+/// Swaps the Ethernet addresses, whose last four bytes differ, of the frame in a buffer.
 fn swap_addresses(asm: &mut Assembler, buffer: Register) {
     for (offset, register) in [(2, T1), (4, T2), (8, T3), (10, T4)] {
         asm.load(2, false, register, buffer, offset);
@@ -353,7 +353,7 @@ fn swap_addresses(asm: &mut Assembler, buffer: Register) {
     }
 }
 
-/// Sends so many frames back through rings of four descriptors and a buffer each: it polls memory.
+/// Returns `frames` frames through rings of four descriptors with a buffer each, by polling memory.
 fn dma_loopback(frames: u64) -> Image {
     let (receive, send) = (RINGS, RINGS + 0x1000);
     let mut descriptors = Vec::new();
@@ -396,7 +396,7 @@ fn dma_loopback(frames: u64) -> Image {
     let sending = asm.label_here();
     asm.load(2, false, T0, S9, 10);
     asm.branch(When::Equal, T0, ZERO, sending);
-    // The buffer takes another frame.
+    // The buffer is reposted.
     asm.load_immediate(T1, 2048);
     asm.store_double(T1, S8, 8);
     asm.fence(RW, RW);
@@ -407,8 +407,8 @@ fn dma_loopback(frames: u64) -> Image {
     asm.finish(&[(receive, descriptors)])
 }
 
-/// Whatever the frames find the core at, they go back, in order, at times that do not depend on how
-/// the host came to them.
+/// Whatever the core is doing when frames arrive, they are returned in order, at times that do not
+/// depend on the progress of the simulation on the host.
 fn check<N: Interface + 'static>(
     make: fn(&ServerSpec, Image, &[f64]) -> (Machine, AgentId),
     program: fn(u64) -> Image,
@@ -442,7 +442,7 @@ fn check<N: Interface + 'static>(
     }
 }
 
-/// Frames that come one by one and at once.
+/// Arrival times of single frames and of bursts.
 const TIMES_NS: [f64; 8] = [
     5000.0, 9000.3, 9001.0, 9001.0, 12_000.7, 30_000.1, 30_500.9, 30_501.0,
 ];
@@ -457,8 +457,8 @@ fn a_loopback_with_hints() {
     check::<IceNic>(with_hints, ice_loopback, &TIMES_NS);
 }
 
-/// Without hints the loads of each frame miss, at least the first. With them its line is there, and
-/// may be written, when the core has been told of the frame.
+/// Without hints, at least the first load of each frame misses. With hints, its line is present and
+/// writable when the core is notified of the frame.
 #[test]
 fn hints_bring_lines_before_they_are_wanted() {
     for core in models() {
@@ -483,11 +483,11 @@ fn hints_bring_lines_before_they_are_wanted() {
 
 #[test]
 fn a_loopback_behind_pci_express() {
-    // Four descriptors: no more than four frames at one time.
+    // Four descriptors: at most four frames at a time.
     check::<DmaNic>(with_dma_nic, dma_loopback, &TIMES_NS);
 }
 
-/// A line of host memory that only the cores of the interface ask for.
+/// A line of host memory that only the cores of the interface request.
 const STEERED: u64 = 0x8040_0000;
 
 /// Firmware that loads a line of host memory for each frame, steered to core 0 or to none, and then
@@ -544,22 +544,22 @@ fn without_steering(spec: &ServerSpec, image: Image, times_ns: &[f64]) -> (Machi
     programmed(spec, image, times_ns, u64::MAX)
 }
 
-/// The frames leave the cores of the interface in their order, and at times that do not depend on
-/// how far the server's core runs ahead.
+/// Frames leave the cores of the interface in order, and at times that do not depend on the
+/// lookahead of the server's core.
 #[test]
 fn a_loopback_behind_firmware() {
     check::<DmaNic>(without_steering, dma_loopback, &TIMES_NS);
     check::<DmaNic>(with_steering, dma_loopback, &TIMES_NS);
 }
 
-/// When a load with a steering tag has come to the core of the interface, the server's core has the
-/// line in its first level: its first load of it takes what the next one takes. Without a tag it
-/// goes to the last-level cache.
+/// When a load with a steering tag has returned to the core of the interface, the server's core has
+/// the line in its first level: its first load of it takes as long as the next one. Without a tag
+/// the line goes to the last-level cache.
 #[test]
 fn steering_brings_the_line_into_the_first_level() {
     let elsewhere = STEERED + 0x1000;
-    // Loads from elsewhere twice, so that the code is in the instruction cache, and then from the
-    // line, long after the frame has come.
+    // Loads from elsewhere twice, to bring the code into the instruction cache, and then from the
+    // line, long after the frame has arrived.
     let program = || {
         let mut asm = Assembler::new();
         asm.load_immediate(S0, elsewhere);

@@ -1,4 +1,4 @@
-//! Every cycle of a core is put down to what held up dispatch in it, once.
+//! Every cycle of a core is attributed once, to the cause that held up dispatch.
 
 mod common;
 
@@ -7,10 +7,10 @@ use common::servers::{halted, models, server, with_second_level};
 use pipeline::{CoreSpec, CycleStack};
 
 const DATA: u64 = 0x8020_0000;
-/// When every program here has halted long ago.
+/// A cycle by which every program here has halted.
 const END: u64 = 10_000_000;
 
-/// Pointers at this stride in bytes, the last to the first.
+/// A circular list of pointers at this stride in bytes.
 fn chain(pointers: u64, stride: u64) -> Vec<u8> {
     let mut bytes = vec![0; (pointers * stride) as usize];
     for link in 0..pointers {
@@ -21,7 +21,7 @@ fn chain(pointers: u64, stride: u64) -> Vec<u8> {
     bytes
 }
 
-/// The stack of hart 0 of `harts`, and the cycles for which it has not halted.
+/// The stack of hart 0 of `harts`, and the cycles in which it has not halted.
 fn stack(
     core: &CoreSpec,
     harts: usize,
@@ -66,8 +66,8 @@ fn a_chase_through_memory_waits_for_memory() {
     }
 }
 
-/// 1500 lines are more than the private cache holds, and are all in the last-level cache after
-/// the first of twelve passes.
+/// 1500 lines exceed the private cache, and are all in the last-level cache after the first of
+/// twelve passes.
 #[test]
 fn a_chase_through_the_last_level_waits_for_it() {
     for core in models() {
@@ -81,15 +81,14 @@ fn a_chase_through_the_last_level_waits_for_it() {
     }
 }
 
-/// 640 lines are more than the first level holds, and are all in the second after the first of
-/// twelve passes.
+/// 640 lines exceed the first level, and are all in the second after the first of twelve passes.
 #[test]
 fn a_chase_through_the_second_level_waits_for_it() {
     for core in models().map(with_second_level) {
         let (stack, _) = stack(&core, 1, chain(640, 64), |asm, _| {
             repeat(asm, 12 * 640, |asm| asm.load_double(S0, S0, 0));
         });
-        // The second level takes 9, of which dispatch of the loop may hide one; memory 150.
+        // The second level takes 9, of which dispatch of the loop may hide one; memory takes 150.
         assert!(stack.l2 > 11 * 640 * 8, "{stack:?}");
         assert!(stack.memory > 640 * 150, "{stack:?}");
         assert_eq!((stack.last_level, stack.remote_cache), (0, 0));
@@ -111,7 +110,7 @@ fn lines_of_another_hart_come_from_its_cache() {
                 });
             }
         });
-        // 10 for the bank, 4 for the look-up or 2, and 4 or 2 for the forward, at least.
+        // At least 10 for the bank, 4 or 2 for the look-up, and 4 or 2 for the forward.
         assert!(stack.remote_cache > 250 * 14, "{stack:?}");
     }
 }
@@ -140,8 +139,8 @@ fn a_chain_of_divisions_waits_for_their_execution() {
     }
 }
 
-/// A branch on the high bits of a linear congruential sequence (Knuth's MMIX) is a coin toss. Each
-/// wrong one costs the front end at least.
+/// A branch on the high bits of a linear congruential sequence (Knuth's MMIX) is random. Each
+/// misprediction costs at least the front end.
 #[test]
 fn coin_tosses_cost_mispredictions() {
     for core in models() {

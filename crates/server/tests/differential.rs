@@ -1,7 +1,7 @@
 //! Random programs give the same registers and memory on both core models, on all hardware threads
 //! of a core, and in threaded code, as on the functional interpreter, which executes one
-//! instruction after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`). So
-//! do programs in supervisor mode whose pages are not where their addresses say.
+//! instruction after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`). The
+//! same holds for programs in supervisor mode with pages at other physical addresses.
 
 mod common;
 #[path = "../../../tests/rust/random.rs"]
@@ -23,22 +23,22 @@ use riscv::{Class, Counters, Instruction, Privilege, SINK, csr_update};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// A few lines that most accesses go to, so that they overlap each other.
+/// A few lines that most accesses go to, so that accesses overlap.
 const HOT: u64 = 0x8004_0000;
 const HOT_BYTES: usize = 512;
-/// Lines that are reached both directly and through pointers.
+/// Lines that are accessed both directly and through pointers.
 const TARGETS: u64 = 0x8004_1000;
 const TARGET_BYTES: usize = 4096;
-/// Pointers into `TARGETS`, each line of them met for the first time: loads that miss.
+/// Pointers into `TARGETS`, on lines accessed for the first time: their loads miss.
 const COLD: u64 = 0x8005_0000;
 const COLD_BYTES: usize = 0x8000;
-/// Where all registers go in the end.
+/// The address where all registers are finally stored.
 const DUMP: u64 = 0x8006_0000;
 const DUMP_WORDS: usize = 31 + 32 + 2;
-/// How far the data of one hart are from those of the next.
+/// The distance between the data of consecutive harts.
 const HART_BYTES: u64 = 0x4_0000;
 const MEMORY_BYTES: usize = 0x28_0000;
-/// Nobody's address.
+/// An unmapped address.
 const NOTHING: u64 = 0x4000_0000;
 
 /// Registers that random instructions compute with.
@@ -64,9 +64,9 @@ enum Op {
     Bits(usize, u8, u8, u8),
     BitsOfOne(usize, u8, u8, u8),
     Constant(u8, u64),
-    /// Which instruction, rounding mode, registers.
+    /// The instruction, the rounding mode, and the registers.
     Float(usize, u8, [u8; 4]),
-    /// Which prefetch, relative to what, and how far in units of 32 bytes.
+    /// The kind of prefetch, the base, and the offset in units of 32 bytes.
     Prefetch(u32, u8, i8),
     Hot(Access, u16),
     Target(Access, u16),
@@ -79,7 +79,7 @@ enum Op {
     Amo(usize, u32, bool, u8, u8, u16),
     /// A retry loop that adds, and a second `sc` that must fail.
     Reserve(u32, bool, u8, u8, u16),
-    /// A wait for a write that nobody makes, which ends after a time; and one without a
+    /// A wait for a write that never happens, which ends after a time; and one without a
     /// reservation, which ends at once.
     WaitOnReservation(u16),
     Fence(u32, u32),
@@ -88,10 +88,10 @@ enum Op {
     Rounding(u8),
     Trap(u8),
     Compressed(u8, u8),
-    /// An instruction that is written just before it is executed.
+    /// An instruction that is written immediately before it is executed.
     Written(u8, i16),
     Loop(u8, Vec<Op>),
-    /// A direct call, or an indirect one of two functions by the low bit of a register.
+    /// A direct call, or an indirect one of two functions selected by the low bit of a register.
     Call(Vec<Op>),
     IndirectCall(u8, Vec<Op>, Vec<Op>),
 }
@@ -130,7 +130,7 @@ fn when() -> impl Strategy<Value = When> {
     ])
 }
 
-/// Offsets that overlap often: few lines, all bytes of them.
+/// Offsets that overlap often: few lines, with all their bytes.
 fn hot_offset() -> impl Strategy<Value = u16> {
     prop_oneof![0u16..40, 56u16..72, 0u16..320]
 }
@@ -272,7 +272,7 @@ fn emit_all(asm: &mut Assembler, ops: &[Op]) {
     }
 }
 
-/// Emits one operation. For a branch: its target, and how many operations it skips.
+/// Emits one operation. For a branch: its target, and the number of operations that it skips.
 fn emit(asm: &mut Assembler, op: &Op) -> Option<(Label, u8)> {
     match *op {
         Op::Integer(operation, rd, rs1, rs2) => {
@@ -432,7 +432,7 @@ fn emit(asm: &mut Assembler, op: &Op) -> Option<(Label, u8)> {
         }
         Op::IndirectCall(register, ref one, ref other) => {
             let (begin, first, second, over) = (asm.label(), asm.label(), asm.label(), asm.label());
-            // Two jumps of four bytes each: the low bit of the register chooses.
+            // Two jumps of four bytes each, selected by the low bit of the register.
             asm.align(4);
             asm.call(T2, begin);
             asm.jump(first);
@@ -476,7 +476,7 @@ fn emit_float(asm: &mut Assembler, index: usize, rounding: u8, registers: [u8; 4
     ));
 }
 
-/// What a hart executes, and how often.
+/// The work of a hart, and its number of repetitions.
 type Work = (Vec<Op>, u8);
 
 fn uses_reservation(ops: &[Op]) -> bool {
@@ -500,10 +500,10 @@ fn words(count: usize, word: impl Fn(u64) -> u64) -> Vec<u8> {
 
 /// Page tables of programs in supervisor mode: a root, a table of a gigabyte, and two of 2 MB.
 const TABLES: u64 = 0x8026_0000;
-/// The first page of data. Every two neighbours of them have changed their places.
+/// The first page of data. Every two neighbouring pages are exchanged.
 const FIRST_EXCHANGED: u64 = HOT;
 
-/// Where an address of a program in supervisor mode is in memory.
+/// The physical address of an address of a program in supervisor mode.
 fn exchanged(address: u64) -> u64 {
     address ^ if address >= FIRST_EXCHANGED { 4096 } else { 0 }
 }
@@ -531,7 +531,8 @@ fn page_tables() -> (u64, Vec<u8>) {
     (8 << 60 | 1 << 44 | TABLES >> 12, bytes)
 }
 
-/// Goes on in supervisor mode, with page tables, and with all that the handler can be told there.
+/// Continues in supervisor mode, with page tables, and with all delegable traps delegated to its
+/// handler.
 fn enter_supervisor_mode(asm: &mut Assembler) {
     for (csr, value) in [
         (SATP, page_tables().0),
@@ -542,7 +543,7 @@ fn enter_supervisor_mode(asm: &mut Assembler) {
         asm.load_immediate(T0, value);
         asm.csr_write(csr, T0);
     }
-    // Behind these four instructions.
+    // The address after these four instructions.
     asm.emit(0x0000_0297); // auipc t0, 0
     asm.add_immediate(T0, T0, 16);
     asm.csr_write(MEPC, T0);
@@ -550,12 +551,12 @@ fn enter_supervisor_mode(asm: &mut Assembler) {
     asm.for_supervisor = true;
 }
 
-/// The program of one hart, which is alone with its data.
+/// The program of one hart, which has its own data.
 fn emit_work(asm: &mut Assembler, hart: u64, (ops, repeat): &Work) {
     let own = |address: u64| address + HART_BYTES * hart;
     let (begin, handler) = (asm.label(), asm.label());
     asm.call(T0, begin);
-    // The handler adds up what it is told, and goes on behind the instruction that trapped.
+    // The handler accumulates the trap's values, and continues after the instruction that trapped.
     asm.bind(handler);
     asm.csr_read(HANDLER, MCAUSE);
     asm.operate(XOR, TRAPS, TRAPS, HANDLER);
@@ -590,7 +591,7 @@ fn emit_work(asm: &mut Assembler, hart: u64, (ops, repeat): &Work) {
     asm.branch(When::Equal, OUTER_COUNTER, ZERO, done);
     asm.jump(again);
     asm.bind(done);
-    // A retry loop may be gone through more often on a real core.
+    // A retry loop may be repeated more often on a real core.
     if uses_reservation(ops) {
         asm.copy(HANDLER, ZERO);
     } else {
@@ -615,7 +616,7 @@ fn image(work: &[Work]) -> Image {
     program_of(work, false)
 }
 
-/// The same in supervisor mode, if it is for that.
+/// The same, optionally in supervisor mode.
 fn program_of(work: &[Work], for_supervisor: bool) -> Image {
     let mut asm = Assembler::new();
     asm.harts(work.len(), |asm, hart| {
@@ -631,7 +632,7 @@ fn program_of(work: &[Work], for_supervisor: bool) -> Image {
             let pointer = move |index: u64| {
                 let value = mixed(index);
                 if index.is_multiple_of(8) {
-                    // Six lines, where the direct accesses go as well.
+                    // Six lines, which the direct accesses use as well.
                     own(TARGETS) + value % 6 * 64 + (value >> 16) % 8 * 8
                 } else {
                     value
@@ -656,7 +657,7 @@ fn program_of(work: &[Work], for_supervisor: bool) -> Image {
     asm.finish(&data)
 }
 
-/// The addresses that are compared of a hart.
+/// The compared addresses of a hart.
 fn compared(hart: u64) -> impl Iterator<Item = u64> {
     let words = move |start: u64, bytes: usize| {
         let own = start + HART_BYTES * hart;
@@ -667,8 +668,8 @@ fn compared(hart: u64) -> impl Iterator<Item = u64> {
         .chain(words(TARGETS, TARGET_BYTES))
 }
 
-/// An instruction that has been retired: where, in which mode, and what it wrote into its
-/// destination, into memory and into a CSR. (So a log of commits has the same lines.)
+/// A retired instruction: its address, its privilege mode, and the values written to its
+/// destination, to memory and to a CSR. (A log of commits has the same lines.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Retired {
     pc: u64,
@@ -724,7 +725,7 @@ fn retired(
     }
 }
 
-/// What one of so many harts of a core executes, and what is then in its memory, which is at
+/// The instructions that one of the harts of a core executes, and its final memory, which is at
 /// `place`.
 fn interpreted(
     image: &Image,
@@ -759,7 +760,7 @@ fn interpreted(
     (all, memory)
 }
 
-/// Sees what a core executes, and that its times make sense.
+/// Records the instructions that a core executes, and checks that their times are consistent.
 #[derive(Default)]
 struct Witness {
     retired: Vec<Retired>,
@@ -809,7 +810,7 @@ fn describe(hart: u64, address: u64) -> String {
     }
 }
 
-/// A cycle behind the end of all programs, to count up to.
+/// A cycle after the end of all programs, for counting up to it.
 const MUCH_LATER: u64 = 1 << 40;
 
 fn same(core: &CoreSpec, image: &Image, place: fn(u64) -> u64) -> Result<(), TestCaseError> {
@@ -823,7 +824,7 @@ fn same(core: &CoreSpec, image: &Image, place: fn(u64) -> u64) -> Result<(), Tes
     let ending = servers::run(&mut machine);
     prop_assert_eq!(&ending, &servers::Ending::Halted);
     machine.engine.cores[0].remove_probes(u64::MAX);
-    // With nobody to see them, most instructions take another way through the core.
+    // Without a probe, most instructions take another path through the core.
     let mut unseen = servers::machine(&spec, image.clone());
     let ending = servers::run(&mut unseen);
     prop_assert_eq!(&ending, &servers::Ending::Halted);
@@ -839,13 +840,13 @@ fn same(core: &CoreSpec, image: &Image, place: fn(u64) -> u64) -> Result<(), Tes
     for (hart, witness) in witnesses.iter().enumerate() {
         let (mut retired, expected) =
             interpreted(image, place, (hart as u64, harts), core.misaligned_accesses);
-        // The last instruction halts the hart; on a core it never ends.
+        // The last instruction halts the hart; on a core it never completes.
         retired.pop();
         let witness = witness.borrow();
         prop_assert!(witness.wrong.is_none(), "{:?}", witness.wrong);
         for (found, expected) in witness.retired.iter().zip(&retired) {
             if found != expected && found.instruction.class == Class::StoreConditional {
-                // It may fail on a core although nobody else writes; then it is tried again.
+                // It may fail on a core although no other hart writes; then it is retried.
                 break;
             }
             prop_assert_eq!(found, expected, "hart {} on {:?}", hart, core.model);
@@ -924,9 +925,8 @@ fn out_of_order_computes_what_the_interpreter_does() {
     compare(&[core, ordered, second, translated]);
 }
 
-/// In supervisor mode, with pages that have changed their places: on cores with the TLBs that a
-/// core has if its description says nothing of them, with TLBs of a page or two, and with two
-/// harts.
+/// In supervisor mode, with exchanged pages: on cores with the default TLBs, with TLBs of a page or
+/// two, and with two harts.
 #[test]
 fn programs_with_page_tables_compute_what_the_interpreter_does() {
     let cores = servers::models().map(|core| {
@@ -953,9 +953,8 @@ fn programs_with_page_tables_compute_what_the_interpreter_does() {
     });
 }
 
-/// All hardware threads of a core, which share all it has but their registers: each computes what
-/// it would alone, be the others in whatever they are in, with room for many instructions or for
-/// few.
+/// All hardware threads of a core, which share everything but their registers: each computes the
+/// same as alone, whatever the modes of the others, with room for many instructions or for few.
 fn harts_of_a_core_compute_what_the_interpreter_does(threads: u8, cases: u32) {
     let core = servers::with_threads(threads, CoreSpec::hyperplane_table1());
     let small = servers::with_small_caches(core.clone());
@@ -999,15 +998,15 @@ fn in_order_computes_what_the_interpreter_does() {
     compare(&[core, ordered, second, translated]);
 }
 
-/// A core like Rocket takes a trap for an access that is not aligned, before it looks whether there
-/// is memory (Privileged Architecture, "Machine Cause Register": causes 4 and 6; `mtval` has the
-/// address of the access). One that is aligned is executed.
+/// A core like Rocket takes a misaligned-access trap before it checks for memory (Privileged
+/// Architecture, "Machine Cause Register": causes 4 and 6; `mtval` has the address of the access).
+/// Aligned accesses are executed.
 #[test]
 fn accesses_that_are_not_aligned_trap_where_the_description_says_so() {
     const LOAD: u64 = 4;
     const STORE: u64 = 6;
     type Access = fn(&mut Assembler);
-    // Each with t0 in the middle of a line of memory; the cause, and where the access was.
+    // Each with t0 in the middle of a line of memory; the cause, and the address of the access.
     let cases: [(Access, u64, u64); 8] = [
         (|asm| asm.load(2, false, A0, T0, 1), LOAD, DUMP + 33),
         (|asm| asm.load(4, true, A0, T0, 2), LOAD, DUMP + 34),
@@ -1015,7 +1014,7 @@ fn accesses_that_are_not_aligned_trap_where_the_description_says_so() {
         (|asm| asm.float_load(8, 1, T0, 28), LOAD, DUMP + 60), // In two lines.
         (|asm| asm.store(2, A0, T0, 3), STORE, DUMP + 35),
         (|asm| asm.store(8, A0, T0, 1), STORE, DUMP + 33),
-        // Where nothing is.
+        // At an unmapped address.
         (
             |asm| {
                 asm.load_immediate(T0, 0x10);
@@ -1075,12 +1074,12 @@ fn accesses_that_are_not_aligned_trap_where_the_description_says_so() {
     }
 }
 
-/// What `mcause`, `mtval` and `mepc` say of accesses that begin in memory and end in nothing: the
-/// first byte that is missing (Privileged Architecture, "Machine Trap Value (mtval) Register": "the
-/// virtual address of the portion of the access that caused the fault").
+/// `mcause`, `mtval` and `mepc` of accesses that begin in memory and end outside: the first missing
+/// byte (Privileged Architecture, "Machine Trap Value (mtval) Register": "the virtual address of
+/// the portion of the access that caused the fault").
 #[test]
 fn accesses_that_run_out_of_memory_name_the_first_missing_byte() {
-    // The server's 16 MiB, which are all that the interpreter has, too.
+    // The server's 16 MiB, which are also the interpreter's whole memory.
     const END: u64 = CODE + (16 << 20);
     const LOAD: u64 = 5;
     const STORE: u64 = 7;

@@ -1,9 +1,9 @@
-//! Programs that read the counters of events, whose values are arithmetic, and the same as in the
-//! results.
+//! Programs that read event counters, whose values are computed by arithmetic and equal those in
+//! the results.
 //!
-//! Each program does something so many times, reads the counters through `mhpmcounter`, and is run
-//! with few and with many times: what the counters differ by is what the additional times count. So
-//! is what the results differ by, where the start and the end of the program count, too.
+//! Each program repeats an operation, reads the counters through `mhpmcounter`, and is run with few
+//! and with many repetitions: the difference between the counters is due to the additional ones.
+//! The same holds for the results, which also include the start and the end of the program.
 
 mod common;
 
@@ -22,17 +22,17 @@ const RESULTS: u64 = 0x8010_0800;
 const DATA: u64 = 0x8020_0400;
 const EVENT: u32 = 0x320;
 const COUNTER: u32 = 0xb00;
-/// Where the counters' values are until all have been read: a store would be counted.
+/// The registers that hold the counters' values until all have been read: a store would be counted.
 const VALUES: [u8; 8] = [A0, A1, A2, A3, A4, A5, A6, A7];
 
-/// An event, what the result has of it, and how often the additional times count it.
+/// An event, its count in the results, and its number in the additional repetitions.
 type Event = (&'static str, fn(&CoreStatistics) -> u64, u64);
 
-/// What a core does: something so many times.
+/// The program of a core: an operation with a number of repetitions.
 type Program<'a> = &'a dyn Fn(&mut Assembler, u64);
 
-/// Compares the counters of a core with what is expected of `program` if it does something `many`
-/// times instead of `few`.
+/// Compares the counters of a core with the expected effect on `program` of `many` instead of `few`
+/// repetitions.
 fn check(
     core: &CoreSpec,
     times: (u64, u64),
@@ -97,18 +97,18 @@ fn check_beside(
     assert_eq!(counted, results, "{:?}", core.model);
 }
 
-/// So many pointers, each at a distance from the one before, which it is loaded from.
+/// A list of pointers, each at a distance from the previous one, from which it is loaded.
 fn chain(pointers: u64, distance: u64) -> Vec<(u64, Vec<u8>)> {
     let place = |link: u64| DATA + link % pointers * distance;
     let link = |link| (place(link), place(link + 1).to_le_bytes().to_vec());
     (0..pointers).map(link).collect()
 }
 
-/// Eight loads go through eight pages, twice more often. With room for all in the first-level TLB,
-/// these are 16 hits. With room for four, which have always been replaced before they come again,
-/// these are 16 misses, which the second level has; or walks, if that has room for one. A walk
-/// reads three entries, one after the other, from the data cache, or only the last one where a
-/// cache of the upper levels has the others: 3 x 4 cycles or 4 out of order, 3 x 2 or 2 in order.
+/// Eight loads access eight pages, two more rounds of them. If all fit into the first-level TLB,
+/// these are 16 hits. If it holds four, which are always evicted before reuse, these are 16 misses,
+/// which hit in the second level; or walks, if that holds one. A walk reads three entries, one
+/// after the other, from the data cache, or only the last one if a cache of the upper levels has
+/// the others: 3 x 4 cycles or 4 out of order, 3 x 2 or 2 in order.
 #[test]
 fn pages_of_data() {
     const PAGES: u64 = 8;
@@ -173,7 +173,7 @@ fn pages_of_data() {
                 ),
                 ("PAGE_FAULTS", |one| one.translation.page_faults, 0),
             ];
-            // Another set for each, and a line of entries for all.
+            // Each in another set, and one line of entries for all.
             let data = chain(PAGES, 4096 + 64);
             check(&core, (2, 4), &events, &data, |asm, rounds| {
                 for _ in 0..rounds * PAGES {
@@ -184,7 +184,7 @@ fn pages_of_data() {
     }
 }
 
-/// A jump to the next line is a fetch. Its page is that of the one before, and its line is new.
+/// A jump to the next line is a fetch. Its page is that of the previous one, and its line is new.
 #[test]
 fn pages_of_fetches() {
     for core in models() {
@@ -215,14 +215,14 @@ fn pages_of_fetches() {
                 asm.align(64);
                 asm.bind(next);
             }
-            // What follows is one fetch up to the line's end.
+            // The following instructions are one fetch up to the line's end.
             asm.nop();
         });
     }
 }
 
-/// A loop in one line is a fetch an iteration, and one in two lines, of which the first ends with
-/// a jump or without, is two. Its lines have come with the first iteration.
+/// A loop in one line is one fetch per iteration, and a loop in two lines, of which the first ends
+/// with or without a jump, is two. Its lines arrive in the first iteration.
 #[test]
 fn fetches_of_a_loop() {
     let counted = |hits| -> [Event; 2] {
@@ -231,7 +231,7 @@ fn fetches_of_a_loop() {
             ("L1_INSTRUCTION_MISSES", |one| one.instruction_misses, 0),
         ]
     };
-    // How many instructions are in the loop's first line, besides the branch or the jump.
+    // The number of instructions in the loop's first line, besides the branch or the jump.
     for (fetches, in_line, jumps) in [(1, 4, false), (2, 4, true), (2, 16, false)] {
         for core in models_of_all_levels() {
             check(&core, (64, 72), &counted(8 * fetches), &[], |asm, times| {
@@ -254,7 +254,7 @@ fn fetches_of_a_loop() {
     }
 }
 
-/// A load behind a store to the same bytes takes them from the store queue, where the store is
+/// A load after a store to the same bytes takes them from the store queue, where the store stays
 /// until everything older has committed.
 #[test]
 fn loads_behind_stores() {
@@ -272,8 +272,8 @@ fn loads_behind_stores() {
     });
 }
 
-/// A branch that is met for the first time is predicted not to be taken; those here are. The branch
-/// of a loop is predicted rightly when it has always been taken for long.
+/// A branch is predicted not taken at its first occurrence; those here are taken. The branch of a
+/// loop is predicted correctly once it has been taken for long.
 #[test]
 fn branches() {
     let counted = |mispredictions| -> [Event; 2] {
@@ -300,7 +300,7 @@ fn branches() {
     }
 }
 
-/// Follows pointers, with so many additions to each.
+/// Follows pointers, with a number of additions for each.
 fn follow(asm: &mut Assembler, links: u64, additions: u64) {
     asm.load_immediate(S1, links);
     asm.align(64);
@@ -313,11 +313,12 @@ fn follow(asm: &mut Assembler, links: u64, additions: u64) {
     asm.branch(When::NotEqual, S1, ZERO, again);
 }
 
-/// Each of 16 links, in every other line of a page, asks for the line of the next one, which comes
-/// 79 cycles later (`prefetchers.rs`). Of 300 additions between two links, the reorder buffer holds
-/// 192, so a link is dispatched more than 100 cycles after the one before it has its value, and the
-/// line has come: 16 prefetches are useful. With 20, a link is dispatched with the one before it,
-/// and looks into the cache as soon as the time of its address is known: 16 are late, and misses.
+/// Each of 16 links, in every other line of a page, prefetches the line of the next one, which
+/// arrives 79 cycles later (`prefetchers.rs`). Of 300 additions between two links, the reorder
+/// buffer holds 192, so a link is dispatched more than 100 cycles after the previous one has its
+/// value, and its line has arrived: 16 prefetches are useful. With 20, a link is dispatched
+/// together with the previous one, and looks up the cache as soon as its address is known: 16
+/// prefetches are late, and the accesses are misses.
 #[test]
 fn prefetches_into_the_first_level() {
     let core = CoreSpec {
@@ -347,8 +348,8 @@ fn prefetches_into_the_first_level() {
     }
 }
 
-/// Of 16 lines, one after the other, eight miss the second level, and bring those beside them,
-/// which have come when they are needed.
+/// Of 16 consecutive lines, eight miss the second level, and prefetch their neighbours, which have
+/// arrived when they are needed.
 #[test]
 fn prefetches_into_the_second_level() {
     let core = CoreSpec {
@@ -376,10 +377,10 @@ fn prefetches_into_the_second_level() {
     });
 }
 
-/// Both levels of the core, of four ways or fewer, have the pointers in one set, and replace them
-/// always before they come again; the last-level cache, of 16 ways, has room for 16 in two sets.
-/// Another 16 links are misses of the core that it serves. Links to lines that nobody has loaded
-/// before come from memory.
+/// Both levels of the core, of four ways or fewer, have the pointers in one set, and always evict
+/// them before reuse; the last-level cache, of 16 ways, has room for 16 in two sets. Another 16
+/// links are misses of the core that it serves. Links to lines that were never loaded before come
+/// from memory.
 #[test]
 fn lines_of_the_last_level() {
     const LINKS: u64 = 16;
@@ -391,7 +392,7 @@ fn lines_of_the_last_level() {
             Some(_) => LINKS,
             None => 0,
         };
-        // 32 KB: as much as a way of the second level, or of four of the first.
+        // 32 KB: the size of a way of the second level, or of four of the first.
         for (pointers, distance, last) in [(LINKS, 32 << 10, [LINKS, 0]), (64, 64, [0, LINKS])] {
             let events: [Event; 5] = [
                 ("L1_DATA_MISSES", |one| one.data_misses, LINKS),
@@ -416,9 +417,9 @@ fn lines_of_the_last_level() {
     }
 }
 
-/// Another core writes so many lines, long before this one loads them, and comes to own them: each
-/// is sent from its cache. When this core writes them afterwards, the last-level cache gives it the
-/// permission. Eight lines more are 16 instructions more, a line of code that comes from memory.
+/// Another core writes a number of lines long before this one loads them, and owns them: each is
+/// sent from its cache. When this core writes them afterwards, the last-level cache grants the
+/// permission. Eight lines more are 16 instructions more, which are one line of code from memory.
 #[test]
 fn lines_of_another_core() {
     for core in models_of_all_levels() {
@@ -448,7 +449,7 @@ fn lines_of_another_core() {
     }
 }
 
-/// Does nothing for so many iterations.
+/// Loops for a number of iterations without other work.
 fn wait(asm: &mut Assembler, iterations: u64) {
     asm.load_immediate(S1, iterations);
     let again = asm.label_here();
@@ -456,12 +457,12 @@ fn wait(asm: &mut Assembler, iterations: u64) {
     asm.branch(When::NotEqual, S1, ZERO, again);
 }
 
-/// What follows is dispatched when everything older has committed.
+/// Later instructions are dispatched when everything older has committed.
 fn alone(asm: &mut Assembler) {
     asm.csr_read(ZERO, COUNTER);
 }
 
-/// Where the lines are that nobody has loaded before, one for each time.
+/// The lines that have never been loaded before, one for each repetition.
 const COLD: u64 = DATA + 0x1000;
 
 fn cold_lines(times: u64, value: u64) -> Vec<(u64, Vec<u8>)> {
@@ -469,10 +470,10 @@ fn cold_lines(times: u64, value: u64) -> Vec<(u64, Vec<u8>)> {
     (0..times).map(line).collect()
 }
 
-/// A branch that is met for the first time is predicted not to be taken. Whether it is taken tells
-/// a load that has to come from memory, and meanwhile the five instructions behind the branch are
-/// dispatched, up to one that is executed alone and therefore is not: five are squashed each time.
-/// In order, the branch waits for its operand, and nothing is behind it.
+/// A branch is predicted not taken at its first occurrence. Its outcome depends on a load from
+/// memory, and meanwhile the five instructions after the branch are dispatched, up to one that
+/// executes alone and therefore is not: five are squashed each time. In order, the branch waits for
+/// its operand, and no later instruction is dispatched.
 #[test]
 fn squashes_of_wrong_paths() {
     for core in models() {
@@ -509,10 +510,10 @@ fn squashes_of_wrong_paths() {
     }
 }
 
-/// The address of a store is loaded from memory, and a load behind it, which is met for the first
-/// time, does not wait for that: it takes what is in the cache. When the store proves to be to the
-/// same bytes, it is undone, with the three instructions behind it, up to one that is executed
-/// alone. In order, a load does not overtake a store whose address is not known.
+/// The address of a store is loaded from memory, and a later load, at its first occurrence, does
+/// not wait for it: it takes its value from the cache. When the store turns out to be to the same
+/// bytes, the load is squashed with the three instructions after it, up to one that executes alone.
+/// In order, a load does not overtake a store whose address is not known.
 #[test]
 fn squashes_of_loads_before_older_stores() {
     for core in models() {
@@ -558,9 +559,9 @@ fn squashes_of_loads_before_older_stores() {
     }
 }
 
-/// A load is done while 16 older ones, of which each has its address from the one before, wait for
-/// memory, and meanwhile another core writes its line. It is undone, with the three instructions
-/// behind it: with total store order, because older loads are not done, and with the weak memory
+/// A load completes while 16 older ones, each with its address from the previous one, wait for
+/// memory, and meanwhile another core writes its line. It is squashed, with the three instructions
+/// after it: with total store order, because older loads are not done, and with the weak memory
 /// model, because one whose address is not known may be of the same line.
 #[test]
 fn squashes_of_loads_before_stores_of_another_core() {
@@ -606,8 +607,8 @@ fn squashes_of_loads_before_stores_of_another_core() {
     }
 }
 
-/// A core counts no event of what it does not have: `mhpmevent` stays 0, so that a program does not
-/// take the absence of a TLB for the absence of misses.
+/// A core has no events of absent hardware: `mhpmevent` stays 0, so that a program does not mistake
+/// a missing TLB for one without misses.
 #[test]
 fn events_of_what_a_core_does_not_have_cannot_be_selected() {
     let plain = CoreSpec::hyperplane_table1();

@@ -1,4 +1,4 @@
-//! What the model of energy is given: counts of events, in small programs whose counts are known.
+//! The inputs of the energy model: counts of events, in small programs with known counts.
 
 mod common;
 
@@ -12,7 +12,7 @@ use server::Machine;
 
 const DATA: u64 = 0x8020_0000;
 const FLAG: u64 = 0x8010_0000;
-/// When every program here has halted long ago.
+/// A cycle by which every program here has halted.
 const END: u64 = 10_000_000;
 
 fn counts(machine: &Machine, hart: usize) -> (CoreStatistics, FabricStatistics) {
@@ -20,7 +20,7 @@ fn counts(machine: &Machine, hart: usize) -> (CoreStatistics, FabricStatistics) 
     (core, machine.engine.fabric.statistics())
 }
 
-/// A loop of so many iterations of `body`.
+/// A loop of `times` iterations of `body`.
 fn repeat(asm: &mut Assembler, times: u64, body: impl Fn(&mut Assembler)) {
     asm.load_immediate(S1, times);
     let again = asm.label_here();
@@ -57,8 +57,8 @@ fn operations_are_counted_by_their_units() {
     }
 }
 
-/// Programs read what their hart has counted: 24 lines are loaded twice, of which the first time
-/// misses, and three stores are performed. A counter that is set counts on from there.
+/// Programs read their hart's counts: 24 lines are loaded twice, of which the first time misses,
+/// and three stores are performed. A counter that is set continues from there.
 #[test]
 fn programs_read_what_is_counted() {
     const RESULTS: u64 = FLAG;
@@ -100,8 +100,8 @@ fn programs_read_what_is_counted() {
 }
 
 /// A loop that multiplies while it polls four lines, with one load instruction, is skipped, and all
-/// is counted as if it had not been. With a prefetcher, it is skipped as soon as the prefetcher
-/// comes back to the same state with the same registers, and fetches nothing more.
+/// events are counted as if it had not been. With a prefetcher, it is skipped once the prefetcher
+/// returns to the same state with the same registers, and fetches nothing more.
 #[test]
 fn events_of_skipped_periods_are_counted() {
     const FLAGS: u64 = 4;
@@ -159,7 +159,7 @@ fn events_of_skipped_periods_are_counted() {
 /// A walk that writes 1024 lines, more than the first-level cache holds.
 #[test]
 fn lines_come_and_go() {
-    // Which takes free ways first.
+    // It uses free ways first.
     let cores = models().map(with_lru);
     for spec in cores.iter().chain(&cores.clone().map(with_second_level)) {
         let mut asm = Assembler::new();
@@ -174,20 +174,20 @@ fn lines_come_and_go() {
         let machine = halted(&server(1, spec), asm.finish(&[(DATA, vec![0; 64 * 1024])]));
         let (core, fabric) = counts(&machine, 0);
         assert_eq!(core.lines_filled, 1024);
-        // The cache is full in the end.
+        // The cache is full at the end.
         let evicted = 1024 - spec.l1_data.size_bytes / 64;
         assert_eq!(core.lines_evicted, evicted);
         assert_eq!((core.snoops, core.lines_sent), (0, 0));
         if spec.l2.is_some() {
             continue;
         }
-        // Every line comes from memory to its bank and is sent to the core. Those that the core
-        // gives up come back.
+        // Every line comes from memory to its bank and is sent to the core. Lines evicted by the
+        // core return.
         let fetched = 1024 + core.instruction_misses;
         assert_eq!(fabric.memory_reads, fetched);
         assert_eq!(fabric.bank_line_reads, fetched);
         assert_eq!(fabric.bank_line_writes, fetched + evicted);
-        // A request for each, an answer of memory, and what comes back.
+        // A bank access for each request, each answer of memory, and each returned line.
         assert_eq!(fabric.bank_accesses, 2 * fetched + evicted);
     }
 }
@@ -216,7 +216,7 @@ fn lines_go_to_others() {
             asm.halt();
         });
         let machine = halted(&server(2, &spec), asm.finish(&[(DATA, vec![0; 2048])]));
-        // Hart 0 owns the lines and sends them; hart 1 shares them and only gives them up.
+        // Hart 0 owns the lines and sends them; hart 1 shares them and only drops them.
         let (sender, _) = counts(&machine, 0);
         assert_eq!((sender.snoops, sender.lines_sent), (16, 16));
         let (receiver, _) = counts(&machine, 1);

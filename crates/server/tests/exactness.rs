@@ -1,6 +1,6 @@
-//! How far cores may run ahead of each other, whether spinning is skipped, and whether the run was
-//! saved, the server rebuilt and the run restored on the way, changes nothing: random programs of
-//! several harts give the same cycles, counts, caches and memory.
+//! The lookahead of cores, the skipping of spinning, and saving, rebuilding and restoring a run
+//! change nothing: random programs of several harts give the same cycles, counts, caches and
+//! memory.
 
 mod common;
 
@@ -20,22 +20,22 @@ use std::cell::Cell;
 /// A few lines that all harts read and write.
 const SHARED: u64 = 0x8010_0000;
 const SHARED_LINES: u64 = 4;
-/// How far each hart has come: a line each.
+/// The progress of each hart: a line each.
 const PROGRESS: u64 = 0x8010_1000;
 /// Memory to walk through: more than a small cache holds.
 const WALKED: u64 = 0x8011_0000;
 const WALKED_BYTES: u64 = 0x8000;
-/// Where each hart leaves its registers and its cycle counter: 512 bytes each.
+/// The address where each hart stores its registers and its cycle counter: 512 bytes each.
 const DUMP: u64 = 0x8012_0000;
 const DUMP_BYTES: u64 = 512;
-/// The host-target interface, when the guest exits.
+/// The host-target interface, if the guest exits.
 const HOST: u64 = 0x8013_0000;
-/// How many interrupts each hart has handled: a line each.
+/// Number of interrupts handled by each hart: a line each.
 const HANDLED: u64 = 0x8013_2000;
-/// Page tables, and the `satp` of Sv39 that names them.
+/// Page tables, and their `satp` for Sv39.
 const TABLES: u64 = 0x8014_0000;
 const SATP_VALUE: u64 = 8 << 60 | 1 << 44 | TABLES >> 12;
-/// Interrupts of each hart.
+/// Number of interrupts of each hart.
 const INTERRUPTS: u64 = 40;
 /// The software-interrupt registers of the CLINT, one of 4 bytes for each hart.
 const CLINT: u64 = 0x0200_0000;
@@ -45,7 +45,7 @@ const CLOCK: u64 = CLINT + 0xbff8;
 /// The timer's bit in `mie`.
 const TIMER_INTERRUPT: u64 = 1 << 7;
 
-/// Harts of most programs, and of those for cores that have so many.
+/// Number of harts of most programs, and of those for cores with many.
 const HARTS: usize = 4;
 const MAXIMUM_HARTS: usize = 8;
 const DATA: [Register; 6] = [A0, A1, A2, A3, A4, A5];
@@ -66,33 +66,33 @@ enum Op {
     Amo(usize, u32, bool, u8, u8, u16),
     /// A retry loop that adds.
     Reserve(u32, bool, u8, u16),
-    /// An `lr` that nothing follows.
+    /// An `lr` without an `sc`.
     ReserveOnly(u8, u16),
-    /// Halts until somebody writes the line, or for a time.
+    /// Halts until a hart writes the line, or for a time.
     WaitOnReservation(u8, u16),
     Fence(u32, u32),
-    /// Skips the next operations of this hart if a bit of what it loads is set.
+    /// Skips the next operations of this hart if a bit of a loaded value is set.
     BranchOnLoaded(u16, u8, u8),
     Multiply(u8, u8, u8),
     Divide(u8, u8, u8),
     Float(u8, u8),
-    /// Loads or stores at a stride, so many times.
+    /// Loads or stores at a stride, repeatedly.
     Walk(bool, u8, u8),
     /// A loop that only counts.
     Delay(u16),
-    /// Stores its progress, for others to wait for.
+    /// Stores its progress, which others wait for.
     Signal,
-    /// Waits until another hart's latest signal so far has come: spins with loads, with AMOs, or
-    /// with reservations, or halts on a reservation.
+    /// Waits for another hart's latest signal so far: spins with loads, with AMOs, or with
+    /// reservations, or halts on a reservation.
     Wait(u8, u8),
-    /// Lets time itself into the data.
+    /// Makes the data depend on the time.
     Cycle(u8),
     /// An access to a device.
     Clint(bool, u8),
     /// An access that crosses a line.
     Misaligned(bool, u8, u8),
-    /// Halts until the timer's interrupt is pending, some microseconds later: time enough for
-    /// the spinning of others to be skipped.
+    /// Halts until the timer's interrupt is pending, some microseconds later: long enough for the
+    /// spinning of others to be skipped.
     Sleep(u8),
 }
 
@@ -100,7 +100,7 @@ fn register() -> impl Strategy<Value = u8> {
     0..DATA.len() as u8
 }
 
-/// A byte of the shared lines, more often one of the first words of a line.
+/// A byte of the shared lines, preferably one of the first words of a line.
 fn place() -> impl Strategy<Value = u16> {
     let lines = SHARED_LINES as u16;
     prop_oneof![
@@ -140,9 +140,8 @@ fn op(harts: u8) -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Operations with the hart, of so many, that carries each out. A hart waits only for signals that
-/// stand before in this list, so the list is an order in which all of it can be done, and the
-/// program ends.
+/// Operations, each with its hart. A hart waits only for signals earlier in this list, so the list
+/// is a possible order of execution, and the program ends.
 fn program(harts: usize) -> impl Strategy<Value = Vec<(u8, Op)>> {
     let harts = harts as u8;
     // As many for each hart.
@@ -152,9 +151,9 @@ fn program(harts: usize) -> impl Strategy<Value = Vec<(u8, Op)>> {
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     harts: usize,
-    /// How often each hart goes through its part.
+    /// Number of repetitions of each hart's part.
     rounds: u8,
-    /// Whether hart 0 ends the run when it is done, whatever the others do.
+    /// Whether hart 0 ends the run when it is done, regardless of the others.
     exits: bool,
     small_caches: bool,
     second_level: bool,
@@ -162,22 +161,23 @@ struct Shape {
     /// Page walkers, if addresses are translated.
     page_walkers: Option<u8>,
     total_store_order: bool,
-    /// Cores that wait for room and ports more often, and the in-order one with two ways.
+    /// Whether cores have small structures and few ports, and the in-order one is two-way
+    /// superscalar.
     tight: bool,
     small_last_level: bool,
     non_inclusive: bool,
-    /// An even number of cores is on two sockets.
+    /// Whether an even number of cores is on two sockets.
     two_sockets: bool,
-    /// In all caches, if it is not that of their descriptions.
+    /// The policy of all caches, if it is not that of their descriptions.
     replacement: Option<Replacement>,
-    /// DRAM with this page policy in place of a fixed latency of memory.
+    /// DRAM with this page policy instead of a fixed memory latency.
     dram: Option<PagePolicy>,
-    /// Latencies of a cycle each, the least that the engine can have to do with.
+    /// Whether all latencies are one cycle, the minimum for the engine.
     fast: bool,
     clock_ghz: f64,
-    /// Cycles from one interrupt of an extension to the next.
+    /// Cycles between interrupts of an extension.
     period: Option<u64>,
-    /// Loads and stores are supervisor mode's, with page tables (`MPRV`).
+    /// Whether loads and stores are made in supervisor mode, with page tables (`MPRV`).
     page_tables: bool,
 }
 
@@ -191,7 +191,7 @@ fn replacement() -> impl Strategy<Value = Option<Replacement>> {
     prop::option::of(prop::sample::select(policies.to_vec()))
 }
 
-/// A page policy of DRAM, or memory of a fixed latency.
+/// A page policy of DRAM, or memory with a fixed latency.
 fn dram() -> impl Strategy<Value = Option<PagePolicy>> {
     let policies = vec![PagePolicy::Open, PagePolicy::Closed];
     prop::option::weighted(0.3, prop::sample::select(policies))
@@ -247,11 +247,11 @@ fn shape(harts: usize) -> impl Strategy<Value = Shape> {
         )
 }
 
-/// One with interrupts of an extension.
+/// A shape with interrupts of an extension.
 fn interrupted_shape() -> impl Strategy<Value = Shape> {
     (shape(HARTS), 150u64..2000).prop_map(|(shape, period)| Shape {
         period: Some(period),
-        // The handler's return would end it.
+        // The handler's return would end `MPRV`.
         page_tables: false,
         ..shape
     })
@@ -261,7 +261,7 @@ fn data(register: u8) -> Register {
     DATA[usize::from(register)]
 }
 
-/// What one hart does.
+/// The program of one hart.
 fn emit_hart(asm: &mut Assembler, shape: &Shape, ops: &[(u8, Op)], hart: usize) {
     asm.load_immediate(T0, FLOAT_ON);
     asm.csr_write(MSTATUS, T0);
@@ -294,7 +294,7 @@ fn emit_hart(asm: &mut Assembler, shape: &Shape, ops: &[(u8, Op)], hart: usize) 
             if of != hart {
                 continue;
             }
-            // A signal that is skipped would be waited for in vain.
+            // A skipped signal would be awaited in vain.
             if let Op::Signal = op {
                 for (label, _) in skips.drain(..) {
                     asm.bind(label);
@@ -314,7 +314,7 @@ fn emit_hart(asm: &mut Assembler, shape: &Shape, ops: &[(u8, Op)], hart: usize) 
             asm.bind(label);
         }
     }
-    // Time and instructions first: what follows takes some of both.
+    // Time and instructions first, because the following reads change both.
     asm.csr_read(T0, CYCLE);
     asm.csr_read(T1, INSTRET);
     asm.load_immediate(OTHER, DUMP + DUMP_BYTES * hart as u64);
@@ -331,7 +331,7 @@ fn emit_hart(asm: &mut Assembler, shape: &Shape, ops: &[(u8, Op)], hart: usize) 
     asm.halt();
 }
 
-/// Emits one operation. For a branch: its target, and how many operations it skips.
+/// Emits one operation. For a branch: its target, and the number of operations that it skips.
 fn emit(
     asm: &mut Assembler,
     shape: &Shape,
@@ -464,7 +464,7 @@ fn emit(
     None
 }
 
-/// Halts until the clock has moved on by one microsecond and `more`.
+/// Halts until the clock has advanced by one microsecond and `more`.
 fn sleep(asm: &mut Assembler, hart: usize, more: i64) {
     asm.load_immediate(T0, CLOCK);
     asm.load_double(T0, T0, 0);
@@ -561,17 +561,17 @@ fn spec(shape: &Shape, core: &CoreSpec) -> ServerSpec {
     }
 }
 
-/// All that must not depend on how the simulator goes about it.
+/// All results that must not depend on the way of simulation.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     ending: Ending,
     end_cycle: u64,
     cores: Vec<CoreStatistics>,
-    /// Of each hart: its instructions, and where its cycles went.
+    /// For each hart: its instructions, and its cycle stack.
     harts: Vec<(u64, CycleStack)>,
     pcs: Vec<u64>,
     fabric: FabricStatistics,
-    /// Every line of data: in memory, and in each core's cache.
+    /// Every line of data, in memory and in each core's cache.
     lines: Vec<(u64, Vec<u64>)>,
 }
 
@@ -609,8 +609,8 @@ fn outcome(bench: &Bench, lookahead_cycles: u64, skip_spinning: bool) -> Outcome
     outcome_of(machine)
 }
 
-/// The outcome in the plainest way: one cycle at a time, nothing skipped, and every instruction
-/// shown to a probe, so that none of them takes the way through dispatch that most do.
+/// The outcome of the simplest simulation: one cycle at a time, nothing skipped, and every
+/// instruction reported to a probe, so that none takes the fast path through dispatch.
 fn plain_outcome(bench: &Bench) -> Outcome {
     struct Unmoved;
     impl Probe for Unmoved {
@@ -631,8 +631,8 @@ fn outcome_of(mut machine: Machine) -> Outcome {
     end(&mut machine, ending)
 }
 
-/// As [`outcome`], with the run saved and restored into a new machine each time when so many steps
-/// have passed, which it takes one after the other.
+/// As [`outcome`], with the run saved and restored into a new machine after certain numbers of
+/// single steps.
 fn outcome_saving(
     bench: &Bench,
     lookahead_cycles: u64,
@@ -662,12 +662,12 @@ fn outcome_saving(
     end(&mut machine, ending)
 }
 
-/// What is there when a run has ended.
+/// The outcome of a run that has ended.
 fn end(machine: &mut Machine, ending: Ending) -> Outcome {
     let exit = machine.exit();
     let end_cycle = match &ending {
         Ending::Exited => machine.end(),
-        // When all have halted there is no end; a cycle behind it, to count up to.
+        // If all harts have halted there is no end; use a later cycle, for counting up to it.
         _ => 1 << 40,
     };
     let cores = machine.engine.cores.iter();
@@ -762,7 +762,7 @@ fn is_always_the_same(bench: &Bench, shape: &Shape) -> Result<(), TestCaseError>
     Ok(())
 }
 
-/// So many random programs of at most so many harts.
+/// Checks `cases` random programs of at most `harts` harts.
 fn is_exact(core: &CoreSpec, cases: u32, harts: usize) {
     check(cases, &(shape(harts), program(harts)), |(shape, ops)| {
         always_the_same(core, &shape, &ops)
@@ -797,8 +797,8 @@ fn a_core_with_eight_harts_is_exact() {
     is_exact(&core, 300, MAXIMUM_HARTS);
 }
 
-/// An extension interrupts again and again, and each kind of delivery is exact. Each hart handles
-/// an interrupt at least, and none twice.
+/// An extension interrupts repeatedly, and each kind of delivery is exact. Each hart handles at
+/// least one interrupt, and none twice.
 fn interrupts_are_exact(core: &CoreSpec, cases: u32) {
     let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
     let delivery = prop::sample::select(vec![
@@ -844,7 +844,7 @@ fn interrupts_are_exact_on_cores_with_two_harts() {
     );
 }
 
-/// Saves every few steps at first, so that all that can be under way is met, and seldom later.
+/// Saves every few steps at first, so that all states in flight are covered, and seldom later.
 fn saving_changes_nothing(core: &CoreSpec, harts: usize) {
     let steps = prop::collection::vec(prop_oneof![1u64..40, 1u64..400], 1..6);
     let strategy = (shape(harts), program(harts), steps, any::<bool>());
@@ -875,7 +875,7 @@ fn saving_is_exact_on_in_order_cores() {
     saving_changes_nothing(&CoreSpec::five_stage(), HARTS);
 }
 
-/// Hart 1 spins while hart 0 sleeps: almost all of that is skipped.
+/// Hart 1 spins while hart 0 sleeps: almost all of this time is skipped.
 #[test]
 fn long_spinning_is_skipped() {
     let [out_of_order, in_order] = servers::models();
@@ -906,7 +906,7 @@ fn long_spinning_is_skipped() {
         assert_eq!(servers::run(&mut machine), Ending::Halted);
         let cores = machine.engine.cores.iter();
         let skipped: u64 = cores.map(|core| core.skipped_cycles()).sum();
-        // 10 microseconds of 3000 cycles each, less what it takes to begin.
+        // 10 microseconds of 3000 cycles each, less the time until skipping starts.
         assert!(skipped > 27_000, "{skipped} cycles were skipped");
         assert_eq!(outcome(&bench, 0, true), outcome(&bench, 7, false));
     }
@@ -919,15 +919,15 @@ enum Poll {
     Multiply(u8, u8),
     Divide(u8, u8),
     Add(u8, u8),
-    /// A register that comes back to its value after two to the power of so many iterations.
+    /// A register that returns to its value after two to this power iterations.
     Count(u8),
     /// Skips the next parts if a bit of a register is set.
     Branch(u8, u8, u8),
     /// Calls a function that loads.
     Call(u8, u16),
-    /// Walks over lines, so that the order of replacement matters.
+    /// Walks over lines, so that the replacement order matters.
     Walk(u8),
-    /// Polls so many lines, more than a small cache holds.
+    /// Polls a number of lines, more than a small cache holds.
     Sweep(u8),
 }
 
@@ -945,12 +945,12 @@ fn poll() -> impl Strategy<Value = Poll> {
     ]
 }
 
-/// Emits one part. For a branch: its target, and how many parts it skips.
+/// Emits one part. For a branch: its target, and the number of parts that it skips.
 fn emit_poll(asm: &mut Assembler, part: &Poll) -> Option<(Label, u8)> {
     let aligned = |place: u16| i64::from(place) & !7;
     match *part {
         Poll::Load(rd, place) => asm.load_double(data(rd), SHARED_BASE, aligned(place)),
-        // Masked: a value that is new in every iteration would keep the loop from repeating.
+        // Masked: a new value in every iteration would keep the loop from repeating.
         Poll::Multiply(rd, rs1) => {
             asm.operate(MUL, data(rd), data(rs1), COUNTER);
             asm.and_immediate(data(rd), data(rd), 15);
@@ -997,8 +997,7 @@ fn emit_poll(asm: &mut Assembler, part: &Poll) -> Option<(Label, u8)> {
     None
 }
 
-/// Hart 1 polls in a loop of these parts, again and again woken by hart 0, which sleeps in
-/// between.
+/// Hart 1 polls in a loop of these parts, repeatedly woken by hart 0, which sleeps in between.
 fn polling(parts: &[Poll], sleeps: &[u8]) -> Image {
     let mut asm = Assembler::new();
     asm.harts(2, |asm, hart| {
@@ -1103,7 +1102,7 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         cycles.set(cycles.get() + servers::read(&machine, DUMP + DUMP_BYTES + 8 * 5));
         Ok(())
     });
-    // The test says nothing if little is skipped.
+    // The test is only significant if much is skipped.
     let (skipped, cycles) = (skipped.get(), cycles.get());
     assert!(
         skipped > cycles / 4,
@@ -1129,17 +1128,17 @@ fn skipping_is_exact_on_in_order_cores() {
     skipping_changes_nothing(&CoreSpec::five_stage());
 }
 
-/// Hart 1 polls more lines than its caches hold, while hart 0 sleeps: most of that is skipped, as
-/// core and fabric come back to the same state.
+/// Hart 1 polls more lines than its caches hold, while hart 0 sleeps: most of this time is skipped,
+/// because core and fabric return to the same state.
 #[test]
 fn polling_out_of_the_last_level_is_skipped() {
     for core in servers::models() {
         let mut core = servers::with_small_caches(core.clone());
-        // With random replacement a sweep does not come back to a state that it has had.
+        // With random replacement, a sweep does not return to an earlier state.
         core = servers::with_lru(core);
         let mut spec = servers::server(2, &core);
         spec.fabric.clock_ghz = 2.3;
-        // From the second time on the length of the period is known.
+        // From the second time on, the length of the period is known.
         let bench = Bench::new(spec, polling(&[Poll::Sweep(100)], &[40, 40, 10, 10]));
         let plain = outcome(&bench, 0, false);
         assert_eq!(plain.ending, Ending::Halted);
@@ -1152,7 +1151,7 @@ fn polling_out_of_the_last_level_is_skipped() {
         servers::run(&mut machine);
         let skipped = machine.engine.cores[1].skipped_cycles();
         // 102 microseconds of 2300 cycles each. An iteration takes some 2000 cycles, and some five
-        // of them are needed each time.
+        // of them must be simulated each time.
         assert!(
             skipped > 100_000,
             "{:?}: {skipped} cycles were skipped",
@@ -1161,8 +1160,8 @@ fn polling_out_of_the_last_level_is_skipped() {
     }
 }
 
-/// Hart 1 polls more lines than its caches hold until a time has come, while hart 0 sleeps: nothing
-/// but the clock tells one iteration from another.
+/// Hart 1 polls more lines than its caches hold until a deadline, while hart 0 sleeps: iterations
+/// differ only in the clock.
 #[test]
 fn a_deadline_is_kept_while_polling() {
     const DEADLINE_CYCLE: u64 = 50_000;
@@ -1194,7 +1193,7 @@ fn a_deadline_is_kept_while_polling() {
         assert_eq!(plain.ending, Ending::Halted);
         let skipping = outcome(&bench, 0, true);
         assert!(plain == skipping, "{}", difference(&plain, &skipping));
-        // It sees the time once in an iteration, which takes less than 5000 cycles.
+        // It reads the time once per iteration, which takes less than 5000 cycles.
         let mut machine = bench.machine();
         servers::run(&mut machine);
         let ended = servers::read(&machine, DUMP + DUMP_BYTES);
@@ -1206,13 +1205,13 @@ fn a_deadline_is_kept_while_polling() {
     }
 }
 
-/// What the fabric does inside the last cycle before the end is done, however far it had been
-/// before: memory answers at times that are not whole cycles.
+/// Events of the fabric within the last cycle before the end are handled, whatever the earlier
+/// progress: memory answers at times that are not whole cycles.
 #[test]
 fn the_last_cycle_is_complete() {
     const RING: u64 = 0x8014_0000;
     const RING_LINES: u64 = 8;
-    /// Lines so far apart are in one set of 4 ways: each finds its place taken.
+    /// Lines so far apart are in one set of 4 ways: each evicts another.
     const STRIDE: u64 = 8192;
     let core = CoreSpec::hyperplane_table1();
     let mut spec = servers::server(2, &core);
@@ -1234,13 +1233,13 @@ fn the_last_cycle_is_complete() {
                 asm.load_immediate(T0, HOST);
                 asm.add_immediate(T1, ZERO, 1);
                 asm.store_double(T1, T0, 0);
-                // Now and then something happens, and in between nothing.
+                // Occasional events, with idle time in between.
                 asm.load_immediate(S0, RING);
                 let again = asm.label_here();
                 asm.load_double(S0, S0, 0);
                 asm.jump(again);
             } else {
-                // One miss after the other goes to memory.
+                // Consecutive misses go to memory.
                 asm.load_immediate(S0, WALKED);
                 let again = asm.label_here();
                 asm.load_double(T0, S0, 0);
@@ -1260,7 +1259,7 @@ fn the_last_cycle_is_complete() {
     }
 }
 
-/// Of two harts that crash at about the same time, the one is reported that crashed first.
+/// Of two harts that crash at about the same time, the first crash is reported.
 #[test]
 fn the_first_crash_is_reported() {
     let core = CoreSpec::hyperplane_table1();
@@ -1268,7 +1267,7 @@ fn the_first_crash_is_reported() {
     for more in 0..40 {
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
-            // Both have fetched what they execute before one of them crashes.
+            // Both have fetched their instructions before one of them crashes.
             asm.load_immediate(T1, if hart == 0 { 320 } else { 300 + more });
             let again = asm.label_here();
             asm.add_immediate(T1, T1, -1);
@@ -1285,8 +1284,8 @@ fn the_first_crash_is_reported() {
     }
 }
 
-/// A line comes for one hart, a conditional store of the other that waited for it is performed, and
-/// so ends the hold of a third line, which somebody has asked for: that waits for the end of the
+/// A line arrives for one hart, and a waiting conditional store of the other is performed, which
+/// ends the hold of a third line with a pending request: that request waits for the end of the
 /// fill.
 #[test]
 fn a_hold_that_ends_during_a_fill_is_exact() {
@@ -1332,9 +1331,9 @@ fn a_hold_that_ends_during_a_fill_is_exact() {
     always_the_same(&core, &shape, &ops).unwrap();
 }
 
-/// Instructions that wait for operands take the slots of some that have left the reorder buffer,
-/// and are undone. Their slots do not count as those of instructions that wait, which would decide
-/// which hart dispatches first.
+/// Waiting instructions take the slots of some that have left the reorder buffer, and are squashed.
+/// Their slots must not count as those of waiting instructions, which would decide which hart
+/// dispatches first.
 #[test]
 fn undone_instructions_do_not_decide_which_hart_goes_first() {
     let core = servers::with_threads(2, CoreSpec::hyperplane_table1());

@@ -1,4 +1,4 @@
-//! The fuzz targets compile, and take their seeds and some damage to them.
+//! The fuzz targets compile, and accept their seeds and damaged versions of them.
 
 mod common;
 #[path = "../../../fuzz/src/lib.rs"]
@@ -51,12 +51,12 @@ fn pcap() {
 
 #[test]
 fn description() {
-    // 15 leaves a number as it is.
+    // 15 leaves a number unchanged.
     let bytes = vec(prop_oneof![4 => Just(15u8), 1 => any::<u8>()], 0..64);
     takes(bytes, |bytes| fuzz::description(&bytes));
 }
 
-/// `head`, and any bytes behind it.
+/// `head`, followed by any bytes.
 fn any_behind(head: Vec<u8>, most: usize) -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..most).prop_map(move |tail| [head.as_slice(), &tail].concat())
 }
@@ -70,7 +70,7 @@ fn checkpoint() {
 
 #[test]
 fn queueing() {
-    // Draws that would never end: the scale of extreme values is lost in their location.
+    // Draws that would never end: the scale of extreme values vanishes beside their location.
     let lost = r#"{"distribution": "generalized-extreme-value", "scale": 1e-200}"#;
     let system = r#""queues": 1, "units": 1, "load": 0.5, "service_times""#;
     fuzz::queueing(format!(r#"{{"queueing": {{{system}: {lost}}}}}"#).as_bytes());

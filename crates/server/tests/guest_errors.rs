@@ -1,4 +1,4 @@
-//! What is said of guests that crash, deadlock or go on for ever.
+//! The error messages about guests that crash, deadlock or run for ever.
 
 mod common;
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The host-target interface.
 const HOST: u64 = 0x8010_0000;
-/// Nobody's address.
+/// An unmapped address.
 const NOTHING: u64 = 0x4000_0040;
 
 fn description(
@@ -72,7 +72,7 @@ fn executed_on(
         .collect()
 }
 
-/// Runs a guest that fails, on both models, and checks the kind of error and that its text has
+/// Runs a guest that fails, on both models, and checks the kind of error and that its text contains
 /// all of `parts`.
 fn assert_error(harts: usize, asm: Assembler, kind: &str, parts: &[&str]) {
     let program = file(asm);
@@ -86,12 +86,12 @@ fn assert_error(harts: usize, asm: Assembler, kind: &str, parts: &[&str]) {
     }
 }
 
-/// Supervisor mode executes what it may not, at an address that only its page table has.
+/// Supervisor mode executes a forbidden instruction, at an address that only its page table maps.
 #[test]
 fn a_crash_shows_the_instruction_at_its_virtual_address() {
     const TABLE: u64 = 0x8020_0000;
     const SUPERVISOR: u64 = 1 << 11;
-    // 1 GB at 4 GB leads to that at 2 GB, which begins with the program.
+    // 1 GB at 4 GB maps to 2 GB, which begins with the program.
     let entry = Entry::READ | Entry::EXECUTE | Entry::VALID | Entry::ACCESSED | Entry::DIRTY;
     let mut table = vec![0; TABLE_BYTES as usize];
     table[4 * 8..5 * 8].copy_from_slice(&Entry::new(CODE, entry).0.to_le_bytes());
@@ -172,7 +172,8 @@ fn an_illegal_instruction() {
     assert_error(1, asm, "guest", &with_registers(&[&pc, "ffffffff"]));
 }
 
-/// An instruction of another machine: what it needs is named, if its encoding tells.
+/// An instruction of another machine: the required extension is named, if the encoding identifies
+/// it.
 #[test]
 fn an_instruction_of_an_absent_extension() {
     for (bits, name) in [
@@ -205,7 +206,7 @@ fn a_misaligned_atomic() {
     );
 }
 
-/// The server has 16 MiB: an instruction of four bytes whose second half is beyond them.
+/// The server has 16 MiB: the second half of a four-byte instruction is beyond them.
 #[test]
 fn an_instruction_that_runs_out_of_memory() {
     const LAST: u64 = 0x8100_0000 - 2;
@@ -240,7 +241,7 @@ fn a_store_to_unmapped_memory() {
     );
 }
 
-/// The last bytes of the address space: their end cannot be told in 64 bits.
+/// The last bytes of the address space: their end overflows 64 bits.
 #[test]
 fn a_load_at_the_end_of_all_addresses() {
     for (bytes, address) in [(8, u64::MAX - 7), (1, u64::MAX), (8, u64::MAX - 2)] {
@@ -253,7 +254,7 @@ fn a_load_at_the_end_of_all_addresses() {
     }
 }
 
-/// The load's address comes out of a miss, so that the core has run on in the meantime.
+/// The load's address comes from a miss, so that the core has run ahead in the meantime.
 #[test]
 fn a_load_through_a_pointer_to_nothing() {
     let mut asm = guest();
@@ -273,7 +274,7 @@ fn a_load_through_a_pointer_to_nothing() {
 #[test]
 fn an_overrun_stack() {
     let mut asm = guest();
-    // The upper 256 KiB of the mebibyte of the first hart are memory.
+    // The upper 256 KiB of the first hart's mebibyte are memory.
     asm.load_immediate(SP, 0x7000_0000 + 0xc_0000 - 16);
     asm.store_double(RA, SP, 8);
     assert_error(
@@ -362,8 +363,8 @@ fn a_program_that_exits_and_goes_on_has_ended() {
     }
 }
 
-/// A loop without end can be interrupted by the caller, though nothing ever happens outside the
-/// core, and however fast its iterations are skipped.
+/// The caller can interrupt an endless loop, although no event ever occurs outside the core, and
+/// however fast its iterations are skipped.
 #[test]
 fn a_loop_without_end_can_be_interrupted() {
     type Body = fn(&mut Assembler);
@@ -414,7 +415,7 @@ fn a_loop_without_end_can_be_interrupted() {
                     sender.send(result.map(|_| ()).map_err(|error| error.kind()))
                 });
                 let result = receiver.recv_timeout(Duration::from_secs(10));
-                // What a hart polls that nobody will ever write is seen, if it may be skipped.
+                // Polling of a location that is never written is detected, if it may be skipped.
                 let never_ends = skip_spinning && number < 3;
                 assert_eq!(
                     result,
@@ -431,8 +432,8 @@ fn a_loop_without_end_can_be_interrupted() {
     }
 }
 
-/// A program whose `e_flags` say that it relies on total store order (EF_RISCV_TSO, 0x10) needs
-/// cores that have it.
+/// A program whose `e_flags` require total store order (EF_RISCV_TSO, 0x10) needs cores that have
+/// it.
 #[test]
 fn a_program_for_another_memory_model() {
     let mut asm = guest();

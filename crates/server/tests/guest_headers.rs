@@ -1,4 +1,4 @@
-//! The guests' headers say of registers what the devices do.
+//! The registers in the guests' headers are those of the devices.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ fn number(text: &str) -> u64 {
     }
 }
 
-/// The members of an array: a number, or the words from one offset to another.
+/// The number of an array's members: a number, or the words from one offset to another.
 fn members(count: &str) -> u64 {
     match count
         .strip_prefix('(')
@@ -30,8 +30,8 @@ fn members(count: &str) -> u64 {
     }
 }
 
-/// The fields of a structure of 64-bit registers with their offsets, and its bytes. What a field's
-/// comment says of its offset is checked.
+/// The fields of a structure of 64-bit registers with their offsets, and its size in bytes. Offsets
+/// in the comments of fields are checked.
 fn structure(header: &str, name: &str) -> (Vec<(String, u64)>, u64) {
     let (_, rest) = header.split_once(&format!("struct {name} {{\n")).unwrap();
     let (body, _) = rest.split_once("\n};").unwrap();
@@ -54,7 +54,8 @@ fn structure(header: &str, name: &str) -> (Vec<(String, u64)>, u64) {
     (fields, offset)
 }
 
-/// The constants whose names begin with `prefix`, without that: numbers, alone or behind a base.
+/// The constants whose names begin with `prefix`, without the prefix: numbers, alone or after a
+/// base.
 fn constants(header: &str, prefix: &str) -> Vec<(String, u64)> {
     let definitions = header.lines().filter_map(|line| {
         let line = line.strip_prefix("#define ")?.strip_prefix(prefix)?;
@@ -74,7 +75,7 @@ fn constants(header: &str, prefix: &str) -> Vec<(String, u64)> {
     definitions.collect()
 }
 
-/// The same, in the order of the names.
+/// The same, in order of names.
 fn sorted<N: Copy + Into<u64>>(registers: &[(&str, N)]) -> Vec<(String, u64)> {
     let registers = registers.iter();
     by_name(
@@ -114,7 +115,7 @@ fn ice_nic_registers() {
 #[test]
 fn dma_nic_registers() {
     let mut constants = constants(&header("dma_nic.h"), "DMA_NIC_");
-    // Of a ring and of its buffers, as programs have them.
+    // Fields of a ring and of its buffers, in the form used by programs.
     let of_programs = ["ENTRIES", "BUFFER_BYTES", "DOORBELL_FRAMES"];
     constants.retain(|(name, _)| !of_programs.contains(&name.as_str()));
     assert_eq!(by_name(constants), sorted(pcie::DMA_NIC_REGISTERS));

@@ -1,6 +1,6 @@
-//! Litmus tests: the outcomes that the memory model forbids never come out, whatever the timing,
-//! and of those that it allows the ones that this model claims to have do (*The RISC-V Instruction
-//! Set Manual*, Volume I, chapter "RVWMO Memory Consistency Model"; the tests' names are those of
+//! Litmus tests: outcomes that the memory model forbids never occur, whatever the timing, and of
+//! the allowed ones those that this model claims to have do occur (*The RISC-V Instruction Set
+//! Manual*, Volume I, chapter "RVWMO Memory Consistency Model"; the tests' names are those of
 //! Alglave, Maranget and Tautschnig, "Herding Cats", 2014).
 //!
 //! Each is tried with many delays, with the lines in various caches or in memory, and with their
@@ -20,20 +20,20 @@ use riscv::elf::Image;
 use server::{Machine, ServerSpec};
 use std::collections::BTreeMap;
 
-/// Where x, y and z are: a line each, whose homes are on various tiles.
+/// The addresses of x, y and z: a line each, with homes on various tiles.
 const X: u64 = 0x8010_0000;
-/// Where each hart leaves what it has seen: a line each, two words.
+/// The address where each hart stores what it has read: a line each, two words.
 const SEEN: u64 = 0x8011_0000;
-/// Lines that are in memory only.
+/// Lines that are only in memory.
 const COLD: u64 = 0x8014_0000;
-/// Pointers that are in memory only.
+/// Pointers that are only in memory.
 const POINTERS: u64 = 0x8012_0000;
 
 fn seen(machine: &Machine, hart: usize, word: u64) -> u64 {
     read(machine, SEEN + 64 * hart as u64 + 8 * word)
 }
 
-/// Spends about `cycles` cycles before anything that follows.
+/// Delays later instructions by about `cycles` cycles.
 fn delay(asm: &mut Assembler, cycles: u64) {
     asm.add_immediate(T6, ZERO, 1);
     for _ in 0..cycles / 20 {
@@ -45,7 +45,7 @@ fn delay(asm: &mut Assembler, cycles: u64) {
     asm.fence(RW, RW);
 }
 
-/// Brings `address` into the hart's cache, to be read or to be written.
+/// Brings `address` into the hart's cache, for reading or for writing.
 fn warm(asm: &mut Assembler, address: Register, warmth: u64) {
     match warmth % 3 {
         0 => {}
@@ -54,23 +54,23 @@ fn warm(asm: &mut Assembler, address: Register, warmth: u64) {
     }
 }
 
-/// What is looked at in the end.
+/// The values that make up the outcome.
 #[derive(Clone, Copy)]
 enum At {
     /// t1 or t2 of a hart.
     First(usize),
     Second(usize),
-    /// The last value of x or y.
+    /// The final value of x or y.
     X,
     Y,
 }
 
-/// What is said of an outcome.
+/// The verdict about an outcome.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// By RVWMO, it never comes out.
+    /// RVWMO forbids it: it never occurs.
     Forbidden,
-    /// RVWMO allows it; whether it comes out out of order, and in order.
+    /// RVWMO allows it; whether it occurs out of order, and in order.
     Allowed(bool, bool),
 }
 
@@ -79,13 +79,13 @@ use Verdict::{Allowed, Forbidden};
 
 struct Litmus {
     name: &'static str,
-    /// What each hart does: see [`perform`].
+    /// The statements of each hart: see [`perform`].
     harts: &'static [&'static str],
     looks_at: &'static [At],
-    /// The outcome that is in question.
+    /// The outcome in question.
     outcome: &'static [u64],
     verdict: Verdict,
-    /// Outcomes of harts that take turns, which must come out or nothing has been tried.
+    /// Sequential outcomes, which must occur for the test to be meaningful.
     common: &'static [&'static [u64]],
 }
 
@@ -119,7 +119,7 @@ fn store_at_by(asm: &mut Assembler, on: Register, address: Register) {
     one(asm, T3);
 }
 
-/// A branch on `on` that makes no difference.
+/// A branch on `on` with the same path either way.
 fn branch_on(asm: &mut Assembler, on: Register) {
     let next = asm.label();
     asm.branch(When::NotEqual, on, ZERO, next);
@@ -128,7 +128,7 @@ fn branch_on(asm: &mut Assembler, on: Register) {
 
 const FENCE_TSO: u32 = 0x8330_000f;
 
-/// The register of a name. Those of x, y and z have their addresses.
+/// The register of a name. Those of x, y and z hold their addresses.
 fn register(name: &str) -> Register {
     match name {
         "x" => S0,
@@ -141,7 +141,7 @@ fn register(name: &str) -> Register {
     }
 }
 
-/// An atomic as `amoswap.rl`, which writes 1, or adds 0.
+/// An atomic such as `amoswap.rl`, which writes 1, or adds 0.
 fn atomic(asm: &mut Assembler, name: &str, rd: Register, address: Register) {
     let (operation, order) = match name.split_once('.') {
         None => (name, RELAXED),
@@ -160,8 +160,9 @@ fn atomic(asm: &mut Assembler, name: &str, rd: Register, address: Register) {
     }
 }
 
-/// What one hart does, a statement after the other. It leaves what it sees in t1 and t2, which are
-/// 0 before. `addr`, `data` and `ctrl` are dependencies on a register, as in the tests' names.
+/// Emits the statements of one hart, one after the other. Values read are left in t1 and t2, which
+/// are initially 0. `addr`, `data` and `ctrl` are dependencies on a register, as in the tests'
+/// names.
 fn perform(asm: &mut Assembler, statements: &str) {
     let set = |name| match name {
         "r" => R,
@@ -259,7 +260,7 @@ const TESTS: &[Litmus] = &[
         verdict: Forbidden,
         common: SB_COMMON,
     },
-    // A hart sees its own store before others do, and what depends on it goes on.
+    // A hart sees its own store before others do, and instructions that depend on it proceed.
     Litmus {
         name: "SB+rfi-addr",
         harts: &[
@@ -319,7 +320,7 @@ const TESTS: &[Litmus] = &[
         verdict: Forbidden,
         common: MP_COMMON,
     },
-    // A branch does not order loads: the one behind it is carried out on the predicted path.
+    // A branch does not order loads: the load after it is executed on the predicted path.
     Litmus {
         name: "MP+fence.w.w+ctrl",
         harts: &["x = 1; fence w w; y = 1", "t1 = y; ctrl t1; t2 = x"],
@@ -385,8 +386,8 @@ const TESTS: &[Litmus] = &[
         verdict: Forbidden,
         common: LB_COMMON,
     },
-    // Both orders of which one would have to be turned round are kept: load before store, and
-    // store before store.
+    // The order of both accesses, one of which would have to be reversed, is kept: load before
+    // store, and store before store.
     Litmus {
         name: "S",
         harts: &["x = 2; y = 1", "t1 = y; x = 1"],
@@ -468,7 +469,7 @@ const TESTS: &[Litmus] = &[
         verdict: Forbidden,
         common: &[&[0, 0], &[1, 1]],
     },
-    // One of two that exchange the value comes first.
+    // One of two exchanges of the value comes first.
     Litmus {
         name: "amoswap+amoswap",
         harts: &["t1 = amoswap x", "t1 = amoswap x"],
@@ -477,7 +478,8 @@ const TESTS: &[Litmus] = &[
         verdict: Forbidden,
         common: SB_COMMON,
     },
-    // What an `sc` that succeeds writes follows what the `lr` has read: t2 is 0 if it does.
+    // The value written by a successful `sc` follows the value read by the `lr`: t2 is 0 if it
+    // succeeds.
     Litmus {
         name: "lr-sc+amoswap",
         harts: &["t1 = lr x; t2 = sc x", "t1 = amoswap x"],
@@ -494,7 +496,8 @@ const TESTS: &[Litmus] = &[
         verdict: Allowed(true, true),
         common: WRC_COMMON,
     },
-    // What one hart has seen, and told, is seen: stores are there for all others at once.
+    // A value seen by one hart, and signalled to another, is visible to it: stores become visible
+    // to all others at once.
     Litmus {
         name: "WRC+data+addr",
         harts: &["x = 1", "t1 = x; y = 1 data t1", "t1 = y; t2 = x addr t1"],
@@ -583,7 +586,7 @@ const TESTS: &[Litmus] = &[
     },
 ];
 
-/// Numbers that look random, from a number.
+/// Pseudo-random numbers from a seed.
 fn scatter(mut state: u64) -> impl FnMut(u64) -> u64 {
     move |below| {
         state = state
@@ -599,13 +602,13 @@ fn spec(harts: usize, core: &CoreSpec) -> ServerSpec {
     spec.fabric.mesh.columns = 4;
     spec.fabric.mesh.rows = 4;
     spec.fabric.last_level.size_bytes_per_bank = 16 << 10;
-    // The last-level cache has the prefetcher that the instruction cache has.
+    // The last-level cache has the same kind of prefetcher as the instruction cache.
     spec.fabric.last_level.prefetcher = core.l1_instruction_prefetcher;
     spec
 }
 
-/// `body` on each hart, with the addresses of x, y and z in s0, s1 and s3 and a place for what it
-/// sees in s2; and where x, y and z are.
+/// `body` on each hart, with the addresses of x, y and z in s0, s1 and s3 and of its results in s2;
+/// and the addresses of x, y and z.
 fn program(
     harts: usize,
     core: &CoreSpec,
@@ -613,10 +616,10 @@ fn program(
     body: impl Fn(&mut Assembler, usize),
 ) -> (Image, [u64; 3]) {
     let mut below = scatter(trial);
-    // With translation, each in a page of its own.
+    // With translation, each in its own page.
     let page = core.translation.map_or(0, |_| 4096);
     let places = [0, 1, 2].map(|variable| X + page * variable + 64 * (16 * variable + below(16)));
-    // Some trials are close together in time, some are not.
+    // Some trials are close together in time, others are not.
     let spread = [20, 60, 150, 300][below(4) as usize];
     let mut asm = Assembler::new();
     asm.harts(harts, |asm, hart| {
@@ -628,14 +631,14 @@ fn program(
         asm.load_immediate(S4, COLD + 0x1000 * hart as u64);
         asm.fence(RW, RW);
         delay(asm, 500 + below(spread));
-        // Loads that miss and matter to nobody: those behind them may find no miss register.
+        // Loads that miss and are not used: later ones may find no miss register.
         let crowd = [0, 1, core.l1_data.mshrs][below(3) as usize];
         for line in 0..crowd {
             asm.load_double(ZERO, S4, 64 * i64::from(line));
         }
         if core.l1_data_prefetcher == DataPrefetcherKind::Stride {
-            // One load in strides of a line, from line 0 to line 7 of x and of y: those behind are
-            // fetched while the test runs.
+            // A load at strides of a line, from line 0 to line 7 of x and of y: the following lines
+            // are prefetched while the test runs.
             asm.load_immediate(S5, X + 1024 * (hart as u64 % 2));
             asm.load_immediate(S6, 8);
             let again = asm.label_here();
@@ -650,14 +653,14 @@ fn program(
     (asm.finish(&[]), places)
 }
 
-/// Runs `body` on each hart, many times on each model; `judge` is told what came out, and where x
-/// is.
+/// Runs `body` on each hart, many times on each model; `judge` receives the outcome and the address
+/// of x.
 fn try_all(
     harts: usize,
     body: impl Fn(&mut Assembler, usize),
     judge: impl Fn(&Machine, u64) -> Result<(), String>,
 ) {
-    // And behind a second level, without inclusion.
+    // Also with a second level, and a non-inclusive last level.
     let behind = models().map(with_second_level);
     let of_all = |prefetchers| {
         behind
@@ -689,13 +692,13 @@ fn try_all(
     }
 }
 
-/// How often each outcome has come out, in so many trials, or more if `claimed` has not yet.
+/// The frequencies of outcomes in a number of trials, or more if `claimed` has not yet occurred.
 fn outcomes(test: &Litmus, core: &CoreSpec, claimed: bool) -> BTreeMap<Vec<u64>, u64> {
     outcomes_behind(test, core, (TRIALS, claimed), |_, _| {})
 }
 
-/// The same, in `trials` or more, of harts that do something `before` their bodies, by a random
-/// number for each.
+/// The same, in `trials` or more, of harts that execute `before` ahead of their bodies, with a
+/// random number each.
 fn outcomes_behind(
     test: &Litmus,
     core: &CoreSpec,
@@ -732,13 +735,13 @@ fn outcomes_behind(
 }
 
 const TRIALS: u64 = 400;
-/// On each of 24 cores.
+/// Trials on each of 24 cores.
 const FEWER_TRIALS: u64 = 40;
-/// Outcomes that need three or four harts to meet are rare.
+/// Outcomes that require three or four harts to coincide are rare.
 const MAXIMUM_TRIALS: u64 = 20_000;
 
-/// Nothing that the core's memory model forbids comes out, in so many trials of each test, of harts
-/// that do something `before` their bodies.
+/// No outcome that the core's memory model forbids occurs, in a number of trials of each test, of
+/// harts that execute `before` ahead of their bodies.
 fn nothing_forbidden_comes_out(
     core: &CoreSpec,
     trials: u64,
@@ -755,7 +758,7 @@ fn nothing_forbidden_comes_out(
     }
 }
 
-/// The variables are in more pages than the TLBs have, so that accesses wait for page walks.
+/// The variables are in more pages than the TLBs hold, so that accesses wait for page walks.
 #[test]
 fn page_walks_allow_nothing_that_is_forbidden() {
     for core in models()
@@ -766,15 +769,15 @@ fn page_walks_allow_nothing_that_is_forbidden() {
     }
 }
 
-/// Each prefetcher brings lines in, and takes them away from others, while the test runs: with
+/// Each prefetcher fetches lines, and takes them away from other cores, while the test runs: with
 /// small TLBs, whose page walks read through the same caches, and without.
 #[test]
 fn prefetchers_allow_nothing_that_is_forbidden() {
     for (place, prefetchers) in PREFETCHERS.into_iter().enumerate() {
         for (model, core) in models().map(with_second_level).into_iter().enumerate() {
             let core = with_prefetchers(prefetchers, core);
-            // Each prefetcher has page walks on one model with one memory order and on the other
-            // model with the other.
+            // Each prefetcher is combined with page walks on one model with one memory order, and
+            // on the other model with the other.
             for core in [core.clone(), with_total_store_order(core)] {
                 let is_tso = core.memory_model == MemoryModel::Tso;
                 let core = match (place + model + usize::from(is_tso)) % 2 {
@@ -787,7 +790,7 @@ fn prefetchers_allow_nothing_that_is_forbidden() {
     }
 }
 
-/// Prefetch instructions bring lines in and take them away from others while the test runs.
+/// Prefetch instructions fetch lines and take them away from other cores while the test runs.
 #[test]
 fn prefetch_instructions_allow_nothing_that_is_forbidden() {
     let prefetches = |asm: &mut Assembler, random: u64| {
@@ -807,7 +810,7 @@ fn prefetch_instructions_allow_nothing_that_is_forbidden() {
     }
 }
 
-/// What total store order allows, and what comes out with it: a load goes ahead of an older store.
+/// Outcomes that total store order allows, and that occur with it: a load overtakes an older store.
 const ALLOWED_BY_TSO: [&str; 5] = ["SB", "SB+fence.tso", "SB+rfi-addr", "R", "RWC"];
 
 fn outcomes_come_out_as_claimed(models: [CoreSpec; 2], claims: impl Fn(&Litmus) -> [bool; 2]) {
@@ -860,7 +863,7 @@ fn with_total_store_order_only_stores_are_overtaken() {
     });
 }
 
-/// What is forbidden never comes out between the harts of one core either, nor between those of two
+/// Forbidden outcomes do not occur between the harts of one core either, nor between those of two
 /// cores with two harts each.
 #[test]
 fn harts_of_one_core_keep_to_the_memory_model() {
@@ -872,7 +875,7 @@ fn harts_of_one_core_keep_to_the_memory_model() {
     }
 }
 
-/// The table in the documentation says what is checked here, no more and no less.
+/// The table in the documentation lists exactly the tests checked here.
 #[test]
 fn the_documented_table_is_this_one() {
     let document = include_str!("../../../docs/memory-model.md");
@@ -906,8 +909,8 @@ fn the_documented_table_is_this_one() {
     );
 }
 
-/// Counts in t5 how often a read of x gave something older than the read before it in program
-/// order, while another hart counts x up. `read_pair` reads into t1, then into t2.
+/// Counts in t5 how often a read of x returned an older value than the previous read in program
+/// order, while another hart increments x. `read_pair` reads into t1, then into t2.
 fn reads_in_order(read_pair: impl Fn(&mut Assembler)) {
     try_all(
         2,
@@ -944,7 +947,7 @@ fn reads_of_one_address_do_not_go_back() {
     });
 }
 
-/// CoRR, where the older read's address comes late.
+/// CoRR, where the address of the older read is late.
 #[test]
 fn a_read_does_not_overtake_one_whose_address_comes_late() {
     reads_in_order(|asm| {
@@ -955,8 +958,8 @@ fn a_read_does_not_overtake_one_whose_address_comes_late() {
     });
 }
 
-/// CoRR, where the older read's address comes out of a line that another hart writes, and so is
-/// not known when the younger is carried out.
+/// CoRR, where the address of the older read comes from a line that another hart writes, and so is
+/// unknown when the younger one is executed.
 #[test]
 fn a_read_does_not_overtake_one_whose_address_is_missing() {
     reads_in_order(|asm| {
@@ -968,8 +971,8 @@ fn a_read_does_not_overtake_one_whose_address_is_missing() {
     });
 }
 
-/// CoRR, where the younger read takes the hart's own store and the older one, whose address
-/// comes late, sees what another hart has stored after that.
+/// CoRR, where the younger read takes the hart's own store and the older one, whose address is
+/// late, sees a later store of another hart.
 #[test]
 fn a_read_of_ones_own_store_is_not_older_than_the_read_before() {
     for core in models() {
@@ -1008,8 +1011,8 @@ fn a_read_of_ones_own_store_is_not_older_than_the_read_before() {
     }
 }
 
-/// MP, where a younger acquire is dispatched behind the reader's and is then thrown away with the
-/// path that it is on: the older one still holds back the load.
+/// MP, where a younger acquire is dispatched after the reader's and is then squashed with its wrong
+/// path: the older one still holds back the load.
 #[test]
 fn an_acquire_on_a_wrong_path_leaves_the_older_one() {
     for core in models()
@@ -1029,7 +1032,7 @@ fn an_acquire_on_a_wrong_path_leaves_the_older_one() {
                 if hart == 0 {
                     asm.load_double(ZERO, S0, 0);
                     delay(asm, 200);
-                    // It is taken, which is known when the value has come from memory; that is not
+                    // It is taken, which is known when the value has come from memory, and not
                     // predicted.
                     asm.load_double(T3, S3, 0);
                     asm.amo(AMO_ADD, ACQUIRE, 8, T1, ZERO, S1);
@@ -1059,7 +1062,7 @@ fn an_acquire_on_a_wrong_path_leaves_the_older_one() {
     }
 }
 
-/// CoWR: a hart never reads something older than its own store.
+/// CoWR: a hart never reads an older value than its own store.
 #[test]
 fn a_hart_sees_its_own_store() {
     try_all(

@@ -51,7 +51,7 @@ impl Bench {
         let mut nic = None;
         let machine = Machine::new(spec, image, &[], false, |fabric| {
             let mut spec = spec.nanopu.clone().expect("the server has nanoPU");
-            // Packets alone, with room for all that wait.
+            // Packets only, with room for all that wait.
             spec.transport.protocol = Protocol::Datagrams;
             spec.transport.receive_buffers = 1000;
             let (cores, link) = (fabric.cores(), (SERVER, rate()));
@@ -81,7 +81,7 @@ impl Bench {
         self.machine.engine.fabric.wake_agent(nic, last, token);
     }
 
-    /// Runs until the cores wait for packets, or so many have been sent.
+    /// Runs until the cores wait for packets, or this number of packets has been sent.
     fn run_until(&mut self, packets: usize) -> Option<RunError> {
         while self.sent.len() < packets {
             let going = self.machine.advance();
@@ -94,7 +94,7 @@ impl Bench {
         None
     }
 
-    /// Does all that happens before cycle `end`.
+    /// Handles all events before cycle `end`.
     fn run_up_to(&mut self, end: u64) {
         self.machine.engine.set_pause(end);
         while self.machine.engine.now() < end {
@@ -134,7 +134,7 @@ fn bind(asm: &mut Assembler, context: u32, priority: u32) {
     csr_write_immediate(asm, COMMAND, 1);
 }
 
-/// Listing 1 of the paper, with `words` words a message.
+/// Listing 1 of the paper, with `words` words per message.
 fn loopback_plus_1(words: usize) -> Image {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, hart| {
@@ -165,16 +165,16 @@ fn words(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// When the first bit of a message may come: the harts have bound their contexts by then.
+/// The earliest arrival of a message's first bit: by then the harts have bound their contexts.
 const READY: f64 = 10_000.0;
 
-/// Nanoseconds from the first bit of each of these messages to the last bit of its reply, which
-/// come so far apart that each finds the server at rest.
+/// Nanoseconds from the first bit of each of these messages to the last bit of its reply; messages
+/// are far enough apart that each finds the server idle.
 fn response_times(spec: &ServerSpec, image: Image, payloads: &[Vec<u8>]) -> Vec<f64> {
     let mut bench = Bench::new(spec, image);
     let mut begins = Vec::new();
     for (number, payload) in payloads.iter().enumerate() {
-        // At another phase of the loop that waits.
+        // At another phase of the waiting loop.
         let at = Time::from_ns(READY + 10_001.3 * number as f64);
         bench.arrive(at, request(0, payload.clone()));
         begins.push(at);
@@ -207,16 +207,16 @@ fn a_message_comes_back_with_one_added_to_each_word() {
 fn the_parts_of_a_loop_back_add_up() {
     let payloads = vec![words(&[1]); 12];
     let times = response_times(&prototype(), loopback_plus_1(1), &payloads);
-    // Cycles: 9 words of 72 bytes come, 7 ingress, 3 reassembly, 1 choice of a core, 3 to the core,
-    // 2 from it, 2 packetization, 2 egress, 9 words leave; and 26 ns of MAC and serial I/O each
-    // way.
+    // Cycles: 9 words of 72 bytes arrive, 7 ingress, 3 reassembly, 1 choice of a core, 3 to the
+    // core, 2 from it, 2 packetization, 2 egress, 9 words leave; and 26 ns of MAC and serial I/O
+    // each way.
     let fixed = f64::from(9 + 7 + 3 + 1 + 3 + 2 + 2 + 2 + 9);
     let core: Vec<f64> = times.iter().map(|ns| cycles(ns - 52.0) - fixed).collect();
-    // The core sees the message in the next read of `lmsgsrdy`, which comes within the 9 cycles of
-    // the loop that waits: 5 for the write, after which is fetched again, 3 for the read until its
-    // branch has the value, 1 for the branch. The branch is decoded in the cycle of the read, and
-    // mispredicted: the header's copy is decoded 4 cycles later, the word's 5, and its result is
-    // known 2 after that. A message that comes within a cycle waits for the next.
+    // The core sees the message in the next read of `lmsgsrdy`, which occurs within the 9 cycles of
+    // the waiting loop: 5 for the write, after which instructions are fetched again, 3 for the read
+    // until its branch has the value, 1 for the branch. The branch is decoded in the cycle of the
+    // read, and mispredicted: the header's copy is decoded 4 cycles later, the word's 5, and its
+    // result is known 2 after that. A message that arrives within a cycle waits for the next one.
     for cycles in &core {
         assert!((7.0..=17.0).contains(cycles), "{core:?}");
     }
@@ -235,12 +235,12 @@ fn a_core_takes_and_gives_a_word_in_each_cycle() {
         cycles(times[2])
     };
     let (few, many) = (time(16), time(128));
-    // Each word more takes a cycle on the way in, a cycle in the core, and a cycle on the way out.
-    // The loop that waits, of 9 cycles, may be at another phase.
+    // Each additional word takes a cycle on the way in, a cycle in the core, and a cycle on the way
+    // out. The waiting loop, of 9 cycles, may be at another phase.
     assert!((many - few - 3.0 * 112.0).abs() <= 9.0, "{few} {many}");
 }
 
-/// A loop-back of messages of any length: guest/programs/nanopu/loopback.c, by hand.
+/// A loopback of messages of any length: guest/programs/nanopu/loopback.c, by hand.
 fn loopback() -> Image {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, hart| {
@@ -287,12 +287,12 @@ fn a_stream_of_small_messages_is_limited_by_the_core() {
     for (number, (_, reply)) in bench.sent.iter().enumerate() {
         assert_eq!(reply.payload, words(&[number as u64]));
     }
-    // 12 instructions, of which the read of a CSR holds up its branch by 2 cycles, and the write of
-    // one what follows by 4, are 18. The packets would let 9 pass.
+    // 12 instructions, of which a CSR read stalls its branch by 2 cycles, and a CSR write the next
+    // instruction by 4, take 18 cycles. The packets would permit 9.
     assert!((17.9..=18.1).contains(&cycles), "{cycles}");
 }
 
-/// Cycles of a reply of so many words, each of which `part` puts into the register.
+/// Cycles of a reply of `count` words, each of which `part` puts into the register.
 fn reply_cycles(count: u64, part: impl Fn(&mut Assembler)) -> f64 {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, hart| {
@@ -317,7 +317,7 @@ fn reply_cycles(count: u64, part: impl Fn(&mut Assembler)) -> f64 {
         csr_write_immediate(asm, USER_COMMAND, 1);
         asm.jump(idle);
     });
-    // The second message finds the code in the cache. It comes at the same phase of the loop.
+    // The second message finds the code in the cache. It arrives at the same phase of the loop.
     let times = response_times(&prototype(), asm.finish(&[]), &[vec![0; 8], vec![0; 8]]);
     cycles(times[1])
 }
@@ -325,9 +325,9 @@ fn reply_cycles(count: u64, part: impl Fn(&mut Assembler)) -> f64 {
 /// A line that the hart owns.
 const PLACE: u64 = 0x8011_0000;
 
-/// Rocket holds an instruction in its decode stage as long as an older load into the same register
-/// is in the execution stage (`data_hazard_ex` has the written register, too): words out of memory
-/// take two cycles each, constants one.
+/// Rocket stalls an instruction in its decode stage while an older load into the same register is
+/// in the execution stage (`data_hazard_ex` includes the written register): words from memory take
+/// two cycles each, constants one.
 #[test]
 fn loads_into_the_register_take_two_cycles_each() {
     let slope = |part: &dyn Fn(&mut Assembler)| reply_cycles(48, part) - reply_cycles(16, part);
@@ -335,12 +335,13 @@ fn loads_into_the_register_take_two_cycles_each() {
         slope(&|asm| asm.add_immediate(NET_TX, ZERO, 5)),
         slope(&|asm| asm.load_double(NET_TX, A2, 0)),
     );
-    // A word more takes a cycle in the core and one on the link; the loop that waits has 9.
+    // An additional word takes a cycle in the core and one on the link; the waiting loop has 9.
     assert!((constants - 2.0 * 32.0).abs() <= 9.0, "{constants}");
     assert!((loads - 3.0 * 32.0).abs() <= 9.0, "{loads}");
 }
 
-/// Each hart binds context 0 and takes `iterations` of two cycles each for a message of one word.
+/// Each hart binds context 0 and processes a message of one word for `iterations` of two cycles
+/// each.
 fn slow_echo(iterations: u64) -> Image {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, _| {
@@ -382,8 +383,8 @@ fn eight_messages(selection: CoreSelection) -> f64 {
 fn messages_are_spread_over_cores_by_their_load_or_by_their_flow() {
     let jbsq = eight_messages(CoreSelection::Jbsq);
     let rss = eight_messages(CoreSelection::Rss);
-    // 2000 cycles or more for each message, in which the client waits for two messages of each of
-    // four cores, or for eight of one: a flow stays on its core.
+    // 2000 cycles or more for each message; the client waits for two messages of each of four
+    // cores, or for eight of one: a flow stays on its core.
     let service = 2000.0 / 3.2;
     assert!((2.0 * service..3.0 * service).contains(&jbsq), "{jbsq}");
     assert!((8.0 * service..9.0 * service).contains(&rss), "{rss}");
@@ -407,7 +408,7 @@ fn neither_lookahead_nor_skipping_changes_a_result() {
         let cores = bench.machine.engine.cores.iter();
         let skipped: u64 = cores.map(|core| core.skipped_cycles()).sum();
         assert_eq!(skipped > 0, skip);
-        // Every cycle is put down to something, once, whether it was simulated or skipped.
+        // Every cycle is attributed exactly once, whether it was simulated or skipped.
         for core in &counts {
             assert_eq!(core.stack.total(), END, "{core:?}");
         }
@@ -450,11 +451,11 @@ fn a_core_that_waits_is_skipped() {
     bench.arrive(Time::from_ns(1e6), request(0, words(&[1])));
     assert!(bench.run_until(1).is_none());
     let skipped = bench.machine.engine.cores[0].skipped_cycles();
-    // Of 3.2 million cycles all but some thousands.
+    // All but some thousands of 3.2 million cycles.
     assert!(skipped > 3_100_000, "{skipped}");
 }
 
-/// What a user is told whose program does this on hart 0 with a message of one word.
+/// The error message for a program that executes this on hart 0 with a message of one word.
 fn error_of(program: impl Fn(&mut Assembler)) -> String {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, hart| {
@@ -490,7 +491,7 @@ fn wrong_programs_get_sentences() {
         text,
         "netRX (x30) was read, and context 0 has received nothing",
     );
-    // Three words, of which there are two.
+    // A read of three words, of which there are two.
     let text = error_of(|asm| {
         bind(asm, 0, 0);
         wait(asm);
@@ -505,7 +506,7 @@ fn wrong_programs_get_sentences() {
         asm.copy(NET_TX, A0);
     });
     says(text, "its length is 2056; it must be from 1 to 2048");
-    // A header that tells of one word, and two: the second one is the next header.
+    // A header of a one-word message, and two words: the second one is taken for the next header.
     let text = error_of(|asm| {
         bind(asm, 0, 0);
         asm.load_immediate(A0, 7 << 16 | 8);
@@ -572,7 +573,7 @@ fn registers_are_registers_until_a_context_is_bound() {
             asm.add_immediate(S0, T6, 2);
             bind(asm, 0, 0);
             wait(asm);
-            // Once, although it is named twice; the payload is 1.
+            // Counted once, although it is named twice; the payload is 1.
             asm.add(S1, NET_RX, NET_RX);
             asm.load_immediate(A0, 0x0a00_0002_0007_0008);
             asm.copy(NET_TX, A0);
@@ -596,7 +597,7 @@ fn a_word_out_of_memory_is_sent_when_it_has_come() {
             asm.load_immediate(S0, 0x8010_0000);
             asm.load_immediate(A0, 0x0a00_0002_0007_0018);
             asm.copy(NET_TX, A0);
-            // A miss, a hit behind it, and a sum in between which nothing has to wait for.
+            // A miss, a hit after it, and a sum in between that need not wait.
             asm.load_double(NET_TX, S0, 0);
             asm.add_immediate(A1, A0, 1);
             asm.load_double(NET_TX, S0, 8);

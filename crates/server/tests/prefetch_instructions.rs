@@ -1,9 +1,9 @@
-//! Prefetch instructions ("Zicbop"): small programs whose cycles are arithmetic, what they do to
-//! lines and pages, and that they never fault.
+//! Prefetch instructions ("Zicbop"): small programs whose cycles follow from arithmetic, the
+//! effects on lines and pages, and the absence of faults.
 //!
 //! A load that misses can be used 79 cycles after it has issued out of order, and 77 in order: 4 or
-//! 2 to look into the cache, 1 to the bank, 10 there, 1 to the controller, 50 of memory, 1 back, 10
-//! in the bank, 1 to the core, 1 to the use.
+//! 2 for the cache's look-up, 1 to the bank, 10 there, 1 to the controller, 50 of memory, 1 back,
+//! 10 in the bank, 1 to the core, 1 to the use.
 
 mod common;
 
@@ -17,14 +17,14 @@ use server::{Machine, ServerSpec};
 
 const RESULTS: u64 = 0x8010_0000;
 const DATA: u64 = 0x8020_0000;
-/// A cycle behind the end of all programs, to count up to.
+/// A cycle after the end of all programs, for counting up to it.
 const MUCH_LATER: u64 = 1 << 40;
-/// Nobody's address.
+/// An unmapped address.
 const NOTHING: u64 = 0x4000_0000;
-/// Of the interrupt controller of the cores.
+/// The interrupt controller of the cores.
 const DEVICE: u64 = 0x0200_0000;
 
-/// Cores at a gigahertz, so that a nanosecond is a cycle, whose memory never limits.
+/// Cores at a gigahertz, so that a nanosecond is a cycle, with unlimited memory bandwidth.
 fn spec(harts: usize, core: &CoreSpec) -> ServerSpec {
     let mut core = core.clone();
     // A blocking cache would be busy with the prefetch.
@@ -37,7 +37,7 @@ fn counts(machine: &Machine) -> CoreStatistics {
     machine.engine.cores[0].statistics(MUCH_LATER)
 }
 
-/// Spends so many cycles, after which `T3` is zero.
+/// Takes `cycles` cycles, after which `T3` is zero.
 fn spend(asm: &mut Assembler, cycles: u64) {
     asm.load_immediate(T3, 0);
     for _ in 0..cycles {
@@ -45,8 +45,8 @@ fn spend(asm: &mut Assembler, cycles: u64) {
     }
 }
 
-/// The cycles of `body` on one core, with the address of a line that is in memory only in `T1`. The
-/// code is in the instruction cache: the first of two rounds uses the line before.
+/// The cycles of `body` on one core, with the address of a line that is only in memory in `T1`. The
+/// code is in the instruction cache: the first of two rounds uses the previous line.
 fn measure(core: &CoreSpec, body: impl Fn(&mut Assembler)) -> (u64, SoftwarePrefetchStatistics) {
     let mut asm = Assembler::new();
     asm.load_immediate(S6, RESULTS);
@@ -106,8 +106,8 @@ fn a_line_is_there_when_it_is_needed() {
     }
 }
 
-/// The load joins the miss 20 additions, one setting of `T3` and one of its address later: it is
-/// sooner by as much.
+/// The load joins the miss after 20 additions, one setting of `T3` and one of its address: it is
+/// faster by that time.
 #[test]
 fn a_late_line_saves_what_it_is_ahead() {
     for core in models() {
@@ -117,14 +117,14 @@ fn a_late_line_saves_what_it_is_ahead() {
             load_after(asm, 20);
         });
         assert_eq!(without - with, 20 + 2, "{:?}", core.model);
-        // The load of the first round, which has to fetch its code, may come after the line.
+        // The load of the first round, which must fetch its code, may come after the line.
         assert_eq!((counts.issued, counts.late + counts.useful), (2, 2));
         assert!(counts.late >= 1, "{counts:?}");
     }
 }
 
 /// A store commits a few cycles after the prefetch of its line, which takes some 79: it waits for
-/// the line, on the quick path and, with a second hart that computes, on that of events.
+/// the line, on the fast path and, with a second hart that computes, on the event-driven one.
 #[test]
 fn a_store_that_waits_for_the_line_makes_it_late() {
     let [out_of_order, in_order] = models();
@@ -148,7 +148,7 @@ fn a_store_that_waits_for_the_line_makes_it_late() {
     }
 }
 
-/// Behind a second level the line goes through both, and the counts are those of the first.
+/// With a second level the line goes through both levels, and the counts are those of the first.
 #[test]
 fn a_second_level_passes_it_on() {
     for core in models().map(with_second_level) {
@@ -162,7 +162,8 @@ fn a_second_level_passes_it_on() {
     }
 }
 
-/// What is not memory, and what finds no miss register, is dropped; nobody traps or waits.
+/// A prefetch outside memory, or without a free miss register, is dropped; it neither traps nor
+/// waits.
 #[test]
 fn it_never_faults() {
     for core in models() {
@@ -195,8 +196,8 @@ fn it_never_faults() {
     }
 }
 
-/// A line that two cores have read stays shared for `prefetch.r`; `prefetch.w` takes it from the
-/// other one.
+/// A line that two cores have read stays shared for `prefetch.r`; `prefetch.w` invalidates the
+/// other copy.
 #[test]
 fn only_prefetch_w_asks_for_ownership() {
     for core in models() {
@@ -225,7 +226,7 @@ fn only_prefetch_w_asks_for_ownership() {
     }
 }
 
-/// Instructions go where they are executed.
+/// Instructions are prefetched into the cache from which they are executed.
 #[test]
 fn instructions_are_prefetched_into_their_cache() {
     for core in models() {
@@ -255,7 +256,7 @@ fn instructions_are_prefetched_into_their_cache() {
     }
 }
 
-/// A prefetch walks for its page, so that the load behind it finds both page and line.
+/// A prefetch walks the page tables, so that a later load finds both page and line.
 #[test]
 fn a_page_is_walked_for() {
     for core in models() {

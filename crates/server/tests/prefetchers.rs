@@ -1,13 +1,13 @@
-//! Small programs whose cycles with each prefetcher are arithmetic.
+//! Small programs whose cycles with each prefetcher follow from arithmetic.
 //!
-//! All of them follow chains of pointers, one load after the other, through lines that are met for
-//! the first time, and what is measured is a difference between two lengths of the same program.
+//! All of them follow chains of pointers, one load after the other, through lines accessed for the
+//! first time; the measurement is the difference between two lengths of the same program.
 //!
-//! Let link `i` issue at `u(i)`. Its value can be used 79 cycles after its line was asked for (4 to
-//! look into the cache, 1 to the bank, 10 there, 1 to the controller, 50 of memory, 1 back, 10 in
-//! the bank, 1 to the core, 1 to the use), but no sooner than 4 after it has issued. Without a
-//! prefetcher, `u(i + 1) = u(i) + 79`. If link `i - d` has asked for the line of link `i`,
-//! `u(i + 1) = max(u(i) + 4, u(i - d) + 79)`: then `d + 1` links take 79 cycles.
+//! Let link `i` issue at `u(i)`. Its value can be used 79 cycles after its line was requested (4
+//! for the cache's look-up, 1 to the bank, 10 there, 1 to the controller, 50 of memory, 1 back, 10
+//! in the bank, 1 to the core, 1 to the use), but no sooner than 4 after it has issued. Without a
+//! prefetcher, `u(i + 1) = u(i) + 79`. If link `i - d` has prefetched the line of link `i`, `u(i +
+//! 1) = max(u(i) + 4, u(i - d) + 79)`: then `d + 1` links take 79 cycles.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn with_first(kind: DataPrefetcherKind) -> CoreSpec {
     }
 }
 
-/// 9 cycles more until a miss leaves.
+/// 9 cycles more before a miss leaves.
 fn with_second(kind: PrefetcherKind) -> CoreSpec {
     CoreSpec {
         l2: Some(SecondLevelSpec {
@@ -50,9 +50,9 @@ fn with_second(kind: PrefetcherKind) -> CoreSpec {
     }
 }
 
-/// Follows so many links through places `place(0)`, `place(1)` and so on, `loads` of them in each
-/// iteration of a loop, and then `additions` to the last one's value. Returns the cycles, and what
-/// the core has counted.
+/// Follows `links` links through places `place(0)`, `place(1)` and so on, `loads` of them in each
+/// iteration of a loop, and then makes `additions` to the last one's value. Returns the cycles, and
+/// the core's counts.
 fn follow(
     core: &CoreSpec,
     iterations: u64,
@@ -119,7 +119,7 @@ fn a_strided_walk() {
     assert_eq!(between(&core(), (12, 28), (1, 0), lines(2)), 16 * 79);
     let stride = with_first(DataPrefetcherKind::Stride);
     assert_eq!(between(&stride, (12, 28), (1, 0), lines(2)), 16 / 2 * 79);
-    // Down again: from the last but one line of the page.
+    // Downwards from the last line but one of the page.
     let down = |link| DATA + PAGE - 128 - link * 128;
     assert_eq!(between(&stride, (12, 28), (1, 0), down), 16 / 2 * 79);
     // Three strides ahead.
@@ -131,12 +131,12 @@ fn a_strided_walk() {
         ..stride
     };
     assert_eq!(between(&far, (12, 28), (1, 0), lines(2)), 16 / 4 * 79);
-    // The next line is never the one that is needed.
+    // The next line is never the one needed.
     let next = with_first(DataPrefetcherKind::NextLine);
     assert_eq!(between(&next, (12, 28), (1, 0), lines(2)), 16 * 79);
 }
 
-/// Each link asks for the line of the next one, whichever prefetcher does it.
+/// Each link prefetches the line of the next one, with every prefetcher.
 #[test]
 fn a_sequential_walk() {
     for kind in [DataPrefetcherKind::NextLine, DataPrefetcherKind::Stride] {
@@ -149,9 +149,9 @@ fn a_sequential_walk() {
     }
 }
 
-/// The first load of a stride of two lines predicts nothing. From the second on each asks for the
-/// line of the next one, up to the end of the page, which has 32 such lines. The 30 lines that were
-/// asked for have not come when they are needed, or just have: by iterations.
+/// The first load of a stride of two lines predicts nothing. From the second on, each prefetches
+/// the line of the next one, up to the end of the page, which has 32 such lines. The 30 prefetched
+/// lines have not arrived when they are needed, or just have, depending on the iteration.
 #[test]
 fn what_a_stride_prefetcher_does_is_counted() {
     let (_, counts) = follow(
@@ -174,8 +174,8 @@ fn what_a_stride_prefetcher_does_is_counted() {
     );
 }
 
-/// A line of each page, at distances that are never the same: nothing is predicted for long, and
-/// what is predicted is in another page.
+/// A line of each page, at irregular distances: nothing is predicted for long, and predictions are
+/// in other pages.
 #[test]
 fn a_pointer_chase_gains_nothing() {
     let scattered = |link| DATA + link * PAGE + link * (link + 1) / 2 % 63 * 64;
@@ -211,9 +211,9 @@ fn a_pointer_chase_gains_nothing() {
     }
 }
 
-/// Two loads in turn, one a line further each time in its page, one two lines in another. Each asks
-/// for its own next line two links ahead, so that three links take 79 cycles. By one address after
-/// the other there is no stride.
+/// Two alternating loads, one advancing by a line in its page, the other by two lines in another
+/// page. Each prefetches its own next line two links ahead, so that three links take 79 cycles. The
+/// sequence of addresses alone has no stride.
 #[test]
 fn a_loop_with_two_strides() {
     let place = |link: u64| match link % 2 {
@@ -227,34 +227,34 @@ fn a_loop_with_two_strides() {
 
 /// Behind a first level, a miss takes 9 cycles more, and a hit of the second level 4 + 9 + 1.
 ///
-/// The adjacent line is asked for together with a line that misses. It comes a cycle after that
-/// one: the load that the miss was waited for has just issued, and takes its value 4 cycles later.
+/// The adjacent line is requested together with a line that misses. It arrives a cycle later: the
+/// load that waited for the miss has just issued, and takes its value 4 cycles later.
 #[test]
 fn walks_through_a_second_level() {
     let (memory, hit) = (79 + 9, 4 + 9 + 1);
     let cycles = |kind| between(&with_second(kind), (32, 48), (1, 0), lines(1));
     assert_eq!(cycles(PrefetcherKind::None), 16 * memory);
     assert_eq!(cycles(PrefetcherKind::AdjacentLine), 8 * (memory + 4));
-    // 20 additions in between leave the streamer time to get ahead: then every link hits.
+    // 20 additions in between give the streamer time to get ahead: then every link hits.
     let streamer = with_second(PrefetcherKind::Streamer);
     let slowly = between(&streamer, (32, 48), (1, 20), lines(1));
     assert_eq!(slowly, 16 * (hit + 20));
-    // So it does with the other one beside it, which adds nothing to a stream that is fetched; but
-    // lines that are no stream come in pairs.
+    // The same with the adjacent-line prefetcher, which adds nothing to a stream that is
+    // prefetched; but lines outside streams are fetched in pairs.
     let both = with_second(PrefetcherKind::StreamerAndAdjacentLine);
     assert_eq!(between(&both, (32, 48), (1, 20), lines(1)), slowly);
     let pairs = |link: u64| DATA + link / 2 * PAGE + (2 * (link / 2) % 64 + link % 2) * 64;
     assert_eq!(between(&both, (20, 36), (1, 0), pairs), 8 * (memory + 4));
-    // A link asks for the next one's line, as a first level's prefetcher would.
+    // A link prefetches the next one's line, like a first level's prefetcher.
     assert_eq!(cycles(PrefetcherKind::NextLine), 16 / 2 * memory);
-    // Every other line: each pair is met once.
+    // Every other line: each pair is accessed once.
     let apart = |kind| between(&with_second(kind), (8, 24), (1, 0), lines(2));
     assert_eq!(apart(PrefetcherKind::AdjacentLine), 16 * memory);
     assert_eq!(apart(PrefetcherKind::NextLine), 16 * memory);
 }
 
-/// So many lines of instructions, 16 to a line, from the beginning of a page. Returns the cycles
-/// that they take, and what the core has counted.
+/// `lines` lines of instructions, 16 per line, from the beginning of a page. Returns their cycles,
+/// and the core's counts.
 fn straight(core: &CoreSpec, lines: u64) -> (u64, CoreStatistics) {
     let mut asm = Assembler::new();
     asm.load_immediate(S6, RESULTS);
@@ -278,16 +278,16 @@ fn straight(core: &CoreSpec, lines: u64) -> (u64, CoreStatistics) {
     )
 }
 
-/// A line of instructions can be dispatched 76 cycles after it was asked for: 2 to look into the
-/// cache, and 74 as above without those of a load. Its 16 instructions take `d` cycles, the last of
-/// which is that of the next look-up's line. Without a prefetcher, a line takes `76 + d` cycles.
+/// A line of instructions can be dispatched 76 cycles after it was requested: 2 for the cache's
+/// look-up, and 74 as above without those of a load. Its 16 instructions take `d` cycles, the last
+/// of which is that of the next look-up's line. Without a prefetcher, a line takes `76 + d` cycles.
 ///
-/// With one, a line is asked for when the line before it is looked for, whether that has come or
+/// With one, a line is requested when the previous line is looked up, whether that has arrived or
 /// not: a look-up is at `l(i + 1) = max(l(i), l(i - 1) + 76) + d`. Two lines take `76 + d` cycles.
 #[test]
 fn a_straight_run_of_instructions() {
     let mut in_order = CoreSpec::five_stage();
-    // One miss register is kept for what is needed.
+    // One miss register is reserved for demand misses.
     in_order.l1_instruction.mshrs = 4;
     for (core, cycles) in [(core(), 2), (in_order, 16)] {
         let between = |core: &CoreSpec| straight(core, 40).0 - straight(core, 24).0;
@@ -301,8 +301,8 @@ fn a_straight_run_of_instructions() {
     }
 }
 
-/// Every line of the page but its first is prefetched; half of them are late, and the others have
-/// come in time.
+/// Every line of the page but its first is prefetched; half of them are late, and the others arrive
+/// in time.
 #[test]
 fn what_an_instruction_prefetcher_does_is_counted() {
     let next = CoreSpec {
@@ -325,8 +325,8 @@ fn with_last_level(mut spec: ServerSpec) -> ServerSpec {
 }
 
 /// Let link `i` arrive at its home at `l(i)`. If its line is there, link `i + 1` arrives 17 cycles
-/// and the additions later (10 in the bank, 1 to the core, 1 to the use, 4 to look into the cache,
-/// 1 to the bank), and otherwise 79. If it asked for the line of link `i + 1`, that comes to the
+/// and the additions later (10 in the bank, 1 to the core, 1 to the use, 4 for the cache's look-up,
+/// 1 to the bank), and otherwise 79. If it prefetched the line of link `i + 1`, that arrives in the
 /// last-level cache at `l(i) + 73`: 10 in the bank, 1 to the home of the next line, which is the
 /// same, 10 there, 1 to the controller, 50 of memory, 1 back.
 #[test]
@@ -339,25 +339,25 @@ fn walks_through_a_last_level_cache() {
     let next = with_last_level(none.clone());
     let each = |link| DATA + link * 64;
     let every_other = |link| DATA + link * 128;
-    // The next line is there in time.
+    // The next line arrives in time.
     assert_eq!(between(&none, 100, each), 16 * (79 + 100));
     assert_eq!(between(&next, 100, each), 16 * (17 + 100));
     // It is late: `l(i + 1) = max(l(i), l(i - 1) + 73) + 17`, and two links take 90 cycles. Every
-    // other link is due at the bank in the same cycle as its line, which the bank takes a cycle
+    // other link is due at the bank in the same cycle as its line, so the bank accepts it a cycle
     // later; by then the prefetch of the next one has begun.
     assert_eq!(between(&none, 0, each), 16 * 79);
     assert_eq!(between(&next, 0, each), 16 / 2 * (73 + 17));
-    // It is never the one that is needed.
+    // The next line is never the one needed.
     assert_eq!(between(&next, 0, every_other), 16 * 79);
 }
 
-/// From the 32nd line of a page to its end, each line is fetched and used, but for the line after
-/// the 32nd, which the shorter walk has fetched, too. None of the next page is.
+/// From the 32nd line of a page to its end, each line is prefetched and used, except the line after
+/// the 32nd, which the shorter walk has fetched, too. No line of the next page is.
 #[test]
 fn what_a_last_level_prefetcher_does_is_counted() {
     let mut beside = non_inclusive(one_tile(&core()));
     beside.fabric.last_level.size_bytes_per_bank = 1 << 20;
-    // A line that memory is asked for has an entry.
+    // A line requested from memory needs an entry.
     beside.fabric.last_level.directory = Some(DirectorySpec::default());
     for spec in [one_tile(&core()), beside] {
         let spec = with_last_level(spec);

@@ -1,4 +1,4 @@
-//! Every hart gets on: no access waits for ever, whatever the others do.
+//! Every hart makes progress: no access waits for ever, whatever the others do.
 
 mod common;
 
@@ -13,7 +13,7 @@ use riscv::elf::Image;
 use server::{Program, Resumable, ServerSpec};
 
 const DATA: u64 = 0x8010_0000;
-/// Lines that nobody has touched.
+/// Lines that have never been accessed.
 const COLD: u64 = 0x8020_0000;
 
 fn assert_halts(spec: &ServerSpec, image: &Image, what: &str) -> server::Machine {
@@ -23,7 +23,7 @@ fn assert_halts(spec: &ServerSpec, image: &Image, what: &str) -> server::Machine
     machine
 }
 
-/// Spends some cycles: two for each iteration, or a few more.
+/// Takes some cycles: two for each iteration, or a few more.
 fn delay(asm: &mut Assembler, iterations: u64) {
     asm.load_immediate(T6, iterations + 1);
     let again = asm.label_here();
@@ -31,8 +31,8 @@ fn delay(asm: &mut Assembler, iterations: u64) {
     asm.branch(When::NotEqual, T6, ZERO, again);
 }
 
-/// "A" Extension, section "Eventual Success of Store-Conditional Instructions", asks that a
-/// retry loop succeeds in the end; a loop of `lr` alone must not keep others from the line.
+/// "A" Extension, section "Eventual Success of Store-Conditional Instructions", requires that a
+/// retry loop eventually succeeds; a loop of `lr` alone must not keep others from the line.
 #[test]
 fn a_hart_that_spins_on_a_reservation_lets_others_write() {
     let mut asm = Assembler::new();
@@ -55,7 +55,7 @@ fn a_hart_that_spins_on_a_reservation_lets_others_write() {
     }
 }
 
-/// The same with two lines in turn, each reservation being given up for the other.
+/// The same with two lines in turn, each reservation ending for the other.
 #[test]
 fn a_hart_that_spins_on_two_reservations_lets_others_write() {
     let mut asm = Assembler::new();
@@ -81,7 +81,7 @@ fn a_hart_that_spins_on_two_reservations_lets_others_write() {
     }
 }
 
-/// An access that is executed alone finds every miss register taken by loads of a wrong path.
+/// An access that executes alone finds every miss register taken by loads on a wrong path.
 #[test]
 fn an_access_executed_alone_waits_for_a_miss_register() {
     let core = CoreSpec::hyperplane_table1();
@@ -94,7 +94,7 @@ fn an_access_executed_alone_waits_for_a_miss_register() {
         asm.store_double(T1, S0, 0);
         asm.fence(RW, RW);
         // The atomic waits for the divisions, and loads run ahead of it on the path that the
-        // untrained predictor takes: not to the target.
+        // untrained predictor takes, which is not to the target.
         asm.load_immediate(T2, 1 << 40);
         for _ in 0..4 {
             asm.operate(DIVU, T2, T2, T1);
@@ -124,7 +124,7 @@ fn an_access_executed_alone_waits_for_a_miss_register() {
     }
 }
 
-/// A reserved line has to make room in the cache while another hart waits for it.
+/// A reserved line is evicted while another hart waits for it.
 #[test]
 fn a_reserved_line_that_is_replaced_is_given_up() {
     let small = models().map(with_small_caches);
@@ -185,8 +185,8 @@ fn retry_loops_all_succeed() {
     }
 }
 
-/// A spinlock that is taken with an AMO and given back with a store: what it protects is
-/// consistent, and everybody gets it.
+/// A spinlock that is taken with an AMO and released with a store: its data are consistent, and
+/// every hart gets it.
 #[test]
 fn a_spinlock_excludes_and_is_given_on() {
     const HARTS: usize = 4;
@@ -222,8 +222,8 @@ fn a_spinlock_excludes_and_is_given_on() {
     }
 }
 
-/// `harts` that each add 1 to a word so many `times`, with so many iterations of a loop between
-/// `LR` and `SC`.
+/// `harts` that each add 1 to a word `times` times, with `iterations` of a loop between `LR` and
+/// `SC`.
 fn slow_additions(harts: usize, times: u64, iterations: u64) -> Image {
     let mut asm = Assembler::new();
     asm.harts(harts, |asm, _| {
@@ -242,7 +242,8 @@ fn slow_additions(harts: usize, times: u64, iterations: u64) -> Image {
     asm.finish(&[])
 }
 
-/// Iterations after which two harts always take the line from each other before either has written it.
+/// Number of iterations with which two harts always take the line from each other before either has
+/// written it.
 fn too_slow(core: &CoreSpec) -> u64 {
     match core.model {
         Model::OutOfOrder => 100,
@@ -255,7 +256,7 @@ const IN_VAIN: &str = "the last 100000 store-conditionals (SC) have all failed, 
     The instructions between LR and SC take too long, or the hart loses the line meanwhile: make \
     it 16 instructions or fewer without other loads and stores, or use an AMO";
 
-/// Where hart 0's `SC` is.
+/// The address of hart 0's `SC`.
 fn in_vain_at(image: &Image) -> String {
     let code = &image.segments[0];
     let conditional = |bytes: &[u8]| {
@@ -267,8 +268,8 @@ fn in_vain_at(image: &Image) -> String {
     format!("hart 0 at {at:#x}: {IN_VAIN}")
 }
 
-/// What is between `LR` and `SC` takes longer than the line is kept: nobody ever gets on, which is
-/// said; at the same moment if the run is saved and restored on the way.
+/// The instructions between `LR` and `SC` take longer than the line is kept: no hart ever makes
+/// progress, which is reported, at the same time if the run is saved and restored in between.
 #[test]
 fn attempts_that_fail_for_ever_end_with_a_sentence() {
     const STEPS: u64 = 40_000;
@@ -290,7 +291,7 @@ fn attempts_that_fail_for_ever_end_with_a_sentence() {
     }
 }
 
-/// One hart alone, or one that is quick enough, takes as long as it likes.
+/// A single hart, or one that is fast enough, may take any time.
 #[test]
 fn slow_attempts_that_nobody_disturbs_succeed() {
     const TIMES: u64 = 20;
@@ -303,7 +304,7 @@ fn slow_attempts_that_nobody_disturbs_succeed() {
     }
 }
 
-/// In a functional run no reservation outlasts a hart's turn, which is 1000 instructions long.
+/// In a functional run no reservation outlasts a hart's turn of 1000 instructions.
 #[test]
 fn attempts_longer_than_a_turn_end_with_a_sentence() {
     const HOST: u64 = 0x8010_1000;
@@ -327,12 +328,12 @@ fn attempts_longer_than_a_turn_end_with_a_sentence() {
     };
     let (sentence, error) = executed(600);
     assert_eq!(error, Some(sentence));
-    // Both halt in the end, and nothing ever happens again.
+    // Both halt in the end, and no events remain.
     let (_, error) = executed(100);
     assert!(error.is_some_and(|error| error.contains("waits for an interrupt (WFI)")));
 }
 
-/// A lock that `LR` and `SC` take is given on among harts who fail all the time.
+/// A lock taken with `LR` and `SC` is passed on among harts that fail repeatedly.
 #[test]
 fn a_contended_lock_goes_on() {
     const HARTS: usize = 4;
@@ -365,8 +366,8 @@ fn a_contended_lock_goes_on() {
 
 const LINES: u64 = 12;
 
-/// Runs through lines that share a set of a last-level cache of eight sets, more than it has ways.
-/// With `cut`, each instruction is in two lines, and all second lines share a set, too.
+/// Runs through lines that share a set of a last-level cache of eight sets, more lines than it has
+/// ways. With `cut`, each instruction is in two lines, and all second lines share a set, too.
 fn run_through_one_set(asm: &mut Assembler, cut: bool) {
     const APART_BYTES: u64 = 8 * 64;
     const COMPRESSED_NOP: u16 = 1;
@@ -386,7 +387,7 @@ fn run_through_one_set(asm: &mut Assembler, cut: bool) {
 }
 
 /// The same with caches, wires and memory of a cycle each, so that a line may be recalled in the
-/// cycle in which it comes.
+/// cycle of its arrival.
 fn fast(mut spec: ServerSpec) -> ServerSpec {
     spec.core.l1_data.hit_latency_cycles = 1;
     spec.core.l1_instruction.hit_latency_cycles = 1;
@@ -397,8 +398,8 @@ fn fast(mut spec: ServerSpec) -> ServerSpec {
     spec
 }
 
-/// A line of instructions that comes brings its hart one instruction at least, however soon it is
-/// recalled.
+/// A line of instructions that arrives lets its hart execute at least one instruction, however soon
+/// it is recalled.
 #[test]
 fn harts_whose_code_competes_for_a_set_get_on() {
     for cut in [false, true] {

@@ -1,4 +1,4 @@
-//! Several servers and a network, with the smallest network interface that there can be.
+//! Several servers and a network, with a minimal network interface.
 
 mod common;
 
@@ -21,15 +21,15 @@ const REGISTERS: AddressRange = AddressRange {
     start: 0x1000_0000,
     length: 0x1000,
 };
-/// A store sends the value to the address in its upper half; a load waits for a packet, and gives
-/// the address that it comes from and its value.
+/// A store sends the value to the address in its upper half; a load waits for a packet, and returns
+/// its source address and its value.
 const PORT: u64 = REGISTERS.start;
-/// What a packet is on a link: 72 bytes, 2.88 ns.
+/// Bytes of a packet on a link: 72, which take 2.88 ns.
 const BYTES: u64 = network::packet::HEADER_BYTES + 8;
 const ON_LINK_NS: f64 = 2.88;
-/// Where a program writes when it is done.
+/// The address that a program writes when it is done.
 const HOST: u64 = 0x8030_0000;
-/// What the harts of a server tell each other.
+/// Flags between the harts of a server.
 const BEGUN: u64 = 0x8020_0000;
 const NEVER_WRITTEN: u64 = 0x8020_0040;
 
@@ -45,7 +45,7 @@ struct TestInterface {
     coming: VecDeque<Packet>,
     ready: VecDeque<u64>,
     waiting: VecDeque<fabric::ReplyTo>,
-    /// When packets went out and came in.
+    /// The times at which packets were sent and received.
     log: Vec<(Time, bool, u64)>,
 }
 
@@ -121,7 +121,7 @@ impl Interface for TestInterface {
     }
 }
 
-/// Addresses count from here.
+/// The first address.
 const FIRST_ADDRESS: u32 = 0x0a00_0001;
 
 /// A server of four five-stage cores.
@@ -144,7 +144,7 @@ fn rack_server(number: usize, spec: &ServerSpec, image: Image, place: NodeId) ->
     RackServer::new(format!("server {number}"), machine, wire, place)
 }
 
-/// Servers around a switch; without one, two servers and a link. The servers of `images` have these
+/// Servers connected by a switch or, without one, two servers and a link. `images` are the servers'
 /// programs.
 fn rack(images: &[Image], link: &LinkSpec, switch: Option<&SwitchSpec>, lookahead: u64) -> Rack {
     let mut network = Network::new(1);
@@ -187,9 +187,9 @@ fn run(rack: &mut Rack) -> RackAdvance {
     }
 }
 
-/// When each packet of a server went out or came in, and what it said.
+/// The times and values of a server's sent and received packets.
 fn log(rack: &mut Rack, server: usize) -> Vec<(Time, bool, u64)> {
-    // CLINT is the first agent; HTIF is the second, if there is one.
+    // CLINT is the first agent; HTIF is the second, if present.
     let fabric = &mut rack.servers[server].machine.engine.fabric;
     let ids = (1..3).map(AgentId);
     let found: Vec<_> = ids
@@ -198,7 +198,8 @@ fn log(rack: &mut Rack, server: usize) -> Vec<(Time, bool, u64)> {
     found.concat()
 }
 
-/// The first hart sends `rounds` packets to a server, each when the answer to the last has come.
+/// The first hart sends `rounds` packets to a server, each when the answer to the previous one has
+/// arrived.
 fn asks(server: u32, rounds: u64) -> Image {
     let mut asm = Assembler::new();
     asm.harts(1, |asm, _| {
@@ -216,7 +217,7 @@ fn asks(server: u32, rounds: u64) -> Image {
     asm.finish(&[])
 }
 
-/// The first hart sends every packet back.
+/// The first hart returns every packet.
 fn answers() -> Image {
     let mut asm = Assembler::new();
     asm.harts(1, |asm, _| {
@@ -229,7 +230,7 @@ fn answers() -> Image {
     asm.finish(&[])
 }
 
-/// Nothing to do.
+/// A program without work.
 fn idles() -> Image {
     let mut asm = Assembler::new();
     asm.halt();
@@ -260,8 +261,8 @@ fn packets_between_servers_take_what_links_and_switch_take() {
             assert_eq!(came.0, out.0 + way);
             assert_eq!(back.0, went.0 + way);
         }
-        // All is in the caches then, so that an iteration always takes as many cycles; but a packet
-        // comes at any time within a cycle, so that it may take one less.
+        // By then all code is in the caches, so that an iteration always takes the same number of
+        // cycles; but a packet arrives at any time within a cycle, so that it may take one less.
         let period = rack.servers[1].machine.engine.time(1);
         let iterations: Vec<Time> = answering[4..]
             .chunks(2)
@@ -276,7 +277,7 @@ fn packets_between_servers_take_what_links_and_switch_take() {
     assert!(difference < Time::from_ns(0.34), "{turnarounds:?}");
 }
 
-/// Everything that can be seen of a rack that has come to its end.
+/// The complete observable outcome of a rack that has ended.
 fn outcome(rack: &mut Rack) -> Vec<String> {
     let servers = rack.servers.len();
     let logs: Vec<_> = (0..servers).map(|server| log(rack, server)).collect();
@@ -293,7 +294,7 @@ fn outcome(rack: &mut Rack) -> Vec<String> {
     rack.servers.iter().zip(logs).map(seen).collect()
 }
 
-/// Reads a word of memory until it is not zero.
+/// Polls a word of memory until it is not zero.
 fn polls(asm: &mut Assembler, address: u64) {
     asm.load_immediate(T0, address);
     let again = asm.label_here();
@@ -301,9 +302,9 @@ fn polls(asm: &mut Assembler, address: u64) {
     asm.branch(When::Equal, T1, ZERO, again);
 }
 
-/// Each of four harts sends packets to servers that follow from a seed, at times that do, the last
-/// one when it sees that the first has begun. Then the first one exits if it is told to, for which
-/// the others wait. What comes is only noted.
+/// Each of four harts sends packets to servers and at times determined by a seed; the last one
+/// starts when it sees that the first has begun. If requested, the first one exits after the others
+/// are done. Received packets are only recorded.
 fn talks(servers: u64, seed: u64, exits: bool) -> Image {
     let mut asm = Assembler::new();
     asm.harts(4, |asm, hart| {
@@ -356,7 +357,7 @@ fn talks(servers: u64, seed: u64, exits: bool) -> Image {
     }
 }
 
-/// Servers that talk through a switch with little room and links on which all goes wrong that can.
+/// Servers that communicate through a switch with little room, over links with all kinds of faults.
 fn talking(exits: bool, lookahead: u64, skip_spinning: bool) -> Rack {
     let servers = 5;
     let images: Vec<Image> = (0..servers)
@@ -384,7 +385,7 @@ fn talking(exits: bool, lookahead: u64, skip_spinning: bool) -> Rack {
     rack
 }
 
-/// Cycles of all servers that were skipped.
+/// Number of skipped cycles of all servers.
 fn skipped_cycles(rack: &Rack) -> u64 {
     let servers = rack.servers.iter();
     let cores = servers.flat_map(|server| &server.machine.engine.cores);
@@ -410,7 +411,7 @@ fn windows_of_any_length_and_skipping_give_the_same() {
         };
         for end in [None, Some(Time::from_ns(4321.0))] {
             let (longest, windows) = run_with(0, true, end);
-            // 4 harts of 5 servers have sent 30 packets each, of which a part has been lost.
+            // 4 harts of 5 servers have sent 30 packets each, some of which have been lost.
             let lines: usize = longest
                 .iter()
                 .map(|seen| seen.matches("true").count())
@@ -449,8 +450,8 @@ fn a_rack_goes_on_where_it_was_saved() {
     assert_eq!(second.server_windows(), straight.server_windows());
 }
 
-/// Of 81 servers with 4 cores each, two talk: what 79 others cost that have nothing to do does not
-/// grow with what these two do.
+/// Of 81 servers with 4 cores each, two communicate: the cost of the 79 idle ones does not grow
+/// with the traffic of these two.
 #[test]
 fn idle_servers_cost_nothing() {
     let windows = |servers: usize, rounds: u64| {
@@ -470,8 +471,7 @@ fn idle_servers_cost_nothing() {
     let few = windows(81, 100);
     let many = windows(81, 1100);
     assert_eq!(many - few, windows(2, 1100) - windows(2, 100));
-    // Each window is one of two servers, and a round trip is some 800 ns, 19 windows, at
-    // least.
+    // Each window is one of two servers, and a round trip takes at least some 800 ns, 19 windows.
     assert!(many - few >= 2000, "{few} {many}");
 }
 
@@ -508,8 +508,7 @@ fn a_crash_is_told_with_its_server() {
     );
 }
 
-/// A hart of nanoPU that sends every message back, on context 0 as the published loopback program
-/// does.
+/// A hart of nanoPU that returns every message, on context 0 like the published loopback program.
 fn loops_back() -> Vec<u8> {
     const MESSAGE_READY: u32 = 0x52;
     const CURRENT_CONTEXT: u32 = 0x53;
@@ -549,7 +548,7 @@ fn prototype() -> ServerSpec {
     server
 }
 
-/// A description of servers of nanoPU that serve, and of a client.
+/// A description of nanoPU servers, and of a client.
 fn description(text: serde_json::Value) -> Description {
     let server = prototype();
     let mut description = serde_json::json!({
@@ -577,7 +576,7 @@ fn merge(into: &mut serde_json::Value, from: serde_json::Value) {
     }
 }
 
-/// What has come out, without what it has cost the host.
+/// The result without the host's cost.
 fn measured(description: &Description) -> serde_json::Value {
     let result = server::run(description, &[loops_back()], &Options::default(), |_| true)
         .expect("nothing goes wrong");
@@ -594,7 +593,7 @@ fn a_described_rack_answers_its_client() {
     assert_eq!(client["address"], "10.0.0.3");
     let number = |value: &serde_json::Value| value.as_f64().expect("it is a number");
     let latency = &client["measurement"]["latency_ns"];
-    // Two ways of 43 + 300 + 43 ns and a packet of 80 bytes, 3.2 ns. Between them are the
+    // Two paths of 43 + 300 + 43 ns and a packet of 80 bytes, 3.2 ns. Between them are the
     // interface's MAC and serial I/O, 52 ns, its pipelines, some 10 ns, and a few dozen cycles of
     // program.
     let wires_ns = 2.0 * (386.0 + 3.2);
@@ -611,7 +610,7 @@ fn a_described_rack_answers_its_client() {
         .map(|server| server["name"].clone())
         .collect();
     assert_eq!(names, ["server 0", "server 1"]);
-    // Whatever is sent is received, as nothing is dropped: but for what is under way in the end.
+    // All sent packets are received, as nothing is dropped, except those in flight at the end.
     let packets = |of: &str| -> f64 {
         servers
             .iter()
@@ -645,11 +644,11 @@ fn a_described_rack_is_the_same_in_windows_of_any_length_and_skipping() {
     }
 }
 
-/// A run looks once in a microsecond whether all is done. What arrives in the cycle before a look
-/// is done behind it, and time goes on.
+/// A run checks every microsecond whether all is done. A packet that arrives in the cycle before a
+/// check is handled after it, and time advances.
 #[test]
 fn time_goes_on_when_packets_arrive_in_the_cycle_before_a_look() {
-    // On a link of 43 ns with a packet of 80 bytes, 3.2 ns, and a cycle takes 0.3125 ns.
+    // On a link of 43 ns with a packet of 80 bytes, 3.2 ns; a cycle takes 0.3125 ns.
     let begin_ns = 4000.0 - 0.15 - 3.2 - 43.0;
     let description = description(serde_json::json!({
         "rack": {
@@ -673,7 +672,7 @@ fn time_goes_on_when_packets_arrive_in_the_cycle_before_a_look() {
     let server::Outcome::Rack(result) = result else {
         panic!("it is a rack");
     };
-    // The first answer comes within the fifth microsecond, and the hundredth 99 later.
+    // The first answer arrives within the fifth microsecond, and the hundredth 99 later.
     assert_eq!(result.simulated_seconds, 104e-6);
 }
 

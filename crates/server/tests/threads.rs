@@ -1,5 +1,4 @@
-//! Several harts on one core: what each gets of it, against arithmetic and against a core of its
-//! own.
+//! Several harts on one core: the share of each, compared with arithmetic and with a separate core.
 
 mod common;
 
@@ -8,14 +7,14 @@ use common::servers::{self, Ending, read};
 use pipeline::CoreSpec;
 use server::ServerSpec;
 
-/// Where hart 0 leaves how many cycles it took.
+/// The address of hart 0's cycle count.
 const RESULT: u64 = 0x8010_0000;
 /// The host-target interface.
 const HOST: u64 = 0x8010_1000;
-/// What each hart reads.
+/// The data read by each hart.
 const DATA: u64 = 0x8020_0000;
 const DATA_BYTES: u64 = 0x10_0000;
-/// Iterations of a hart's loop that are not measured, and that are.
+/// Unmeasured and measured iterations of a hart's loop.
 const WARM_UP: u64 = 20;
 const ITERATIONS: u64 = 1000;
 
@@ -42,8 +41,8 @@ fn iterate(asm: &mut Assembler, iterations: u64, body: Body) {
     asm.bind(done);
 }
 
-/// Cycles that hart 0 takes for its iterations on a core with so many threads; if there is a hart
-/// 1, it executes `other` all the time, or halts.
+/// Cycles of hart 0's iterations on a core with `threads` threads; a hart 1, if there is one,
+/// executes `other` all the time, or halts.
 fn cycles(threads: u8, body: Body, other: Option<Body>) -> u64 {
     let mut asm = Assembler::new();
     asm.harts(threads.into(), |asm, hart| {
@@ -65,8 +64,8 @@ fn cycles(threads: u8, body: Body, other: Option<Body>) -> u64 {
         }
         asm.halt();
     });
-    // A ring of pointers in each hart's data, a page and a line apart: each is a miss of all caches
-    // at first, and of the private ones for ever, as 240 lines share 16 sets of 4 ways.
+    // A ring of pointers in each hart's data, a page and a line apart: each misses in all caches at
+    // first, and always in the private ones, as 240 lines share 16 sets of 4 ways.
     let ring: Vec<(u64, Vec<u8>)> = (0..u64::from(threads) * 240)
         .map(|number| {
             let (hart, link) = (number / 240, number % 240);
@@ -91,28 +90,28 @@ fn assert_slower(body: Body, other: Body, least: f64, most: f64) {
     );
 }
 
-/// 60 additions, each of which waits for the one before.
+/// 60 additions, each of which depends on the previous one.
 fn chain(asm: &mut Assembler) {
     for _ in 0..60 {
         asm.add(T1, T1, S2);
     }
 }
 
-/// 60 loads that hit and wait for nothing.
+/// 60 independent loads that hit.
 fn loads(asm: &mut Assembler) {
     for _ in 0..60 {
         asm.load_double(ZERO, S0, 0);
     }
 }
 
-/// 60 multiplications that wait for nothing.
+/// 60 independent multiplications.
 fn multiplications(asm: &mut Assembler) {
     for _ in 0..60 {
         asm.operate(MUL, T1, S2, S2);
     }
 }
 
-/// 60 additions that wait for nothing.
+/// 60 independent additions.
 fn additions(asm: &mut Assembler) {
     for _ in 0..60 {
         asm.add(T1, S2, S2);
@@ -126,7 +125,7 @@ fn stores(asm: &mut Assembler) {
     }
 }
 
-/// A pointer that misses, and 60 additions that wait for it.
+/// A pointer that misses, and 60 additions that depend on it.
 fn misses(asm: &mut Assembler) {
     asm.load_double(S0, S0, 0);
     asm.copy(T1, S0);
@@ -135,7 +134,7 @@ fn misses(asm: &mut Assembler) {
     }
 }
 
-/// Loads, stores, a division and a branch that depends on what was loaded, with misses.
+/// Loads, stores, a division and a branch that depends on a loaded value, with misses.
 fn mixture(asm: &mut Assembler) {
     asm.load_double(S0, S0, 0);
     asm.store_double(S1, S0, 8);
@@ -148,7 +147,7 @@ fn mixture(asm: &mut Assembler) {
     asm.bind(over);
 }
 
-/// Halted harts take nothing: the other one takes exactly as long as on a core of its own.
+/// Halted harts use nothing: the other one takes exactly as long as on a separate core.
 #[test]
 fn a_halted_hart_costs_nothing() {
     for body in [chain, loads, multiplications, misses, mixture] {
@@ -159,15 +158,15 @@ fn a_halted_hart_costs_nothing() {
     }
 }
 
-/// Two chains take a port of six each, and a place of eight in the width: neither waits.
+/// Two chains use one port of six each, and one slot each of a width of eight: neither waits.
 #[test]
 fn two_chains_have_full_speed() {
     assert_slower(chain, chain, 1.0, 1.02);
 }
 
 /// Two loads issue in a cycle, and two multiplications: 60 of a hart take 30 cycles, and of both
-/// 60, if both get the same. ICOUNT is not exact in that: 12 % are left to it. To that comes, once,
-/// what the first fetch takes.
+/// 60, if both get the same. ICOUNT is not exact: 12 % are allowed for it. The first fetch adds its
+/// time once.
 #[test]
 fn what_the_ports_limit_is_halved() {
     for body in [loads, multiplications] {
@@ -184,19 +183,19 @@ fn what_the_ports_limit_is_halved() {
     }
 }
 
-/// Harts that need different ports do not wait for each other's: 60 of each take 30 cycles, and 120
-/// instructions in 30 cycles are four of eight in the width.
+/// Harts that use different ports do not wait for each other: 60 instructions of each take 30
+/// cycles, and 120 instructions in 30 cycles use four of eight slots in the width.
 #[test]
 fn different_ports_do_not_meet() {
     assert_slower(loads, multiplications, 1.0, 1.05);
     assert_slower(multiplications, loads, 1.0, 1.05);
 }
 
-/// A hart that waits for memory has many instructions that have not issued, so that the other one
-/// goes first: a chain, which needs one place in the scheduler at a time, is hardly held up,
-/// although the additions behind a miss would fill the 64 places. The misses wait for memory
-/// anyway; but the chain's additions that have been dispatched ahead hold places, so that the next
-/// pointer is dispatched later, by no more than the 60 cycles in which those issue.
+/// A hart that waits for memory has many unissued instructions, so the other one has priority: a
+/// chain, which needs one scheduler entry at a time, is hardly delayed, although the additions
+/// after a miss would fill the 64 entries. The misses wait for memory anyway; but the chain's
+/// additions that have been dispatched ahead occupy entries, so that the next pointer is dispatched
+/// later, by at most the 60 cycles in which those issue.
 #[test]
 fn misses_and_a_chain_get_on() {
     assert_slower(chain, misses, 1.0, 1.05);
@@ -208,10 +207,10 @@ fn misses_and_a_chain_get_on() {
     );
 }
 
-/// Harts that do the same at the same time get the same. Two multiplications issue in a cycle, so
-/// that 60 of each hart take 30 cycles times the number of harts. They do not begin in the same
-/// cycle, so that a hart may have two or three hundredths less: when it begins, not all do multiply
-/// yet.
+/// Harts that execute the same code at the same time get equal shares. Two multiplications issue in
+/// a cycle, so that 60 of each hart take 30 cycles times the number of harts. They do not start in
+/// the same cycle, so a hart may take two or three hundredths less: when it starts, not all others
+/// are multiplying yet.
 #[test]
 fn equal_harts_get_equal_parts() {
     for threads in [2, 4, 8] {
@@ -238,10 +237,10 @@ fn equal_harts_get_equal_parts() {
     }
 }
 
-/// When one of them has done its part, harts in equal endless loops have executed as many
-/// instructions as it, to two hundredths, whatever the loop needs most of: a port, the width, the
-/// store port. Of two harts one may get more, up to a quarter, where all entries of a queue are
-/// taken: see `pipeline/src/thread_policy.rs`.
+/// When one of them has finished, harts in equal endless loops have executed the same number of
+/// instructions, to two hundredths, whatever the bottleneck: a port, the width, the store port. One
+/// of two harts may get more, up to a quarter, if all entries of a queue are occupied: see
+/// `pipeline/src/thread_policy.rs`.
 #[test]
 fn equal_harts_execute_equal_numbers_of_instructions() {
     for body in [multiplications, loads, additions, stores, chain] {
@@ -273,7 +272,7 @@ fn equal_harts_execute_equal_numbers_of_instructions() {
     }
 }
 
-/// Of each hart, its cycles add up to those of the core.
+/// The cycles of each hart add up to those of the core.
 #[test]
 fn the_cycles_of_each_hart_add_up() {
     for threads in [2, 4, 8] {
@@ -299,17 +298,17 @@ fn the_cycles_of_each_hart_add_up() {
     }
 }
 
-/// How the harts of one core add to a counter in turn.
+/// Ways for the harts of one core to add to a counter.
 #[derive(Clone, Copy, Debug)]
 enum Count {
     Atomic,
     Conditional,
-    /// A word that is locked by a swap, and waited for with `WRS`.
+    /// A word that is locked by a swap, with waiting by `WRS`.
     Locked,
 }
 
-/// Eight harts of one core that add to one counter lose nothing, with room for many instructions or
-/// few.
+/// Eight harts of one core that add to one counter lose no addition, with room for many
+/// instructions or few.
 #[test]
 fn harts_of_a_core_count_together() {
     const TIMES: u64 = 200;
@@ -361,7 +360,7 @@ fn harts_of_a_core_count_together() {
     }
 }
 
-/// What is not possible gets a sentence.
+/// An impossible configuration gets an error message.
 #[test]
 fn an_in_order_core_has_one_thread() {
     let core = servers::with_threads(2, CoreSpec::five_stage());
@@ -372,7 +371,7 @@ fn an_in_order_core_has_one_thread() {
     );
 }
 
-/// Of harts that wait, each says for what, and where it is.
+/// Each waiting hart reports the cause and its address.
 #[test]
 fn each_hart_says_what_it_waits_for() {
     let mut asm = Assembler::new();
@@ -404,7 +403,7 @@ fn each_hart_says_what_it_waits_for() {
     );
 }
 
-/// The harts of a core crash for themselves: who, where, and with which registers.
+/// A crash of one of a core's harts names the hart, the address, and its registers.
 #[test]
 fn a_crash_names_its_hart() {
     for culprit in 0..4 {

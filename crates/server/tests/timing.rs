@@ -1,7 +1,7 @@
-//! Small programs whose cycles are arithmetic.
+//! Small programs whose cycles follow from arithmetic.
 //!
-//! Every expected number is derived where it stands, from the descriptions of the core and of the
-//! fabric. What is measured is a difference, between two lengths of the same program or between
+//! Every expected number is derived beside its test, from the descriptions of the core and of the
+//! fabric. The measurement is the difference between two lengths of the same program, or between
 //! two passes over the same code, so that beginning and end cancel.
 
 mod common;
@@ -16,7 +16,7 @@ use std::cmp::Ordering;
 const RESULTS: u64 = 0x8010_0000;
 /// A line that the measured hart owns.
 const OWNED: u64 = 0x8011_0000;
-/// Data of the first pass; that of the second is as far again behind it.
+/// Data of the first pass; those of the second are the same distance further.
 const PASS_DATA: u64 = 0x8020_0000;
 const PASS_BYTES: u64 = 0x10_0000;
 
@@ -38,11 +38,11 @@ fn one_tile(core: &CoreSpec) -> ServerSpec {
     at_one_gigahertz(1, core)
 }
 
-/// The cycles between two readings of the cycle counter with `body` between them, in the first
-/// and in the second of two passes over the same code. `chain`: the data of a pass is a chain of
-/// so many pointers at this stride in bytes, and the last leads to the first.
+/// The cycles between two reads of the cycle counter around `body`, in the first and in the second
+/// of two passes over the same code. `chain`: the data of a pass is a circular chain with this
+/// number of pointers at this stride in bytes.
 ///
-/// A reading waits until everything before it has committed, and nothing behind it is dispatched
+/// A read waits until everything before it has committed, and later instructions are not dispatched
 /// before the next cycle.
 fn passes(spec: &ServerSpec, chain: (u64, u64), body: impl Fn(&mut Assembler)) -> [u64; 2] {
     let mut asm = Assembler::new();
@@ -50,7 +50,7 @@ fn passes(spec: &ServerSpec, chain: (u64, u64), body: impl Fn(&mut Assembler)) -
     asm.csr_write(MSTATUS, T0);
     let idle = asm.label();
     if spec.fabric.cores > 1 {
-        // A hart begins with its number in a0.
+        // A hart starts with its number in a0.
         asm.branch(When::NotEqual, A0, ZERO, idle);
     }
     asm.load_immediate(OWNED_BASE, OWNED);
@@ -94,7 +94,7 @@ fn passes(spec: &ServerSpec, chain: (u64, u64), body: impl Fn(&mut Assembler)) -
     [read(&machine, RESULTS), read(&machine, RESULTS + 8)]
 }
 
-/// How many cycles more the second pass takes over a body of `long` parts than over one of
+/// The additional cycles of the second pass for a body of `long` parts compared with one of
 /// `short`.
 fn slope(spec: &ServerSpec, short: u64, long: u64, part: impl Fn(&mut Assembler, u64)) -> u64 {
     let cycles = |parts| {
@@ -118,7 +118,7 @@ fn assert_slopes(
     assert_eq!(found, expected, "{what}, {} times", long - short);
 }
 
-/// Each operation waits for the one before: 20 of them take 20 latencies.
+/// Each operation depends on the previous one: 20 of them take 20 latencies.
 #[test]
 fn a_dependent_chain_takes_the_latencies() {
     let chain = |what, operation, out_of_order: u64, in_order: u64| {
@@ -130,7 +130,7 @@ fn a_dependent_chain_takes_the_latencies() {
         );
     };
     chain("addition", ADD, 1, 1);
-    // Zero by zero, in order: two steps of the multiplier and two cycles beside.
+    // Zero by zero, in order: two steps of the multiplier and two more cycles.
     chain("multiplication", MUL, 3, 4);
     chain("division", DIVU, 20, 33);
     chain("floating-point addition", FADD_D, 2, 4);
@@ -140,8 +140,8 @@ fn a_dependent_chain_takes_the_latencies() {
     chain("fused multiplication", (0x43, 7, 0x01), 4, 4);
 }
 
-/// The in-order core's multiplier takes 8 bits of the first operand in a step, and one step to see
-/// that nothing is left of it, up to 8 steps; 4 for products of 32 bits. Its result can be used 2
+/// The in-order core's multiplier takes 8 bits of the first operand in a step, and one step to
+/// detect that none are left, up to 8 steps; 4 for products of 32 bits. Its result can be used 2
 /// cycles later.
 #[test]
 fn an_iterative_multiplier_ends_early() {
@@ -166,7 +166,7 @@ fn an_iterative_multiplier_ends_early() {
     assert_eq!(product(MULW, 0xff), 2 + 2);
     assert_eq!(product(MULW, 0xffff_ffff), 4 + 2);
     assert_eq!(product(MULHU, 1), 8 + 2);
-    // The same operand, known longer ago: what waits is the port.
+    // The same operand, ready earlier: the port is the bottleneck.
     let independent = |products| {
         passes(&spec, (0, 0), |asm| {
             asm.load_immediate(T1, 0xff);
@@ -185,19 +185,21 @@ fn csrs_are_accessed_in_the_last_stage() {
     let slope_in_order = |part: &dyn Fn(&mut Assembler)| {
         slope(&one_tile(&in_order()), 10, 30, |asm, _| part(asm)) / 20
     };
-    // What uses the value is decoded in the cycle of the access, and takes one itself.
+    // An instruction that uses the value is decoded in the cycle of the access, and takes one
+    // itself.
     let read_and_use = slope_in_order(&|asm| {
         asm.csr_read(T1, CYCLE);
         asm.add(T2, T1, T1);
     });
     assert_eq!(read_and_use, 3 + 1);
-    // What follows a write is fetched again from the last stage on, and decoded 2 cycles later.
+    // Instructions after a write are fetched again from the last stage on, and decoded 2 cycles
+    // later.
     assert_eq!(slope_in_order(&|asm| asm.csr_write(MIE, ZERO)), 5);
-    // Nobody but a reader can notice this one.
+    // Only a read can observe this one.
     assert_eq!(slope_in_order(&|asm| asm.csr_write(MSCRATCH, ZERO)), 3);
 }
 
-/// A load to use takes the data cache's latency.
+/// From load to use takes the data cache's latency.
 #[test]
 fn a_chain_of_hits_takes_the_caches_latency() {
     // One pointer to itself: 4 cycles out of order, 2 in order, for each of 20.
@@ -217,7 +219,7 @@ fn a_chain_of_hits_takes_the_caches_latency() {
     assert_eq!(found, [20 * 4, 20 * 2]);
 }
 
-/// Operations that do not depend on each other are limited by ports, or by the width.
+/// Independent operations are limited by ports, or by the width.
 #[test]
 fn independent_operations_take_the_ports() {
     let independent = |what, operation, expected| {
@@ -233,7 +235,8 @@ fn independent_operations_take_the_ports() {
     // 120 of them. Out of order: 6, 2 and 4 ports and so on, each taking one a cycle; dividers
     // take one for each latency. In order: one instruction a cycle; dividers likewise.
     independent("addition", ADD, [120 / 6, 120]);
-    // Zero by zero: two steps of the in-order core's multiplier, which takes one product at a time.
+    // Zero by zero: two steps of the in-order core's multiplier, which processes one product at a
+    // time.
     independent("multiplication", MUL, [120 / 2, 120 * 4]);
     independent("division", DIVU, [120 * 20, 120 * 33]);
     independent("floating-point addition", FADD_D, [120 / 4, 120]);
@@ -265,13 +268,13 @@ fn independent_operations_take_the_ports() {
         "store",
         (60, 180),
         |asm, _| asm.store_double(T1, OWNED_BASE, 0),
-        // One store port, and one store a cycle out of the store queue.
+        // One store port, and one store a cycle from the store queue.
         [120, 120],
     );
 }
 
-/// Six additions, two multiplications and two loads want a cycle by their ports, but the width
-/// is 8: ten instructions take ten eighths of a cycle. In order they take ten.
+/// Six additions, two multiplications and two loads would issue in a cycle by their ports, but the
+/// width is 8: ten instructions take ten eighths of a cycle. In order they take ten.
 #[test]
 fn the_width_limits_what_the_ports_would_take() {
     assert_slopes(
@@ -290,7 +293,7 @@ fn the_width_limits_what_the_ports_would_take() {
     );
 }
 
-/// A jump ends what is fetched in its cycle: one a cycle.
+/// A jump ends the fetch of its cycle: one jump a cycle.
 #[test]
 fn a_jump_ends_the_cycle_of_its_fetch() {
     assert_slopes(
@@ -305,8 +308,8 @@ fn a_jump_ends_the_cycle_of_its_fetch() {
     );
 }
 
-/// A branch whose operands are there is dispatched, issued in the next cycle and done in the one
-/// after; then the right path goes through the front end. Out of order: 1 + 1 + 8 cycles; in
+/// A branch with ready operands is dispatched, issued in the next cycle and resolved in the one
+/// after; then the right path passes through the front end. Out of order: 1 + 1 + 8 cycles; in
 /// order: 1 + 1 + 2.
 #[test]
 fn a_wrong_prediction_costs_the_front_end() {
@@ -328,13 +331,14 @@ fn a_wrong_prediction_costs_the_front_end() {
     assert_eq!(found, [8 * 10, 8 * 4]);
 }
 
-/// A branch that waits for a load is followed as predicted meanwhile. If that was wrong, the
-/// right path begins when the branch is done; if not, its instructions only have to commit.
+/// Meanwhile the predicted path of a branch that waits for a load is executed. If the prediction
+/// was wrong, the right path begins when the branch is resolved; if not, its instructions only have
+/// to commit.
 #[test]
 fn a_wrong_prediction_behind_a_miss_costs_as_much() {
     let spec = one_tile(&out_of_order());
     // The word at 8 is 0, so that the branch is never taken: the predictor is right. With the
-    // pass's number added it is taken in the second pass.
+    // pass's number added, it is taken in the second pass.
     let cycles = |wrong: bool| {
         passes(&spec, (1, 64), |asm| {
             asm.load_double(T1, DATA, 8);
@@ -350,20 +354,21 @@ fn a_wrong_prediction_behind_a_miss_costs_as_much() {
             asm.nop();
         })[1]
     };
-    // Right: the instruction behind the branch commits with it, a cycle after the branch is done.
-    // Wrong: it is dispatched 8 cycles after that, issued 1 later, done 1 later, and commits 1
-    // later: 11 instead of 1.
+    // Right: the instruction after the branch commits with it, a cycle after the branch is
+    // resolved. Wrong: it is dispatched 8 cycles after that, issued 1 later, done 1 later, and
+    // commits 1 later: 11 instead of 1.
     assert_eq!(cycles(true) - cycles(false), 10);
 }
 
-/// The second pass's chain through `links` lines, so that cold memory or the last-level cache is
-/// met for the first time by the second pass while the code is in the instruction cache.
+/// The second pass's chain through `links` lines, so that the second pass accesses cold memory or
+/// the last-level cache for the first time while the code is in the instruction cache.
 fn chase(spec: &ServerSpec, (lines, stride): (u64, u64), warm: bool) -> u64 {
     let cycles = |links: u64| {
         passes(spec, (lines, stride), |asm| {
             asm.copy(T1, DATA);
             if warm {
-                // Once round: all lines are in the last-level cache, the last ones in the first.
+                // One round: all lines are in the last-level cache, the last ones in the first
+                // level.
                 asm.load_immediate(T2, lines);
                 let again = asm.label_here();
                 asm.load_double(T1, T1, 0);
@@ -387,8 +392,8 @@ fn chase(spec: &ServerSpec, (lines, stride): (u64, u64), warm: bool) -> u64 {
 #[test]
 fn a_chase_through_the_last_level_cache() {
     let found = models().map(|core| {
-        // 1024 lines are twice what the cache holds out of order, four times what it does in
-        // order; in the order of least recent use, every load misses.
+        // 1024 lines are twice the cache's capacity out of order, four times in order; with LRU
+        // replacement, every load misses.
         chase(&one_tile(&core), (1024, 64), true)
     });
     assert_eq!(found, [4 + 1 + 10 + 1 + 1, 2 + 1 + 10 + 1 + 1]);
@@ -413,14 +418,14 @@ fn two_sockets(core: &CoreSpec) -> ServerSpec {
         latency_ns: 20.0,
         bandwidth_gb_per_s: 8.0,
     };
-    // The second half of 4 MiB begins where the data does.
+    // The second half of 4 MiB begins at the address of the data.
     spec.memory_mib = 4;
     assert_eq!(PASS_DATA, 0x8000_0000 + (2 << 20));
     spec
 }
 
-/// As on one socket, with the link on the way there and back: 1 cycle to where it begins, 1 for the
-/// 8 bytes of the request or 9 for the 72 of the answer, 20, and 1 to the bank or the core.
+/// As on one socket, plus the link in both directions: 1 cycle to its port, 1 for the 8 bytes of
+/// the request or 9 for the 72 of the answer, 20, and 1 to the bank or the core.
 #[test]
 fn a_chase_through_the_other_socket() {
     let there = 1 + 1 + 20 + 1;
@@ -433,8 +438,8 @@ fn a_chase_through_the_other_socket() {
     assert_eq!(remote, [4, 2].map(|hit| hit + there + memory + back + 1));
 }
 
-/// On a mesh of 4 x 4 tiles, core 0 in a corner: a request of one flit takes 3 cycles a hop, the
-/// answer of 72 bytes, 5 flits of 16, another 4 for its tail.
+/// On a mesh of 4 x 4 tiles, with core 0 in a corner: a request of one flit takes 3 cycles a hop,
+/// the answer of 72 bytes, 5 flits of 16, another 4 for its tail.
 #[test]
 fn a_chase_through_a_distant_bank() {
     let core = out_of_order();
@@ -442,11 +447,11 @@ fn a_chase_through_a_distant_bank() {
         let mut spec = one_tile(&core);
         spec.fabric.mesh.columns = 4;
         spec.fabric.mesh.rows = 4;
-        // Lines are interleaved over 16 banks: every 16th is in the same one. 128 of them go to
-        // 8 sets of 4 ways.
+        // Lines are interleaved over 16 banks: every 16th is in the same one. 128 of them map to 8
+        // sets of 4 ways.
         let cycles = |links: u64| {
             passes(&spec, (128, 16 * 64), |asm| {
-                // The chain as it is laid out is in bank 0; the copy is 64 bytes a bank further.
+                // The original chain is in bank 0; the copies are 64 bytes apart, one bank each.
                 asm.copy(T1, DATA);
                 asm.load_immediate(T2, 128);
                 let copy = asm.label_here();
@@ -457,8 +462,8 @@ fn a_chase_through_a_distant_bank() {
                 asm.add_immediate(T2, T2, -1);
                 asm.branch(When::NotEqual, T2, ZERO, copy);
                 asm.add_immediate(T1, DATA, 64 * bank);
-                // Once round: the lines that were written have left the cache, or their way back
-                // home, 5 flits each, would delay the requests behind them.
+                // One round: the written lines have left the cache, because their write-backs, 5
+                // flits each, would delay the requests after them.
                 asm.load_immediate(T2, 128);
                 let again = asm.label_here();
                 asm.load_double(T1, T1, 0);
@@ -477,9 +482,9 @@ fn a_chase_through_a_distant_bank() {
     }
 }
 
-/// A miss register is free again when its line comes, and the load that waited for it goes on in
-/// that cycle: 12 more loads than there are registers take 12 more in the time from issue to fill,
-/// a cycle less than from issue to use.
+/// A miss register is free again when its line arrives, and the load that waited for it continues
+/// in that cycle: 12 more loads than registers take 12 more in the time from issue to fill, a cycle
+/// less than from issue to use.
 #[test]
 fn miss_registers_limit_how_many_misses_overlap() {
     let spec = one_tile(&out_of_order());
@@ -491,14 +496,14 @@ fn miss_registers_limit_how_many_misses_overlap() {
             }
         })[1]
     };
-    // All of them overlap; two issue in a cycle, but the bank takes one message in a cycle.
+    // All of them overlap; two issue in a cycle, but the bank accepts one message in a cycle.
     assert_eq!(cycles(12) - cycles(4), 8);
     assert_eq!(cycles(24) - cycles(12), memory - 1);
 }
 
-/// The reorder buffer holds 192 instructions: four misses with 47 instructions behind each. A
-/// load waits to be dispatched until the fourth before it has committed. From its dispatch to
-/// that of the fourth behind it: 1 cycle to issue, the miss, 1 to commit, 1 to take its place.
+/// The reorder buffer holds 192 instructions: four misses with 47 instructions after each. A load
+/// is dispatched once the fourth before it has committed. From its dispatch to that of the fourth
+/// after it: 1 cycle to issue, the miss, 1 to commit, 1 to take its place.
 #[test]
 fn the_reorder_buffer_limits_how_many_misses_overlap() {
     let spec = one_tile(&out_of_order());
@@ -517,13 +522,13 @@ fn the_reorder_buffer_limits_how_many_misses_overlap() {
 }
 
 /// The scheduler holds 64 instructions that have not issued. With 63 that wait for a miss, a load
-/// behind them still gets in; with 64 it does not until the line has come.
+/// after them still enters; with 64 it does not until the line has arrived.
 ///
-/// Let the miss be dispatched in cycle 0 and its value be there in 1 + M. 63 additions behind it
+/// Let the miss be dispatched in cycle 0 and its value be there in 1 + M. 63 additions after it
 /// issue from 1 + M on, 6 a cycle: the last in 11 + M, done in 12 + M, committed in 13 + M, after
-/// the second load, which issued in 9. With 64, the first additions have issued before 3 + M,
-/// when the load is dispatched in 2 + M: it issues in 3 + M, has its value in 3 + 2 M, and commits
-/// in 4 + 2 M.
+/// the second load, which issued in 9. With 64, the first additions have issued before 3 + M, when
+/// the load is dispatched in 2 + M: it issues in 3 + M, has its value in 3 + 2 M, and commits in 4
+/// + 2 M.
 #[test]
 fn the_scheduler_limits_how_much_waits() {
     let spec = one_tile(&out_of_order());
@@ -540,12 +545,12 @@ fn the_scheduler_limits_how_much_waits() {
     assert_eq!(cycles(64) - cycles(63), (4 + 2 * memory) - (13 + memory));
 }
 
-/// The load queue holds 32 loads: behind a miss, 31 more, the last of which may miss as well.
+/// The load queue holds 32 loads: after a miss, 31 more, the last of which may miss as well.
 ///
 /// Let the first be dispatched in cycle 0. Two issue in a cycle, the last of 32 in 16: it has
 /// its value in 16 + M and commits in 17 + M. One more waits until the first, whose value is
-/// there in 1 + M and which commits in 2 + M, gives up its entry in 3 + M: it issues in 4 + M, has
-/// its value in 4 + 2 M, and commits in 5 + 2 M.
+/// there in 1 + M and which commits in 2 + M, frees its entry in 3 + M: it issues in 4 + M, has its
+/// value in 4 + 2 M, and commits in 5 + 2 M.
 #[test]
 fn the_load_queue_limits_how_many_loads_wait() {
     let spec = one_tile(&out_of_order());
@@ -562,12 +567,12 @@ fn the_load_queue_limits_how_many_loads_wait() {
     assert_eq!(cycles(31) - cycles(30), (5 + 2 * memory) - (17 + memory));
 }
 
-/// In order, two miss registers: a load that is not used does not stall the next.
+/// In order, with two miss registers: a load whose value is not used does not stall the next one.
 #[test]
 fn in_order_misses_overlap_until_a_value_is_used() {
     let mut core = in_order();
     core.l1_data.mshrs = 2;
-    // So that no line that has been written has to make room.
+    // This way no written line is evicted.
     core = with_lru(core);
     let spec = one_tile(&core);
     let memory = chase(&spec, (64, 64), false);
@@ -581,17 +586,17 @@ fn in_order_misses_overlap_until_a_value_is_used() {
             }
         })[1]
     };
-    // A second load issues a cycle later, and its line comes a cycle later.
+    // A second load issues a cycle later, and its line arrives a cycle later.
     assert_eq!(cycles(2, false) - cycles(1, false), 1);
     // Two more: two registers again, from issue to fill.
     assert_eq!(cycles(4, false) - cycles(2, false), memory - 1);
-    // Used at once: the addition issues when the value is there, and the next load after it.
+    // If used at once: the addition issues when the value is ready, and the next load after it.
     assert_eq!(cycles(4, true) - cycles(2, true), 2 * (memory + 1));
 }
 
-/// Out of order, a store issues when its data is there, the load behind it takes the value in
-/// that cycle, and has it after the cache's latency: 4 for each pair. In order, the load issues a
-/// cycle after the store: 1 + 2.
+/// Out of order, a store issues when its data is ready, the load after it takes the value in that
+/// cycle, and has it after the cache's latency: 4 for each pair. In order, the load issues a cycle
+/// after the store: 1 + 2.
 #[test]
 fn a_value_goes_through_the_store_queue() {
     assert_slopes(
@@ -605,8 +610,8 @@ fn a_value_goes_through_the_store_queue() {
     );
 }
 
-/// A load that needs more than a store gives waits until the store has been performed. Out of
-/// order: the store issues when its data is there, is done in the next cycle, commits in the one
+/// A load that needs more bytes than a store supplies waits until the store has been performed. Out
+/// of order: the store issues when its data is ready, is done in the next cycle, commits in the one
 /// after, and is performed in the one after that; then the load takes the cache's latency.
 #[test]
 fn a_value_that_the_store_queue_cannot_give_waits_for_the_cache() {
@@ -621,9 +626,9 @@ fn a_value_that_the_store_queue_cannot_give_waits_for_the_cache() {
     );
 }
 
-/// Code that is met for the first time, a jump in each line: the next line is asked for in the
+/// Code executed for the first time, with a jump in each line: the next line is requested in the
 /// cycle after the jump, the request leaves after the instruction cache's latency, and the line's
-/// first instruction is dispatched when it comes.
+/// first instruction is dispatched on arrival.
 #[test]
 fn instructions_come_from_memory() {
     let found = models().map(|core| {
@@ -644,11 +649,11 @@ fn instructions_come_from_memory() {
     assert_eq!(found, [20 * (1 + 2 + beyond), 20 * (1 + 1 + beyond)]);
 }
 
-/// Two harts take a line from each other in turn, each when the other is done with it.
+/// Two harts alternately take a line from each other, each when the other has finished its access.
 ///
-/// What an atomic takes more than on a line that is owned: the request leaves after the cache's
-/// latency; it, the forward, and the line of 5 flits cross the one link, or stay on the tile; the
-/// bank takes 10; the owner looks into its cache, and reads the line out of it.
+/// The additional time of an atomic compared with an owned line: the request leaves after the
+/// cache's latency; the request, the forward, and the line of 5 flits cross the one link, or stay
+/// on the tile; the bank takes 10; the owner looks up its cache, and reads the line out.
 #[test]
 fn a_line_goes_to_and_fro_between_two_harts() {
     for core in models() {
@@ -667,7 +672,7 @@ fn a_line_goes_to_and_fro_between_two_harts() {
             asm.fence(RW, RW);
             let again = asm.label_here();
             for place in 0..2 {
-                // The first atomic finds the line elsewhere, the second finds it here.
+                // The first atomic finds the line in the other cache, the second finds it here.
                 asm.csr_read(S10, CYCLE);
                 asm.amo(AMO_ADD, RELAXED, 8, T3, T2, S0);
                 asm.csr_read(S11, CYCLE);
@@ -701,16 +706,16 @@ fn a_line_goes_to_and_fro_between_two_harts() {
     }
 }
 
-/// The classes of instructions that are not above, each with its unit's latency.
+/// The classes of instructions not covered above, each with its unit's latency.
 #[test]
 fn a_dependent_chain_takes_the_latency_of_its_class() {
     let chain = |what, part: &dyn Fn(&mut Assembler), expected: [u64; 2]| {
         assert_slopes(what, (10, 30), |asm, _| part(asm), expected);
     };
     let operation = |operation| move |asm: &mut Assembler| asm.operate(operation, T1, T1, T1);
-    // Bit manipulation is integer arithmetic; a remainder comes out of the divider; what floating
-    // point does without rounding takes the adder, and so do conversions and moves; a square root
-    // takes the divider. Opcode, funct3, funct7, as in the instruction set listings.
+    // Bit manipulation is integer arithmetic; a remainder uses the divider; floating-point
+    // operations without rounding use the adder, as do conversions and moves; a square root uses
+    // the divider. Opcode, funct3, funct7, as in the instruction set listings.
     chain("sh1add", &operation((0x33, 2, 0x10)), [20, 20]);
     chain("rotation", &operation((0x33, 1, 0x30)), [20, 20]);
     chain("remainder", &operation(REMU), [20 * 20, 20 * 33]);
@@ -748,10 +753,10 @@ fn a_dependent_chain_takes_the_latency_of_its_class() {
     );
 }
 
-/// An indirect jump whose target is known ends the cycle of its fetch, as a direct one does.
+/// An indirect jump with a known target ends the fetch of its cycle, like a direct one.
 #[test]
 fn an_indirect_jump_ends_the_cycle_of_its_fetch() {
-    // The smaller predictor has 32 entries, and tells 8 instructions of 8 bytes from each other.
+    // The smaller predictor has 32 entries, and distinguishes 8 instructions of 8 bytes.
     assert_slopes(
         "jump to a register",
         (2, 6),
@@ -763,9 +768,10 @@ fn an_indirect_jump_ends_the_cycle_of_its_fetch() {
     );
 }
 
-/// An atomic is performed alone, at the head of the store queue: in the cycle after the one before
-/// it has committed. Its value can be used after the cache's latency, and it commits in the cycle
-/// behind that. So one takes 1 + latency + 1, whether it needs the value of the one before or not.
+/// An atomic is performed alone, at the head of the store queue: in the cycle after the previous
+/// one has committed. Its value can be used after the cache's latency, and it commits in the cycle
+/// after that. So each takes 1 + latency + 1, whether it needs the value of the previous one or
+/// not.
 #[test]
 fn atomics_go_one_after_the_other() {
     for dependent in [false, true] {
@@ -782,12 +788,13 @@ fn atomics_go_one_after_the_other() {
 }
 
 /// Cycles that hart 0 takes for `body`, with the code in its instruction cache and with lines in
-/// the last-level cache that it does not hold: hart 1 has had them and lost them to others. Its
-/// base is the first of 16 KiB of such lines.
+/// the last-level cache that it does not hold: hart 1 has loaded and evicted them. The base is the
+/// first of 16 KiB of such lines.
 ///
-/// Nothing has to leave hart 0's cache for them, whose message would take a turn at the bank.
+/// No line has to be evicted from hart 0's cache for them, whose message would occupy the bank.
 fn with_lines_in_the_last_level(spec: &ServerSpec, body: impl Fn(&mut Assembler)) -> u64 {
-    // What the body gets in each pass, and then twice what hart 1's cache holds.
+    // The lines that the body accesses in each pass, followed by twice the capacity of hart 1's
+    // cache.
     const LINES: u64 = PASS_DATA;
     const PASS_LINES_BYTES: u64 = 16 << 10;
     const FLAG: u64 = OWNED + 128;
@@ -828,7 +835,7 @@ fn with_lines_in_the_last_level(spec: &ServerSpec, body: impl Fn(&mut Assembler)
         asm.bind(done);
         asm.halt();
     });
-    // The second pass has written over what the first one took.
+    // The second pass has overwritten the result of the first one.
     read(&halted(spec, asm.finish(&[])), RESULTS)
 }
 
@@ -836,10 +843,10 @@ fn two_tiles(core: &CoreSpec) -> ServerSpec {
     at_one_gigahertz(2, core)
 }
 
-/// One load or store for each of so many lines of a bank. Lines are interleaved over two banks;
+/// One load or store for each of `lines` lines of a bank. Lines are interleaved over two banks;
 /// bank 0 is beside hart 0, bank 1 on the next tile.
 fn stream(asm: &mut Assembler, lines: i64, bank: i64, store: bool) {
-    // 2048 bytes are what an offset reaches.
+    // Offsets reach 2048 bytes.
     for line in 0..lines {
         if line % 16 == 0 {
             asm.load_immediate(T2, (line * 128 + bank * 64) as u64);
@@ -856,8 +863,8 @@ fn stream(asm: &mut Assembler, lines: i64, bank: i64, store: bool) {
     }
 }
 
-/// Loads of the last-level cache: as many outstanding as there are miss registers, and one for each
-/// cycle of a bank, or for each five cycles of a link, which carries a line in five flits.
+/// Loads from the last-level cache: as many outstanding as there are miss registers, and one for
+/// each cycle of a bank, or for each five cycles of a link, which carries a line in five flits.
 #[test]
 fn the_last_level_caches_bandwidth() {
     let core = out_of_order();
@@ -867,22 +874,22 @@ fn the_last_level_caches_bandwidth() {
         cycles(long) - cycles(short)
     };
     let spec = two_tiles(&core);
-    // 12 registers, each taken from issue to fill: 4 in the first-level cache, 1 to the bank on
+    // 12 registers, each occupied from issue to fill: 4 in the first-level cache, 1 to the bank on
     // the same tile, 10 in it, 1 back.
     assert_eq!(cycles(&spec, 0, 12, 60), 4 * (4 + 1 + 10 + 1));
-    // More registers than are ever taken: what limits is the bank, a message in a cycle.
+    // More registers than are ever used: the bank limits, with a message in a cycle.
     let mut many = spec.clone();
     many.core.l1_data.mshrs = 64;
     assert_eq!(cycles(&many, 0, 30, 60), 30);
-    // The other tile: the link back.
+    // The other tile: the link back limits.
     assert_eq!(cycles(&many, 1, 30, 60), 30 * 5);
     // A link of 72 bytes carries a line in a cycle.
     many.fabric.mesh.link_bytes = 72;
     assert_eq!(cycles(&many, 1, 30, 60), 30);
 }
 
-/// Stores to lines of the last-level cache: ownership is asked for as many of those that have
-/// committed as there are miss registers.
+/// Stores to lines of the last-level cache: ownership is requested for as many committed stores as
+/// there are miss registers.
 #[test]
 fn the_last_level_caches_bandwidth_for_stores() {
     let spec = two_tiles(&out_of_order());
@@ -890,8 +897,8 @@ fn the_last_level_caches_bandwidth_for_stores() {
     assert_eq!(cycles(60) - cycles(12), 4 * (4 + 1 + 10 + 1));
 }
 
-/// Lines of memory, met for the first time: what limits is the channel, 16 bytes a nanosecond and
-/// so a line in four cycles, or the miss registers.
+/// Lines of memory, accessed for the first time: the channel limits, with 16 bytes a nanosecond and
+/// so a line in four cycles, or the miss registers do.
 #[test]
 fn memorys_bandwidth() {
     let mut spec = one_tile(&out_of_order());
@@ -908,8 +915,8 @@ fn memorys_bandwidth() {
     spec.fabric.memory.bandwidth_gb_per_s = 16.0;
     assert_eq!(cycles(&spec, (32, 64), false), 32 * 4);
     assert_eq!(cycles(&spec, (32, 64), true), 32 * 4);
-    // Two controllers, each on the tile of its lines' bank, take turns. The link back is wide
-    // enough not to limit, and 64 loads are outstanding, which is more than a latency's worth.
+    // Two controllers, each on the tile of its lines' bank, alternate. The link back is wide enough
+    // not to limit, and 64 loads are outstanding, which is more than a latency's worth.
     let mut spec = one_tile(&out_of_order());
     spec.fabric.mesh.columns = 2;
     spec.fabric.mesh.link_bytes = 72;
@@ -934,9 +941,9 @@ fn memorys_bandwidth() {
 /// The store queue holds 32 stores, until they are performed.
 ///
 /// Let the first be dispatched in cycle 0. A store issues in each cycle, the last of 32 in 32; it
-/// is done in the cycle after, commits in the next, asks for its line in the next, and is performed
-/// when that comes, M later: in 35 + M. One more is dispatched when the first has been performed,
-/// in 4 + M, issues in the next, and is performed in 8 + 2 M.
+/// is done in the cycle after, commits in the next, requests its line in the next, and is performed
+/// on the line's arrival, M later: in 35 + M. One more is dispatched when the first has been
+/// performed, in 4 + M, issues in the next, and is performed in 8 + 2 M.
 #[test]
 fn the_store_queue_limits_how_many_stores_wait() {
     let mut spec = one_tile(&out_of_order());
@@ -946,14 +953,14 @@ fn the_store_queue_limits_how_many_stores_wait() {
     assert_eq!(cycles(33) - cycles(32), (8 + 2 * memory) - (35 + memory));
 }
 
-/// How many tiles lie between two, on a mesh of so many columns, as cycles of a message's head.
+/// The distance between two tiles, on a mesh of this width, in cycles of a message's head.
 fn way(columns: u64, from: u64, to: u64) -> u64 {
     let hops = (from % columns).abs_diff(to % columns) + (from / columns).abs_diff(to / columns);
     if hops == 0 { 1 } else { 3 * hops }
 }
 
-/// Where the first link of the way between two tiles leads: first along the row, then along the
-/// column. `None`: they are the same tile.
+/// The direction of the first link on the path between two tiles: first along the row, then along
+/// the column. `None`: they are the same tile.
 fn first_link(columns: u64, from: u64, to: u64) -> Option<&'static str> {
     match (to % columns).cmp(&(from % columns)) {
         Ordering::Greater => Some("east"),
@@ -966,19 +973,19 @@ fn first_link(columns: u64, from: u64, to: u64) -> Option<&'static str> {
     }
 }
 
-/// All harts add to one word for ever. The line goes round: the bank serves requests in the order
-/// of their coming, so each hart gets it once in each round, and a round takes the sum of what
+/// All harts add to one word for ever. The line goes round: the bank serves requests in order of
+/// arrival, so each hart gets it once in each round, and a round takes the sum of the times that
 /// moving the line takes.
 ///
 /// The bank takes 10 cycles for a request. The forward goes to the hart that has the line, which
 /// looks into its cache, reads the line out, sends it to the next hart, and tells the bank; then
-/// the next request has its turn. Where the line and this message begin with the same link, the
-/// message goes behind the five flits of the line.
+/// the next request is served. If the line and this message start on the same link, the message
+/// follows the five flits of the line.
 #[test]
 fn a_contended_line_goes_round() {
     const ITERATIONS: u64 = 32;
     for mut core in models() {
-        // So that no other line that has been written makes room.
+        // This way no other written line is evicted.
         core = with_lru(core);
         for (harts, columns, rows) in [(4, 2, 2), (8, 4, 2), (16, 4, 4)] {
             let mut spec = server(harts, &core);
@@ -991,7 +998,7 @@ fn a_contended_line_goes_round() {
                 asm.load_immediate(S1, PASS_DATA + 0x1000 * hart as u64);
                 asm.load_immediate(T1, ITERATIONS);
                 asm.add_immediate(T2, ZERO, 1);
-                // Lines of its own for what it finds, so that nothing misses later.
+                // Each hart's results have their own lines, so that nothing misses later.
                 for iteration in 0..ITERATIONS as i64 {
                     asm.store_double(ZERO, S1, 16 * iteration);
                 }
@@ -1002,7 +1009,7 @@ fn a_contended_line_goes_round() {
                 asm.store_double(T3, S1, 0);
                 asm.store_double(T4, S1, 8);
                 asm.add_immediate(S1, S1, 16);
-                // Long enough for the line to be gone.
+                // Long enough for the line to be taken away.
                 asm.operate(DIVU, T2, T2, T2);
                 asm.add_immediate(T1, T1, -1);
                 asm.branch(When::NotEqual, T1, ZERO, again);
@@ -1017,7 +1024,7 @@ fn a_contended_line_goes_round() {
                     PASS_DATA + 0x1000 * hart + 16 * iteration + 8 * word,
                 )
             };
-            // Who comes when in a round.
+            // The order of harts in a round.
             let mut order: Vec<u64> = (0..harts).collect();
             order.sort_by_key(|&hart| result(hart, 12, 0) % harts);
             let look_up = core.l1_data.hit_latency_cycles;
@@ -1032,7 +1039,8 @@ fn a_contended_line_goes_round() {
                 })
                 .sum();
             for &hart in &order {
-                // The first iterations are a crowd, in the last some have done already.
+                // The first iterations are contended irregularly, and in the last ones some harts
+                // have finished.
                 for iteration in 12..ITERATIONS - 8 {
                     let [found, cycles] = [0, 1].map(|word| {
                         result(hart, iteration + 1, word) - result(hart, iteration, word)
@@ -1042,9 +1050,8 @@ fn a_contended_line_goes_round() {
                         core.model
                     );
                     assert_eq!(found, harts, "{what}: everybody once in a round");
-                    // Who follows whom depends on the crowd at the beginning. Where two messages of
-                    // a round meet on a link behind the first one, which is not counted above, one
-                    // waits a cycle.
+                    // The order depends on the initial contention. If two messages of a round meet
+                    // on a link after the first one, which is not counted above, one waits a cycle.
                     assert!(
                         (round..=round + 1).contains(&cycles),
                         "{what}: {cycles}, {round}"

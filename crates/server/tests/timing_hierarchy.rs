@@ -1,7 +1,7 @@
-//! Small programs whose cycles are arithmetic: second-level caches, last-level caches that do not
-//! include the others, and DMA.
+//! Small programs whose cycles follow from arithmetic: second-level caches, non-inclusive
+//! last-level caches, and DMA.
 //!
-//! As in `timing.rs`, every expected number is derived where it stands, and what is measured is a
+//! As in `timing.rs`, every expected number is derived beside its test, and the measurement is the
 //! difference between two lengths of the same program.
 
 mod common;
@@ -16,10 +16,10 @@ use pipeline::{CoreSpec, NoExtension};
 use server::{Machine, ServerSpec};
 
 const RESULTS: u64 = 0x8010_0000;
-/// In another set than the code, of a last-level cache of 16 sets.
+/// In another set than the code, in a last-level cache of 16 sets.
 const DATA: u64 = 0x8020_0000 + 8 * 64;
 
-/// A chain of so many pointers at this stride in bytes from `start`; the last leads to the first.
+/// A circular chain of pointers at this stride in bytes from `start`.
 fn chain(start: u64, pointers: u64, stride: u64) -> Vec<u8> {
     let mut bytes = vec![0; (pointers * stride) as usize];
     for link in 0..pointers {
@@ -30,9 +30,9 @@ fn chain(start: u64, pointers: u64, stride: u64) -> Vec<u8> {
     bytes
 }
 
-/// The cycles that one link of a chain through `lines` lines takes, at this stride in bytes, after
-/// it has been gone round once. Two passes over the same code, of which the second counts: it is in
-/// the instruction cache.
+/// The cycles per link of a chain through `lines` lines, at this stride in bytes, after one round.
+/// There are two passes over the same code, of which the second is measured: its code is in the
+/// instruction cache.
 fn chase(spec: &ServerSpec, lines: u64, stride: u64) -> u64 {
     let cycles = |links: u64| {
         let mut asm = Assembler::new();
@@ -78,8 +78,8 @@ fn a_chase_through_the_second_level_cache() {
             mshrs: 16,
             ..SecondLevelSpec::default()
         });
-        // 1024 lines are twice what the first level holds out of order, four times what it does in
-        // order, and a quarter of the second level.
+        // 1024 lines are twice the first level's capacity out of order, four times in order, and a
+        // quarter of the second level.
         chase(&spec, 1024, 64)
     });
     assert_eq!(found, [4 + 9 + 1, 2 + 9 + 1]);
@@ -96,7 +96,7 @@ fn a_chase_through_the_second_level_cache() {
     assert_eq!(chase(&at_one_gigahertz(1, &core), 1024, 64), 2 + 3 + 1);
 }
 
-/// What misses in both pays for both look-ups, and then 1 cycle to the bank, 10 in it, 1 back.
+/// A miss in both levels takes both look-ups, and then 1 cycle to the bank, 10 in it, 1 back.
 #[test]
 fn a_chase_beyond_the_second_level_cache() {
     // Twice as large as both first levels: 2048 lines out of order, 1024 in order.
@@ -105,9 +105,9 @@ fn a_chase_beyond_the_second_level_cache() {
     assert_eq!(found, [4 + 9 + 1 + 10 + 1 + 1, 2 + 9 + 1 + 10 + 1 + 1]);
 }
 
-/// With a perfect first level every link takes what a hit does, however long the chain: of 64 KB,
-/// and of 16 MB, which is more than all caches have together. With a perfect last level the second
-/// of these takes what a line in that cache takes.
+/// With a perfect first level every link takes as long as a hit, however long the chain: of 64 KB,
+/// and of 16 MB, which is more than all caches together. With a perfect last level the second of
+/// these takes as long as a line in that cache.
 #[test]
 fn a_chase_through_perfect_caches() {
     for core in models().map(with_second_level) {
@@ -129,9 +129,9 @@ fn a_chase_through_perfect_caches() {
     assert_eq!(found, [4 + 9 + 1 + 10 + 1 + 1, 2 + 9 + 1 + 10 + 1 + 1]);
 }
 
-/// Hart 1, on the next tile, has written the lines of a chain of which hart 0 takes one after the
-/// other. They are in both levels of its caches, or, if they are more than the first holds, in the
-/// second only, which makes no difference: L2 answers, and knows what the first level has written.
+/// Hart 1, on the next tile, has written the lines of a chain, which hart 0 takes one after the
+/// other. They are in both levels of its caches or, if they exceed the first, only in the second,
+/// which makes no difference: L2 answers, with the first level's writes included.
 ///
 /// Issue, both look-ups of hart 0: 4 + 9. The line's home is on tile 0 or 1, in turn: 1 or 3 cycles
 /// to it, 10 there, 3 or 1 to tile 1. The look-up there 9, the forward 4, and 5 flits back over one
@@ -161,8 +161,8 @@ fn a_line_of_another_cores_second_level() {
                     asm.add_immediate(T2, ZERO, 1);
                     asm.store_double(T2, S6, 64);
                 } else {
-                    // Twice through the same code, of which the first does nothing: the loads are
-                    // of a line of its own.
+                    // Twice through the same code, of which the first pass is without effect: its
+                    // loads are of a separate line.
                     asm.load_immediate(S5, 2);
                     asm.add_immediate(T1, S6, 128);
                     asm.store_double(T1, T1, 0);
@@ -199,10 +199,10 @@ fn a_line_of_another_cores_second_level() {
 }
 
 /// 16 lines of one set of the last-level cache, which has 4 ways, and of 8 sets of the first-level
-/// cache, which have room for 32. If the last level includes the first, each has been taken back
-/// when its turn comes again. Its place is that of another which is taken back for it: request 4
-/// and 1, bank 10, forward 1, look-up 4 and forward 4, acknowledgement 1; then bank 10, memory 1 +
-/// 50 + 1, bank 10, 1, and usable in the next cycle. If not, nothing ever leaves the first level.
+/// cache, which have room for 32. If the last level includes the first, each line has been recalled
+/// by its next access. Another line is recalled to make room for it: request 4 and 1, bank 10,
+/// forward 1, look-up 4 and forward 4, acknowledgement 1; then bank 10, memory 1 + 50 + 1, bank 10,
+/// 1, and usable in the next cycle. If not, nothing ever leaves the first level.
 #[test]
 fn a_line_that_left_the_last_level_and_not_the_private_cache() {
     let core = CoreSpec::hyperplane_table1();
@@ -247,9 +247,9 @@ impl Agent for Writer {
     }
 }
 
-/// DMA writes a line that the hart has in its cache, and then a flag that it spins on. How long the
-/// load of the line takes then: one that has been put into the last-level cache, one that has gone
-/// to memory, and one that was left alone.
+/// DMA writes a line that the hart has in its cache, and then a flag that it spins on. Returns the
+/// latency of the next load of the line: for a line that has been put into the last-level cache,
+/// one that has gone to memory, and one that was not written.
 #[test]
 fn a_load_of_what_dma_has_written() {
     let found = |inclusion: Inclusion, allocate: Option<bool>| {
@@ -264,7 +264,7 @@ fn a_load_of_what_dma_has_written() {
         asm.store_double(ZERO, S6, 0);
         asm.load_double(T1, S0, 0);
         asm.align(64);
-        // The first time the flag is one that is set; that loads the code.
+        // The first time the flag is already set; this loads the code.
         asm.load_immediate(S2, flag + 64);
         let pass = asm.label_here();
         let wait = asm.label_here();

@@ -1,9 +1,9 @@
-//! Small programs whose cycles with address translation are arithmetic, and programs that others
-//! must not notice.
+//! Small programs whose cycles with address translation follow from arithmetic, and programs that
+//! must not be affected by it.
 //!
-//! Chains of accesses, each of which has its address from the one before it, go through pages whose
-//! lines and whose tables the data cache holds. What is measured is one round of many, and compared
-//! with the same core without translation.
+//! Chains of accesses, each with its address from the previous one, go through pages whose lines
+//! and tables are in the data cache. One round of many is measured, and compared with the same core
+//! without translation.
 
 mod common;
 
@@ -16,9 +16,9 @@ use pipeline::{
 use server::ServerSpec;
 
 const RESULTS: u64 = 0x8010_0800;
-/// Where chains begin: neither tables nor results are in the same sets.
+/// The start of chains: neither tables nor results are in the same sets.
 const DATA: u64 = 0x8020_0400;
-/// From one page to the next, and to another set.
+/// The distance to the next page, and to another set.
 const STRIDE: u64 = 4096 + 64;
 /// Pages of a chain, which its tables map with one line of entries.
 const PAGES: u64 = 8;
@@ -34,7 +34,7 @@ fn pages(entries: u32, ways: u32) -> TlbPagesSpec {
     TlbPagesSpec { entries, ways }
 }
 
-/// A first-level TLB with so many entries for pages of each size, in one set.
+/// A first-level TLB with this number of entries for pages of each size, in one set.
 fn first_level(entries: u32) -> FirstLevelTlbSpec {
     FirstLevelTlbSpec {
         pages_4kb: pages(entries, entries),
@@ -43,7 +43,7 @@ fn first_level(entries: u32) -> FirstLevelTlbSpec {
     }
 }
 
-/// Sv39 with pages of 4 KB, as Skylake has it otherwise.
+/// Sv39 with pages of 4 KB, otherwise as in Skylake.
 fn sv39() -> TranslationSpec {
     TranslationSpec {
         mode: PagingMode::Sv39,
@@ -51,7 +51,7 @@ fn sv39() -> TranslationSpec {
     }
 }
 
-/// No data access of a chain hits the first level.
+/// No data access of a chain hits in the first level.
 fn misses_first() -> TranslationSpec {
     TranslationSpec {
         l1_data_tlb: first_level(4),
@@ -59,7 +59,7 @@ fn misses_first() -> TranslationSpec {
     }
 }
 
-/// Each data access of a chain is a page walk.
+/// Each data access of a chain causes a page walk.
 fn misses_both() -> TranslationSpec {
     let mut spec = misses_first();
     spec.l2_tlb.pages_4kb_2mb = pages(1, 1);
@@ -67,8 +67,8 @@ fn misses_both() -> TranslationSpec {
     spec
 }
 
-/// The cycles of the last round of a program that does `body` in each, with pointers in a chain of
-/// so many at this stride and the first in `T1`; and what the core has counted.
+/// The cycles of the last round of a program that executes `body` in each round, with pointers in a
+/// chain of this length and stride and the first in `T1`; and the core's counts.
 fn last_round(
     core: &CoreSpec,
     translation: Option<TranslationSpec>,
@@ -108,7 +108,7 @@ fn last_round(
     (read(&machine, RESULTS), statistics.translation)
 }
 
-/// How many cycles more a chain takes than without translation.
+/// The additional cycles of a chain compared with a core without translation.
 fn more(
     core: &CoreSpec,
     translation: TranslationSpec,
@@ -125,9 +125,9 @@ fn loads(asm: &mut Assembler) {
     }
 }
 
-/// What the first level has costs nothing; what it has not, the second level's latency; and a page
-/// walk as many hits of the data cache besides as there are levels above the page. The caches' hits
-/// take 4 cycles out of order, 2 in order.
+/// A hit in the first level costs nothing; a miss costs the second level's latency; and a page walk
+/// additionally costs as many hits of the data cache as there are levels above the page. The
+/// caches' hits take 4 cycles out of order, 2 in order.
 #[test]
 fn a_chain_of_loads_waits_for_each_page() {
     let chain = (PAGES, STRIDE);
@@ -158,9 +158,9 @@ fn a_chain_of_loads_waits_for_each_page() {
     }
 }
 
-/// What the caches of upper levels have is not read again: with entries for the 2 MB of the chain
-/// and of the results, a walk reads the last level alone; with one for their gigabyte, two; with
-/// one for the 512 GB of Sv48, three.
+/// Entries in the caches of upper levels are not read again: with entries for the 2 MB of the chain
+/// and of the results, a walk reads only the last level; with one for their gigabyte, two; with one
+/// for the 512 GB of Sv48, three.
 #[test]
 fn structure_caches_shorten_walks() {
     let caches = |pde_entries, pdpte_entries, pml4e_entries| StructureCachesSpec {
@@ -189,8 +189,8 @@ fn structure_caches_shorten_walks() {
     }
 }
 
-/// A load of a page that another load is looking for waits until that one has it: the chain goes
-/// through the second of two loads, which issues a cycle later than the first.
+/// A load of a page with a pending look-up waits for that look-up: the chain goes through the
+/// second of two loads, which issues a cycle later than the first.
 #[test]
 fn a_second_load_of_a_page_waits_with_the_first() {
     let core = CoreSpec::hyperplane_table1();
@@ -207,9 +207,9 @@ fn a_second_load_of_a_page_waits_with_the_first() {
     assert_eq!(more(misses_both()), PAGES * (SECOND + 3 * 4 - 1));
 }
 
-/// An atomic is performed when its page is known, and so is what is executed alone. All atomics
-/// but the first have a cycle for that anyway: the one before commits a cycle after its value can
-/// be used.
+/// An atomic is performed when its page is known, and so is every instruction that executes alone.
+/// All atomics but the first have a cycle for that anyway: the previous one commits a cycle after
+/// its value can be used.
 #[test]
 fn atomics_and_reservations_wait_for_their_pages() {
     let chain = (PAGES, STRIDE);
@@ -236,8 +236,8 @@ fn atomics_and_reservations_wait_for_their_pages() {
     }
 }
 
-/// Loads that do not depend on each other share the walkers: a walk of 12 cycles begins every 12
-/// cycles with one walker, every 6 with two.
+/// Independent loads share the walkers: a walk of 12 cycles begins every 12 cycles with one walker,
+/// every 6 with two.
 #[test]
 fn walks_are_limited_by_walkers() {
     let core = CoreSpec::hyperplane_table1();
@@ -285,11 +285,11 @@ fn fetches_wait_for_their_pages() {
             ..sv39()
         };
         assert_eq!(more(&core, sv39(), (0, 0), body), 0);
-        // The page that the round begins in is one more, and its end is in the last one.
+        // The page in which the round begins is one more, and its end is in the last one.
         let first = last_round(&core, Some(misses), (0, 0), body).1;
         assert_eq!(more(&core, misses, (0, 0), body), PAGES * SECOND);
         assert_eq!(first.l1_instruction_tlb_misses, ROUNDS * (PAGES + 1));
-        // What misses hits where there is room: a core in order makes the same fetches.
+        // With enough entries these misses hit: a core in order makes the same fetches.
         let roomy = last_round(&core, Some(sv39()), (0, 0), body).1;
         let more_hits = roomy.l1_instruction_tlb_hits - first.l1_instruction_tlb_hits;
         assert!(
@@ -304,12 +304,12 @@ fn fetches_wait_for_their_pages() {
     }
 }
 
-/// An access in two pages looks for both.
+/// An access that crosses a page looks up both pages.
 #[test]
 fn an_access_in_two_pages_waits_for_both() {
     for core in models() {
         let body = |asm: &mut Assembler| {
-            // From 4 bytes before the end of a page on, into the page behind.
+            // From 4 bytes before the end of a page into the next page.
             asm.load_immediate(T1, DATA & !4095);
             asm.load_immediate(T3, 4096);
             for _ in 0..PAGES {
@@ -317,10 +317,10 @@ fn an_access_in_two_pages_waits_for_both() {
                 asm.load_double(T2, T1, -4);
             }
         };
-        // Each page but the first is used twice, and has been used just before.
+        // Each page but the first is used twice, and was used immediately before.
         let expected = (PAGES + 1) * SECOND;
         assert_eq!(more(&core, misses_first(), (0, 0), body), expected);
-        // With one entry, the other page is gone each time.
+        // With one entry, the other page is evicted each time.
         let one = TranslationSpec {
             l1_data_tlb: first_level(1),
             ..sv39()
@@ -329,8 +329,8 @@ fn an_access_in_two_pages_waits_for_both() {
     }
 }
 
-/// A working set of more pages than the second level has: each round misses for each of them. Of
-/// larger pages both levels have all.
+/// A working set of more pages than the second level holds: each round misses for each of them.
+/// Both levels hold all of the larger pages.
 #[test]
 fn misses_are_counted() {
     let chain = (2000, STRIDE);
@@ -354,8 +354,8 @@ fn misses_are_counted() {
     assert!(small.page_walk_cycles >= 4 * small.page_walk_loads);
     assert_eq!(small.l2_tlb_hits, 0, "they are used in turn");
     let huge = count(PageSize::Huge);
-    // Each load of a round and the store of its result, and the first one has missed. Loads of
-    // wrong paths have pages too: one at the end of a loop, when its branch was predicted wrongly.
+    // Each load of a round and the store of its result, less the first one, which has missed. Loads
+    // on wrong paths also use pages: one at the end of a loop, when its branch was mispredicted.
     let hits = ROUNDS * (chain.0 + 1) - 1;
     assert!((hits..=hits + ROUNDS).contains(&huge.l1_data_tlb_hits));
     assert_eq!(huge.l2_tlb_hits, 1);
@@ -370,7 +370,7 @@ fn misses_are_counted() {
     assert_eq!(found, (1, 1, 1, 1));
 }
 
-/// To a program there is no memory where its page tables are.
+/// To a program there is no memory at the addresses of its page tables.
 #[test]
 fn programs_do_not_reach_their_page_tables() {
     let core = CoreSpec {

@@ -26,11 +26,11 @@ use user_interrupts::{
 const DESCRIPTOR: u64 = 0x8010_0000;
 /// The senders' table.
 const TARGETS: u64 = 0x8010_1000;
-/// What the handler leaves: 8 bytes each.
+/// The handler's results: 8 bytes each.
 const RESULTS: u64 = 0x8010_2000;
-/// What senders count before they send.
+/// The counters that senders increment before they send.
 const SENT: u64 = 0x8010_3000;
-/// Lines that nobody has touched.
+/// Lines that have never been accessed.
 const COLD: u64 = 0x8020_0000;
 const NOTIFICATION: u64 = 0xec;
 const PERIODIC: u64 = 256;
@@ -56,7 +56,7 @@ fn set_csr(asm: &mut Assembler, number: u16, value: u64) {
     asm.csr_write(number.into(), T0);
 }
 
-/// Emits a handler out of the way, and makes it the hart's. It may use `gp` and `tp`.
+/// Emits a handler outside the main path, and sets it for the hart. It may use `gp` and `tp`.
 fn handler(asm: &mut Assembler, body: impl FnOnce(&mut Assembler)) {
     let over = asm.label();
     asm.jump(over);
@@ -90,7 +90,7 @@ fn delay(asm: &mut Assembler, iterations: u64) {
     asm.branch(When::NotEqual, T6, ZERO, again);
 }
 
-/// The hart has the descriptor, which names it.
+/// Sets the hart's descriptor, which names the hart.
 fn receive(asm: &mut Assembler, hart: u64) {
     asm.load_immediate(T1, DESCRIPTOR);
     asm.load_immediate(T0, hart << 32 | NOTIFICATION << 16);
@@ -99,7 +99,7 @@ fn receive(asm: &mut Assembler, hart: u64) {
     set_csr(asm, csr::UI_NOTIFICATION, NOTIFICATION);
 }
 
-/// The hart has a table of one entry for each of these vectors.
+/// Sets the hart's table, with one entry for each of these vectors.
 fn send_to(asm: &mut Assembler, vectors: &[u64]) {
     asm.load_immediate(T1, TARGETS);
     asm.load_immediate(T2, DESCRIPTOR);
@@ -129,7 +129,7 @@ fn machine(spec: &ServerSpec, delivery: DeliveryKind, image: Image) -> Machine {
 }
 
 fn statistics(machine: &mut Machine) -> Statistics {
-    // Behind the CLINT.
+    // The agent after the CLINT.
     let controller = machine
         .engine
         .fabric
@@ -143,7 +143,7 @@ fn halted(spec: &ServerSpec, delivery: DeliveryKind, image: Image) -> Machine {
     machine
 }
 
-/// When instructions of certain addresses were dispatched, and when they were over.
+/// The times at which instructions at certain addresses were dispatched and committed.
 struct Times {
     of: [u64; 2],
     seen: Rc<RefCell<Vec<Executed>>>,
@@ -157,9 +157,9 @@ impl Probe for Times {
     }
 }
 
-/// From when the timer expires to when the handler's first instruction is dispatched, in a loop in
-/// which nothing waits; and how many instructions were undone. The handler is in the instruction
-/// cache.
+/// The time from the timer's expiry to the dispatch of the handler's first instruction, in a loop
+/// in which nothing waits; and the number of squashed instructions. The handler is in the
+/// instruction cache.
 fn delivery_cycles(core: &CoreSpec, delivery: DeliveryKind) -> (u64, u64) {
     const TIMER: u64 = 400;
     let mut asm = Assembler::new();
@@ -169,7 +169,7 @@ fn delivery_cycles(core: &CoreSpec, delivery: DeliveryKind) -> (u64, u64) {
         count(asm, RESULTS);
     });
     plain(&mut asm, Operation::Set);
-    // Twice the same: the first time everything comes into the caches.
+    // Two identical passes: the first brings everything into the caches.
     asm.add_immediate(S2, ZERO, 2);
     let again = asm.label_here();
     asm.align(64);
@@ -199,9 +199,9 @@ fn delivery_cycles(core: &CoreSpec, delivery: DeliveryKind) -> (u64, u64) {
     (handled.dispatched - (set.ended + TIMER), undone)
 }
 
-/// Tracked, the handler is fetched at once, and its first instruction is dispatched a front end's
-/// length later. Flushing, the delivery begins after that time, and the handler after once more as
-/// long.
+/// With tracking, the handler is fetched at once, and its first instruction is dispatched a front
+/// end's length later. With flushing, the delivery begins after that time, and the handler is
+/// dispatched after the same time again.
 #[test]
 fn a_delivery_takes_as_long_as_the_front_end() {
     for core in models() {
@@ -214,8 +214,8 @@ fn a_delivery_takes_as_long_as_the_front_end() {
     }
 }
 
-/// Where the program is left while a load misses: flushing undoes the load, tracked delivery lets
-/// it go on.
+/// The address at which the program is interrupted while a load misses: flushing squashes the load,
+/// tracked delivery lets it complete.
 #[test]
 fn flushing_undoes_a_load_that_has_missed() {
     let core = CoreSpec::hyperplane_table1();
@@ -227,7 +227,7 @@ fn flushing_undoes_a_load_that_has_missed() {
             asm.store_double(TP, GP, 0);
         });
         asm.load_immediate(S2, COLD);
-        // One line of code, lest fetch waits.
+        // One line of code, so that fetch does not wait.
         asm.align(64);
         plain(&mut asm, Operation::Set);
         // The load takes more than 100 cycles, and is dispatched some cycles after the timer is
@@ -245,7 +245,7 @@ fn flushing_undoes_a_load_that_has_missed() {
         let mut machine = halted(&servers::server(1, &core), delivery, asm.finish(&[]));
         let left_at = match delivery {
             DeliveryKind::Flushing => load,
-            // It has come as far as to the fence, which waits for the load.
+            // The program has come as far as the fence, which waits for the load.
             DeliveryKind::Tracked => fence,
         };
         assert_eq!(read(&machine, RESULTS), left_at, "{delivery:?}");
@@ -253,8 +253,8 @@ fn flushing_undoes_a_load_that_has_missed() {
     }
 }
 
-/// A tracked delivery behind a branch that was predicted wrongly is undone with the wrong path, and
-/// comes on the right one: once.
+/// A tracked delivery after a mispredicted branch is squashed with the wrong path, and repeated on
+/// the right one: once.
 #[test]
 fn a_delivery_on_a_wrong_path_comes_again() {
     let core = CoreSpec::hyperplane_table1();
@@ -269,7 +269,7 @@ fn a_delivery_on_a_wrong_path_comes_again() {
     plain(&mut asm, Operation::Set);
     set_timer(&mut asm, 40, 0);
     asm.load_double(S3, S2, 0);
-    // The load gives 0: taken, and nothing has told the predictor of it.
+    // The load gives 0: taken, which the untrained predictor does not expect.
     let right = asm.label();
     asm.branch(When::Equal, S3, ZERO, right);
     for _ in 0..100 {
@@ -291,26 +291,26 @@ fn a_delivery_on_a_wrong_path_comes_again() {
     assert!((right_path..end).contains(&left_at), "{left_at:#x}");
 }
 
-/// A branch that waits for a load which misses is predicted wrongly. Until that is known the timer
-/// expires again and again, and the program leaves for the handler and returns: all of that is
-/// undone, the youngest first. Afterwards the handler has run as often as interrupts were
-/// delivered, and the program has lost none of its instructions.
+/// A branch that waits for a load miss is mispredicted. Until it is resolved the timer expires
+/// repeatedly, and the program leaves for the handler and returns: all of that is squashed,
+/// youngest first. Afterwards the handler has run as often as interrupts were delivered, and the
+/// program has lost none of its instructions.
 #[test]
 fn deliveries_and_returns_on_a_wrong_path_are_undone() {
     const PERIOD: u64 = 29;
     let core = CoreSpec::hyperplane_table1();
     let mut asm = Assembler::new();
-    // No CSR, which would wait for the load.
+    // No CSR access, which would wait for the load.
     handler(&mut asm, |asm| asm.add_immediate(T3, T3, 1));
     asm.load_immediate(S2, COLD);
     plain(&mut asm, Operation::Set);
-    // The handler comes into the instruction cache.
+    // This brings the handler into the instruction cache.
     set_timer(&mut asm, PERIOD, 0);
     delay(&mut asm, 1000);
     asm.align(64);
     set_timer(&mut asm, PERIOD, PERIODIC);
     asm.load_double(S3, S2, 0);
-    // The load gives 0: taken, and nothing has told the predictor of it.
+    // The load gives 0: taken, which the untrained predictor does not expect.
     let right = asm.label();
     asm.branch(When::Equal, S3, ZERO, right);
     let wrong = asm.label_here();
@@ -336,8 +336,8 @@ fn deliveries_and_returns_on_a_wrong_path_are_undone() {
     assert!(statistics.redelivered >= 3, "{statistics:?}");
 }
 
-/// From when the timer is set to when the safepoint behind a loop is dispatched, or, if the timer
-/// expires in the loop, to when the handler's first instruction is. The second time, with
+/// The time from setting the timer to the dispatch of the safepoint after a loop or, if the timer
+/// expires in the loop, of the handler's first instruction. Measured the second time, with
 /// everything in the caches.
 fn reaches_safepoint(core: &CoreSpec, expires: bool) -> u64 {
     let mut asm = Assembler::new();
@@ -356,7 +356,7 @@ fn reaches_safepoint(core: &CoreSpec, expires: bool) -> u64 {
     asm.load_immediate(T0, if expires { 100 } else { 0 });
     let timer = asm.here();
     operation(&mut asm, Operation::Timer, ZERO, T0, ZERO);
-    // A cycle each at least.
+    // At least a cycle each.
     delay(&mut asm, 400);
     let safepoint = asm.here();
     asm.emit(SAFEPOINT);
@@ -384,9 +384,9 @@ fn reaches_safepoint(core: &CoreSpec, expires: bool) -> u64 {
     came.dispatched - set.ended
 }
 
-/// The program goes on until it comes to a safepoint, however long the interrupt has been pending.
+/// The program continues until it reaches a safepoint, however long the interrupt has been pending.
 /// From the cycle in which that would have been dispatched it takes the front end's length to the
-/// handler's first instruction, as each tracked delivery does.
+/// handler's first instruction, as for each tracked delivery.
 #[test]
 fn a_safepoint_is_where_the_program_is_left() {
     for core in models() {
@@ -397,8 +397,8 @@ fn a_safepoint_is_where_the_program_is_left() {
     }
 }
 
-/// A safepoint on a wrong path does not count: the program is left at the next one on the right
-/// path. Without the mode a safepoint is an instruction like others.
+/// A safepoint on a wrong path does not count: the program is interrupted at the next one on the
+/// right path. Without the mode a safepoint is an ordinary instruction.
 #[test]
 fn a_safepoint_on_a_wrong_path_does_not_count() {
     let core = CoreSpec::hyperplane_table1();
@@ -414,7 +414,7 @@ fn a_safepoint_on_a_wrong_path_does_not_count() {
         set_csr(&mut asm, csr::UI_SAFEPOINTS, with_safepoints.into());
         plain(&mut asm, Operation::Set);
         // Twice: the first time nothing expires and the branch is not taken, which brings the code
-        // into the cache and tells the predictor.
+        // into the cache and trains the predictor.
         asm.add_immediate(S4, ZERO, 1);
         asm.load_immediate(T0, 0);
         asm.align(64);
@@ -424,8 +424,8 @@ fn a_safepoint_on_a_wrong_path_does_not_count() {
         let right = asm.label();
         // The load gives 0.
         asm.branch(When::Equal, S3, S4, right);
-        // 13 cycles of dispatch and more: the timer expires, and then comes a safepoint, both while
-        // the load misses, which takes more than 100 cycles.
+        // At least 13 cycles of dispatch: the timer expires, and then comes a safepoint, both
+        // during the load's miss, which takes more than 100 cycles.
         for _ in 0..100 {
             asm.add_immediate(T4, T4, 1);
         }
@@ -456,8 +456,8 @@ fn a_safepoint_on_a_wrong_path_does_not_count() {
     }
 }
 
-/// What is pending waits for a safepoint and ends a `WFI`, also if the program never comes to one.
-/// Where delivery flushes there is no such mode.
+/// A pending interrupt waits for a safepoint and ends a `WFI`, even if the program never reaches
+/// one. With flushing delivery there is no such mode.
 #[test]
 fn without_a_safepoint_nothing_is_delivered() {
     for core in models() {
@@ -474,7 +474,7 @@ fn without_a_safepoint_nothing_is_delivered() {
             asm.load_immediate(T3, RESULTS);
             asm.store_double(S2, T3, 64);
             asm.store_double(S3, T3, 72);
-            // What is pending would keep the hart from halting.
+            // A pending interrupt would keep the hart from halting.
             set_csr(&mut asm, csr::UI_REQUESTS, 0);
             asm.halt();
             let machine = halted(&servers::server(1, &core), delivery, asm.finish(&[]));
@@ -488,8 +488,8 @@ fn without_a_safepoint_nothing_is_delivered() {
     }
 }
 
-/// What a program pays in each of many iterations for a place where it can be interrupted, beside
-/// three instructions: cycles of each.
+/// The cost per iteration, in cycles, of a place where a program can be interrupted, beside three
+/// instructions.
 fn place_costs(core: &CoreSpec, body: impl Fn(&mut Assembler)) -> f64 {
     const ITERATIONS: u64 = 1000;
     let run = |body: &dyn Fn(&mut Assembler)| {
@@ -518,8 +518,8 @@ fn place_costs(core: &CoreSpec, body: impl Fn(&mut Assembler)) -> f64 {
     (run(&body) as f64 - run(&|_| ()) as f64) / ITERATIONS as f64
 }
 
-/// xUI's comparison: a safepoint, a look at a flag in memory, and interrupts that are on for a
-/// moment. On an in-order core of width 1 a safepoint takes the cycle of an instruction.
+/// xUI's comparison: a safepoint, a check of a flag in memory, and interrupts that are enabled for
+/// a moment. On an in-order core of width 1 a safepoint takes the cycle of an instruction.
 #[test]
 fn a_safepoint_is_cheaper_than_a_poll() {
     for core in models() {
@@ -535,7 +535,7 @@ fn a_safepoint_is_cheaper_than_a_poll() {
             plain(asm, Operation::Set);
             plain(asm, Operation::Clear);
         });
-        // As docs/user-interrupts.md has them.
+        // The numbers in docs/user-interrupts.md.
         let costs = [safepoint, poll, on_and_off].map(f64::round);
         let expected = match core.width {
             1 => [1.0, 3.0, 5.0],
@@ -545,7 +545,7 @@ fn a_safepoint_is_cheaper_than_a_poll() {
     }
 }
 
-/// While interrupts are off they stay pending, and wake a hart that waits all the same.
+/// While interrupts are disabled they stay pending, and still wake a waiting hart.
 #[test]
 fn what_is_off_stays_pending() {
     for core in models() {
@@ -575,15 +575,16 @@ fn what_is_off_stays_pending() {
     }
 }
 
-/// A handler is not interrupted before `uiret`, and what has come meanwhile is delivered once.
+/// A handler is not interrupted before `uiret`, and interrupts that arrive meanwhile are delivered
+/// once.
 #[test]
 fn handlers_do_not_nest() {
     for core in models() {
         for delivery in KINDS {
             let mut asm = Assembler::new();
             handler(&mut asm, |asm| {
-                // The depth, and the greatest depth; it stays for four periods. The third ends the
-                // timer.
+                // The current depth and the maximum depth; the handler stays for four periods. The
+                // third one stops the timer.
                 asm.load_immediate(GP, RESULTS);
                 asm.load_double(TP, GP, 0);
                 asm.add_immediate(TP, TP, 1);
@@ -616,7 +617,7 @@ fn handlers_do_not_nest() {
             assert_eq!(read(&machine, RESULTS + 8), 1);
             let statistics = statistics(&mut machine);
             assert_eq!(statistics.delivered, read(&machine, RESULTS + 16));
-            // An iteration of `delay` takes a cycle at least: four periods and more pass in a
+            // An iteration of `delay` takes at least a cycle: four periods and more pass in a
             // handler.
             assert!(
                 statistics.timers >= 4 * statistics.delivered - 4,
@@ -626,8 +627,8 @@ fn handlers_do_not_nest() {
     }
 }
 
-/// What hart 1 posts while hart 0 takes no interrupts: vectors 3, 7, 3 and 3. That is one
-/// notification, and two deliveries: the higher vector first.
+/// Hart 1 posts vectors 3, 7, 3 and 3 while hart 0 takes no interrupts: one notification, and two
+/// deliveries, the higher vector first.
 #[test]
 fn vectors_that_are_pending_are_one() {
     for core in models() {
@@ -677,17 +678,17 @@ fn vectors_that_are_pending_are_one() {
                 ..Statistics::default()
             };
             assert_eq!(statistics(&mut machine), expected);
-            // Nothing is outstanding, and nothing is posted.
+            // No notification is outstanding, and no vector is posted.
             assert_eq!(read(&machine, DESCRIPTOR), NOTIFICATION << 16);
             assert_eq!(read(&machine, DESCRIPTOR + 8), 0);
         }
     }
 }
 
-/// Hart 1 and the others count, and send an interrupt, after delays of so many iterations; hart 0
-/// sleeps whenever it has seen all that was counted, and ends when it has seen all that will be. An
-/// interrupt that got lost would let it sleep for ever. Beside that it computes for a while between
-/// interrupts, with misses and mispredictions.
+/// Hart 1 and the others count, and send an interrupt, after delays with these numbers of
+/// iterations; hart 0 sleeps whenever it has seen all counts so far, and ends when it has seen the
+/// final ones. A lost interrupt would let it sleep for ever. In addition it computes for a while
+/// between interrupts, with misses and mispredictions.
 fn waits_for_all(senders: &[Vec<u16>], work: u64) -> Image {
     let all: usize = senders.iter().map(Vec::len).sum();
     let mut asm = Assembler::new();
@@ -704,7 +705,7 @@ fn waits_for_all(senders: &[Vec<u16>], work: u64) -> Image {
             let again = asm.label_here();
             let done = asm.label();
             plain(asm, Operation::Set);
-            // Something to be interrupted in.
+            // Work that can be interrupted.
             asm.load_immediate(T6, work + 1);
             let working = asm.label_here();
             asm.load_double(T0, S5, 0);
@@ -720,7 +721,7 @@ fn waits_for_all(senders: &[Vec<u16>], work: u64) -> Image {
             plain(asm, Operation::Clear);
             asm.load_double(T0, S2, 0);
             asm.branch(When::Equal, T0, S3, done);
-            // It sleeps if it has slept at this count before, or else looks again.
+            // It sleeps if it has slept at this count before, otherwise it checks again.
             let awake = asm.label();
             asm.branch(When::NotEqual, T0, S4, awake);
             asm.wait_for_interrupt();
@@ -728,7 +729,7 @@ fn waits_for_all(senders: &[Vec<u16>], work: u64) -> Image {
             asm.copy(S4, T0);
             asm.jump(again);
             asm.bind(done);
-            // What is still on its way.
+            // Interrupts still in flight.
             plain(asm, Operation::Set);
             delay(asm, 2000);
             asm.halt();
@@ -767,7 +768,7 @@ fn nothing_is_lost(core: &CoreSpec, cases: u32) {
             spec.fabric.sockets = 2;
         }
         if fast {
-            // Notifications come as soon as they can.
+            // Notifications arrive as early as possible.
             spec.fabric.mesh.hop_latency_cycles = 1;
             spec.fabric.last_level.latency_cycles = 1;
             spec.fabric.forward_latency_cycles = 1;
@@ -864,7 +865,7 @@ impl Agent for Bell {
 
 const BELL: u64 = 0x4000_0000;
 
-/// A device's interrupt comes over memory or straight to the hart.
+/// A device's interrupt arrives through memory or directly at the hart.
 #[test]
 fn devices_interrupt() {
     for core in models() {
@@ -913,7 +914,7 @@ fn devices_interrupt() {
             assert_eq!(servers::run(&mut machine), Ending::Halted);
             assert_eq!(read(&machine, RESULTS + 64), 11);
             let statistics = statistics(&mut machine);
-            // The two that come within a nanosecond are one, or two that are handled one after the
+            // The two interrupts within a nanosecond are merged, or are handled one after the
             // other.
             let handled = read(&machine, RESULTS);
             assert!((2..=3).contains(&handled), "{handled}");
@@ -931,11 +932,11 @@ const NIC: u64 = 0x1030_0000;
 const RING: u64 = 0x8010_4040;
 const BUFFER: u64 = 0x8010_5080;
 
-/// When the handler's first instruction is dispatched after a frame of 72 bytes has come to a
-/// network interface behind PCI Express, in nanoseconds, which are cycles.
+/// The time, in nanoseconds (which are cycles), from the arrival of a frame of 72 bytes at a
+/// network interface behind PCI Express to the dispatch of the handler's first instruction.
 ///
-/// The last hart sleeps. It is the second frame: the first one has left handler, buffer and
-/// descriptor where they are used.
+/// The last hart sleeps. The second frame is measured: the first one has brought handler, buffer
+/// and descriptor to where they are used.
 fn interrupted_by_a_frame_after(spec: &ServerSpec, interrupts: &UserInterruptSpec) -> f64 {
     let hart = spec.fabric.cores - 1;
     const FRAMES_NS: [u64; 2] = [20_000, 40_000];
@@ -1028,15 +1029,15 @@ fn interrupted_by_a_frame_after(spec: &ServerSpec, interrupts: &UserInterruptSpe
 }
 
 /// The MAC takes 26; 24 + 72 bytes go up at 8 bytes in a nanosecond, and take 250. The first line
-/// of the frame is written in the bank's time and two ways on the tile, and the second one a cycle
-/// later; then the descriptor, which has come meanwhile, and the interrupt behind it, too. That
-/// takes a way to the controller, and from there the time of a notice, the least that brings a core
-/// anything: this is the latency of an answer, and a way. WFI ends, the delivery begins in the next
-/// cycle, and the handler comes to dispatch a front end's length later.
+/// of the frame is written in the bank's time and two hops on the tile, and the second one a cycle
+/// later; then the descriptor, which has arrived meanwhile, and the interrupt after it. The
+/// interrupt takes a hop to the controller, and from there the time of a notice, the minimum for a
+/// delivery to a core: the latency of an answer, and a hop. WFI ends, the delivery begins in the
+/// next cycle, and the handler is dispatched a front end's length later.
 #[test]
 fn an_interface_behind_pci_express_interrupts() {
     for mut core in models() {
-        // What the hart has had last stays in its cache.
+        // The lines that the hart used last stay in its cache.
         core.l1_data.replacement = Replacement::Lru;
         let mut spec = servers::server(1, &core);
         spec.fabric.clock_ghz = 1.0;
@@ -1053,21 +1054,20 @@ fn an_interface_behind_pci_express_interrupts() {
         let interrupts = UserInterruptSpec::default();
         let one_socket = interrupted_by_a_frame_after(&spec, &interrupts);
         assert_eq!(one_socket, raised + delivered);
-        // To the other socket: a way on the tile of the link, 16 bytes over it and its latency, up
-        // to the next cycle, and a way on the tile at its other end.
+        // To the other socket: a hop on the tile of the link, 16 bytes over it and its latency, up
+        // to the next cycle, and a hop on the tile at its other end.
         spec.fabric.cores = 2;
         spec.fabric.sockets = 2;
         let link = &spec.fabric.socket_link;
         // Up to the next cycle of the other socket's mesh.
         let over = |bytes: f64| (bytes / link.bandwidth_gb_per_s + link.latency_ns).ceil();
         let crossing = over(16.0) + 2.0 * way;
-        // What takes a way on the tile within a socket takes one on the tile at either end of the
-        // link.
+        // A hop on the tile within a socket becomes one on the tile at either end of the link.
         let (request, data) = (over(8.0) + way, over(72.0) + way);
         let two_sockets = interrupted_by_a_frame_after(&spec, &interrupts);
         assert_eq!(two_sockets, one_socket + crossing);
-        // A posted one crosses five times: the controller asks for the descriptor, which the hart
-        // has had last, and gets it; the notice; the hart asks for it, and gets it.
+        // A posted interrupt crosses five times: the controller requests the descriptor, which the
+        // hart used last, and gets it; the notice; the hart requests it, and gets it.
         let posting = UserInterruptSpec {
             forwarding: false,
             ..interrupts
@@ -1101,7 +1101,7 @@ fn instructions_that_make_no_sense_are_illegal() {
     }
 }
 
-/// How the interrupts of [`cost_cycles`] come.
+/// The source of the interrupts of [`cost_cycles`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Source {
     None,
@@ -1112,7 +1112,7 @@ enum Source {
 }
 
 /// Cycles that an interrupt costs a program that computes, or that waits for one miss after the
-/// other (`misses`), with a handler that does nothing: the mean of some 40 on a chip of 16 cores.
+/// other (`misses`), with an empty handler: the mean of some 40 on a chip of 16 cores.
 fn cost_cycles(delivery: DeliveryKind, source: Source, misses: bool) -> f64 {
     const PERIOD: u64 = 2003;
     let run = |source: Source| {
@@ -1126,7 +1126,7 @@ fn cost_cycles(delivery: DeliveryKind, source: Source, misses: bool) -> f64 {
                 asm.load_immediate(S3, COLD);
                 asm.add_immediate(T0, ZERO, 1);
                 asm.store_double(T0, S2, 0);
-                // The other hart has begun.
+                // By then the other hart has begun.
                 delay(asm, 20_000);
                 if source == Source::Timer {
                     set_timer(asm, PERIOD, PERIODIC);
@@ -1135,7 +1135,7 @@ fn cost_cycles(delivery: DeliveryKind, source: Source, misses: bool) -> f64 {
                 asm.load_immediate(T6, if misses { 700 } else { 20_000 });
                 let again = asm.label_here();
                 if misses {
-                    // The next address depends on what is loaded, which is 0.
+                    // The next address depends on the loaded value, which is 0.
                     asm.load_double(T0, S3, 0);
                     asm.add(S3, S3, T0);
                     asm.add_immediate(S3, S3, 64);
@@ -1148,7 +1148,7 @@ fn cost_cycles(delivery: DeliveryKind, source: Source, misses: bool) -> f64 {
                 asm.add_immediate(T6, T6, -1);
                 asm.branch(When::NotEqual, T6, ZERO, again);
                 asm.csr_read(S6, CYCLE);
-                // Interrupts stay on: one that is pending would keep the hart from halting.
+                // Interrupts stay enabled: a pending one would keep the hart from halting.
                 set_timer(asm, 0, 0);
                 asm.add_immediate(T0, ZERO, 2);
                 asm.store_double(T0, S2, 0);
@@ -1184,7 +1184,7 @@ fn cost_cycles(delivery: DeliveryKind, source: Source, misses: bool) -> f64 {
     };
     let (without, _, _) = run(Source::None);
     let (with, statistics, sending) = run(source);
-    // Those of hart 15 begin before the clock does.
+    // Those of hart 15 begin before the clock is read.
     let before = if source == Source::Hart {
         20_000 / PERIOD
     } else {
@@ -1199,9 +1199,9 @@ fn cost_cycles(delivery: DeliveryKind, source: Source, misses: bool) -> f64 {
     cost
 }
 
-/// Tracked delivery costs a program that computes less than flushing it, and a few tens of cycles
-/// without a descriptor. Where all instructions wait for a miss both cost less than the miss: it
-/// goes on meanwhile.
+/// Tracked delivery costs a computing program less than flushing does, and a few tens of cycles
+/// without a descriptor. If all instructions wait for a miss, both cost less than the miss, which
+/// proceeds meanwhile.
 #[test]
 fn tracked_delivery_costs_less() {
     for source in [Source::Timer, Source::Hart] {

@@ -3,16 +3,16 @@
 //!
 //! A program in machine mode takes one step after the other from a table. A step loads, stores or
 //! adds as user or supervisor mode would (`MPRV`), jumps there, or changes an entry of the page
-//! tables and flushes what may be remembered of it, as narrowly as it may. What each step has read,
-//! or the trap that it has met, goes into a log.
+//! tables and flushes its cached translations, as narrowly as permitted. The value read by each
+//! step, or its trap, goes into a log.
 //!
 //! There are three address spaces, of both modes, with pages of all sizes. They share the tables of
 //! the highest addresses, whose pages are global. The address spaces differ in their identifiers,
-//! so nothing is flushed when a step is in another one than that before it.
+//! so nothing is flushed when a step uses another one than the previous step.
 //!
-//! qemu sets bits A and D itself (Svadu). Where it takes part, the interpreter's traps that only
-//! ask for these bits are answered here, by setting them. The comparison is skipped, with a word,
-//! where there is no `qemu-system-riscv64`.
+//! qemu sets bits A and D itself (Svadu). In its runs, traps of the interpreter that only require
+//! these bits are handled here, by setting them. The comparison is skipped, with a message, if
+//! there is no `qemu-system-riscv64`.
 
 mod common;
 #[path = "../../../tests/rust/random.rs"]
@@ -33,14 +33,14 @@ use riscv::threaded::Threaded;
 use riscv::{Cause, Trap};
 use std::process::{Command, Stdio};
 
-/// A word for each thing that a step needs.
+/// A word for each parameter of a step.
 const STEPS: u64 = 0x8001_0000;
 const STEP_BYTES: u64 = 64;
-/// Cause, value, `mepc`, and what has been read.
+/// Cause, value, `mepc`, and the value read.
 const LOG: u64 = 0x8004_0000;
 const LOG_BYTES: u64 = 32;
 const TABLES: u64 = 0x8010_0000;
-/// Frames that are read and written, and those that are executed; each begins 2 MB.
+/// Frames that are read and written, and frames that are executed; each group begins 2 MB.
 const DATA: u64 = 0x8020_0000;
 const CODE_FRAMES: u64 = 0x8040_0000;
 const FRAMES: u64 = 4;
@@ -54,15 +54,15 @@ const SUM: u64 = 1 << 18;
 const MXR: u64 = 1 << 19;
 const MPP: u64 = 3 << 11;
 const SUPERVISOR: u64 = 1 << 11;
-/// The cause that is logged where there has been no trap.
+/// The logged cause if there was no trap.
 const NO_TRAP: u64 = 64;
 
 const ECALL: u32 = 0x0000_0073;
-/// The lower half of an instruction whose upper half is zero, and so the upper half of a word that
-/// is none.
+/// The lower half of an instruction whose upper half is zero, which is also the upper half of an
+/// invalid word.
 const HALF_ECALL: u16 = 0x0073;
 
-/// What a step does.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Load(u8),
@@ -121,23 +121,23 @@ impl Random {
 /// An entry of the tables that steps may change.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Where it is.
+    /// Its address.
     at: u64,
     /// An address that it maps.
     address: u64,
-    /// The size of what it maps.
+    /// The binary logarithm of the size that it maps.
     bits: u32,
-    /// In which address space; in all, if it is of a shared table.
+    /// Its address space; `None` for all, if it is in a shared table.
     asid: Option<u64>,
     kind: Mapped,
 }
 
-/// What is mapped.
+/// The target of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mapped {
     Data,
     Code,
-    /// A gigabyte, in which are both.
+    /// A gigabyte that contains both.
     Both,
     /// A table.
     Table(u64),
@@ -149,7 +149,7 @@ struct Scenario {
     places: Vec<Place>,
     satps: Vec<u64>,
     random: Random,
-    /// Hardware sets A and D in one of the machines that are compared.
+    /// Whether hardware sets A and D in one of the compared machines.
     with_qemu: bool,
 }
 
@@ -241,7 +241,7 @@ impl Scenario {
         self.places.push(place);
     }
 
-    /// Some entry, mostly one that maps a page.
+    /// A random entry, usually one that maps a page.
     fn entry(&mut self, place: &Place) -> u64 {
         let random = &mut self.random;
         if let Mapped::Table(base) = place.kind {
@@ -281,7 +281,7 @@ impl Scenario {
         Entry::new(base + misaligned, flags).0
     }
 
-    /// An address that is mapped, or near one that is.
+    /// A mapped address, or one near it.
     fn address(&mut self, for_code: bool) -> u64 {
         let candidates: Vec<Place> = self
             .places
@@ -359,7 +359,7 @@ impl Scenario {
                 let place = self.random.one_of(&self.places.clone());
                 step.address = place.at;
                 step.value = self.entry(&place);
-                // An address is enough for entries that map pages, and an address space for those
+                // An address suffices for entries that map pages, and an address space for those
                 // that are not global.
                 let is_page = !matches!(place.kind, Mapped::Table(_));
                 step.kind = Kind::Change {
@@ -377,7 +377,7 @@ impl Scenario {
         (0..count).map(|_| self.step()).collect()
     }
 
-    /// The program that takes these steps; at its end it halts, or tells qemu's console.
+    /// The program for these steps; at its end it halts, or writes to qemu's console.
     fn program(&self, steps: &[OneStep]) -> Image {
         let count = steps.len();
         let mut asm = Assembler::new();
@@ -495,7 +495,7 @@ impl Scenario {
             .collect();
         let data = (0..FRAMES * TABLE_BYTES / 8).map(|word| Random(word).next());
         let data: Vec<u8> = data.flat_map(u64::to_le_bytes).collect();
-        // Whatever is executed traps, and one instruction goes on in the next frame.
+        // Every executed instruction traps, and one instruction continues in the next frame.
         let mut code = vec![0; (FRAMES * TABLE_BYTES) as usize];
         for word in code.chunks_exact_mut(4) {
             word.copy_from_slice(&ECALL.to_le_bytes());
@@ -531,7 +531,7 @@ fn tell_console(asm: &mut Assembler) {
     asm.store(4, T1, T0, 0);
 }
 
-/// What of memory is compared: the log, the tables and the data.
+/// The compared memory: the log, the tables and the data.
 fn compared(count: usize) -> impl Iterator<Item = u64> {
     let words = |start: u64, bytes: u64| (start..start + bytes).step_by(8);
     words(LOG, count as u64 * LOG_BYTES)
@@ -539,7 +539,7 @@ fn compared(count: usize) -> impl Iterator<Item = u64> {
         .chain(words(DATA, FRAMES * TABLE_BYTES))
 }
 
-/// A word of memory in a few words.
+/// A short description of a word of memory.
 fn describe(address: u64) -> String {
     match address {
         LOG..TABLES => {
@@ -551,7 +551,7 @@ fn describe(address: u64) -> String {
     }
 }
 
-/// What is in memory when the interpreter has executed the program.
+/// The memory after execution by the interpreter.
 fn interpreted(image: &Image, sets_bits: bool) -> FlatMemory {
     let mut memory = FlatMemory::new(CODE, MEMORY_BYTES);
     assert!(memory.load(image));
@@ -567,7 +567,7 @@ fn interpreted(image: &Image, sets_bits: bool) -> FlatMemory {
                 }
             }
         }
-        // The console is no memory.
+        // The console is not memory.
         if machine.hart.csrs.mcause == 7 && machine.hart.csrs.mtval == UART {
             return machine.memory;
         }
@@ -575,7 +575,7 @@ fn interpreted(image: &Image, sets_bits: bool) -> FlatMemory {
     }
 }
 
-/// Sets A and D, as hardware may, if that is all that a page fault asks for.
+/// Sets A and D, as hardware may, if a page fault requires nothing else.
 fn set_bits(hart: &riscv::Hart, trap: Trap, memory: &mut FlatMemory) -> bool {
     let access = match trap.cause {
         Cause::InstructionPage => Access::Fetch,
@@ -656,15 +656,15 @@ fn threaded_code_translates_as_the_interpreter_does() {
     });
 }
 
-/// A program of so many steps.
+/// A program of `count` steps.
 fn program(seed: u64, count: usize) -> Image {
     let mut scenario = Scenario::new(seed, false);
     let steps = scenario.steps(count);
     scenario.program(&steps)
 }
 
-/// With TLBs that are large, and with such that hold a page or two, where machine mode's addresses
-/// are translated as well.
+/// With large TLBs, and with TLBs of a page or two; with the latter, machine mode's addresses are
+/// translated as well.
 #[test]
 fn cores_translate_as_the_interpreter_does() {
     let cores = servers::models().into_iter().flat_map(|core| {
@@ -704,7 +704,7 @@ fn qemu_translates_as_the_interpreter_does() {
     }
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("page-tables.bin");
     let mut causes = std::collections::BTreeSet::new();
-    // The first ones reach every cause of a trap; others are tried in addition.
+    // The first seeds reach every cause of a trap; others are tried in addition.
     let first = 20 * variable("NANOPLANE_TEST_SEED").unwrap_or(0);
     for seed in (0..20).chain(first.max(20)..first + 20) {
         let count = 2000;
@@ -719,8 +719,8 @@ fn qemu_translates_as_the_interpreter_does() {
         }
         std::fs::write(&path, &bytes).unwrap();
         let output = Command::new(QEMU)
-            // Where there is one processor, qemu executes atomics as a load and a store, of which
-            // the first may set A before the second fails. The second processor halts at once.
+            // With one processor, qemu executes atomics as a load and a store, of which the first
+            // may set A before the second fails. The second processor halts at once.
             .args(["-accel", "tcg,thread=multi", "-smp", "2"])
             .args(["-machine", "virt", "-m", "16M", "-display", "none"])
             .args(["-monitor", "none", "-serial", "stdio", "-bios"])
@@ -749,7 +749,7 @@ fn qemu_translates_as_the_interpreter_does() {
             let expected = &expected[words.clone()];
             let found = &found[words];
             causes.insert(expected[0]);
-            // Of a misaligned access to no memory qemu tells the aligned address below it.
+            // For a misaligned access outside memory, qemu reports the aligned address below it.
             let mut found = found.to_vec();
             if matches!(expected[0], 5 | 7) && found[1] == expected[1] & !7 {
                 found[1] = expected[1];
@@ -761,8 +761,8 @@ fn qemu_translates_as_the_interpreter_does() {
         }
         assert_eq!(output.stdout.len(), count * LOG_BYTES as usize);
     }
-    // Illegal instructions, loads from nowhere, misaligned atomics, calls from both modes, and page
-    // faults of each kind.
+    // Illegal instructions, loads outside memory, misaligned atomics, calls from both modes, and
+    // page faults of each kind.
     let expected = [2, 5, 6, 8, 9, 12, 13, 15, NO_TRAP];
     assert_eq!(Vec::from_iter(causes), expected);
 }

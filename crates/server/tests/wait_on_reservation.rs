@@ -1,4 +1,4 @@
-//! `wrs.nto` and `wrs.sto`: a hart halts until its reservation is gone.
+//! `wrs.nto` and `wrs.sto`: a hart halts until its reservation is lost.
 //!
 //! Sources: *The RISC-V Instruction Set Manual*, Volume I, chapter "Zawrs" Extension for
 //! Wait-on-Reservation-Set instructions.
@@ -13,11 +13,11 @@ use pipeline::{CoreSpec, CoreStatistics};
 use riscv::elf::Image;
 use server::{Machine, RunError, ServerSpec};
 
-/// What is waited for: a line of its own.
+/// The awaited flag, on its own line.
 const FLAG: u64 = 0x8010_0000;
 /// Results, a line each.
 const RESULTS: u64 = 0x8011_0000;
-/// Memory that nobody has touched.
+/// Memory that has never been accessed.
 const COLD: u64 = 0x8020_0000;
 /// The software-interrupt registers of the CLINT, its timers, and its clock of microseconds.
 const CLINT: u64 = 0x0200_0000;
@@ -39,7 +39,7 @@ fn begin(asm: &mut Assembler) {
     asm.load_immediate(RESULT_BASE, RESULTS);
 }
 
-/// Spends some cycles: one or two for each iteration, or a few more.
+/// Takes some cycles: one or two for each iteration, or a few more.
 fn delay(asm: &mut Assembler, iterations: u64) {
     asm.load_immediate(T6, iterations + 1);
     let again = asm.label_here();
@@ -47,8 +47,8 @@ fn delay(asm: &mut Assembler, iterations: u64) {
     asm.branch(When::NotEqual, T6, ZERO, again);
 }
 
-/// Waits until the flag is not the value of `unwanted`; its value comes to `T0`. `gap` iterations
-/// of a delay are between `lr` and `wrs.nto`.
+/// Waits until the flag differs from `unwanted`; its value is returned in `T0`. `gap` iterations of
+/// a delay are between `lr` and `wrs.nto`.
 fn wait_while(asm: &mut Assembler, unwanted: Register, gap: u64) {
     let again = asm.label_here();
     let done = asm.label();
@@ -62,13 +62,13 @@ fn wait_while(asm: &mut Assembler, unwanted: Register, gap: u64) {
     asm.bind(done);
 }
 
-/// What a hart counted before it halted for good.
+/// The counts of a hart that has halted for good.
 fn counts(machine: &Machine, hart: usize) -> CoreStatistics {
     machine.engine.cores[hart].statistics(0)
 }
 
-/// Hart 0 waits for the flag, which hart 1 writes after a delay. The results are what hart 0 has
-/// read, and the cycles when hart 1 begins to write and when hart 0 goes on.
+/// Hart 0 waits for the flag, which hart 1 writes after a delay. The results are the value read by
+/// hart 0, and the cycles in which hart 1 begins to write and in which hart 0 continues.
 fn one_waits_for_another(gap: u64, iterations: u64, reads_before: bool) -> Image {
     let mut asm = Assembler::new();
     asm.harts(2, |asm, hart| {
@@ -106,7 +106,7 @@ fn a_store_of_another_hart_ends_the_wait() {
         let woken = read(&machine, RESULTS + 8);
         assert!(written > 5000, "{written}");
         assert!((written..written + 400).contains(&woken), "{woken}");
-        // It halts soon after it has begun, and does nothing until it is woken.
+        // It halts soon after its start, and does nothing until it is woken.
         let counts = counts(&machine, 0);
         assert!(
             counts.halted_cycles > written - 1500 && counts.halted_cycles < woken,
@@ -116,7 +116,7 @@ fn a_store_of_another_hart_ends_the_wait() {
     }
 }
 
-/// A read takes the right to write away from the hart that waits, but not its reservation.
+/// A read takes the write permission away from the waiting hart, but not its reservation.
 #[test]
 fn a_load_of_another_hart_does_not_end_the_wait() {
     for core in models() {
@@ -130,7 +130,7 @@ fn a_load_of_another_hart_does_not_end_the_wait() {
     }
 }
 
-/// Whenever the store comes: before `lr`, between it and `wrs.nto`, or behind.
+/// For every time of the store: before `lr`, between it and `wrs.nto`, or after it.
 #[test]
 fn no_store_is_missed() {
     for core in models() {
@@ -149,7 +149,7 @@ fn no_store_is_missed() {
     }
 }
 
-/// How many cycles hart 1's store takes while hart 0 has the line and does what `owner` says.
+/// Cycles that hart 1's store takes while hart 0 holds the line and executes `owner`.
 fn cycles_of_a_store(core: &CoreSpec, iterations: u64, owner: impl Fn(&mut Assembler)) -> u64 {
     let mut asm = Assembler::new();
     asm.harts(2, |asm, hart| {
@@ -171,8 +171,8 @@ fn cycles_of_a_store(core: &CoreSpec, iterations: u64, owner: impl Fn(&mut Assem
     read(&halted(&server(2, core), asm.finish(&[])), RESULTS + 64)
 }
 
-/// A reserved line is kept for a while so that an `sc` can succeed; not from the writer that is
-/// waited for.
+/// A reserved line is kept for a while so that an `sc` can succeed, but not from the awaited
+/// writer.
 #[test]
 fn the_writer_is_not_delayed() {
     for core in models() {
@@ -182,7 +182,8 @@ fn the_writer_is_not_delayed() {
         };
         let usual = cycles_of_a_store(&core, 2000, owns);
         assert_eq!(cycles_of_a_store(&core, 2000, waits), usual);
-        // At worst the store comes with the line, and waits until the hart is at `wrs.nto`.
+        // In the worst case the store arrives with the line, and waits until the hart is at
+        // `wrs.nto`.
         let longest = (0..400)
             .map(|iterations| cycles_of_a_store(&core, iterations, waits))
             .max();
@@ -194,10 +195,10 @@ fn the_writer_is_not_delayed() {
     }
 }
 
-/// How many rounds a token makes in [`ring`].
+/// Number of rounds of the token in [`ring`].
 const ROUNDS: u64 = 20;
 
-/// A token goes around among the harts, each of which waits for its turn on the same line.
+/// A token passes around among the harts, each of which waits for its turn on the same line.
 fn ring(harts: usize) -> Image {
     let mut asm = Assembler::new();
     asm.harts(harts, |asm, hart| {
@@ -224,7 +225,7 @@ fn ring(harts: usize) -> Image {
     asm.finish(&[])
 }
 
-/// Everything that was counted, and when each hart was done.
+/// All counts, and the time at which each hart was done.
 fn outcome(spec: &ServerSpec, image: &Image, lookahead: u64) -> (Vec<CoreStatistics>, Vec<u64>) {
     let mut machine = servers::machine(spec, image.clone());
     machine.engine.set_speed(lookahead, true);
@@ -251,7 +252,7 @@ fn a_token_goes_around() {
     }
 }
 
-/// How far cores may run ahead of each other changes nothing.
+/// The lookahead of cores changes nothing.
 #[test]
 fn waiting_is_exact() {
     for core in models() {
@@ -266,7 +267,7 @@ fn waiting_is_exact() {
     }
 }
 
-/// A hart without a reservation does not wait: at the beginning, or behind an `sc`.
+/// A hart without a reservation does not wait: at the start, or after an `sc`.
 #[test]
 fn there_must_be_a_reservation() {
     let mut asm = Assembler::new();
@@ -296,7 +297,7 @@ fn a_short_wait_ends_by_itself() {
     asm.csr_read(T2, CYCLE);
     asm.operate(SUB, T2, T2, T1);
     asm.store_double(T2, RESULT_BASE, 0);
-    // The reservation is still there.
+    // The reservation still exists.
     asm.store_conditional(RELAXED, 8, T0, FLAG_BASE, FLAG_BASE);
     asm.add_immediate(T0, T0, 7);
     asm.store_double(T0, RESULT_BASE, 8);
@@ -342,7 +343,7 @@ fn a_store_ends_a_short_wait() {
     }
 }
 
-/// The timer's interrupt ends the wait, and is taken only if interrupts are on.
+/// The timer's interrupt ends the wait, and is only taken if interrupts are enabled.
 #[test]
 fn an_interrupt_ends_the_wait() {
     for core in models() {
@@ -455,7 +456,7 @@ fn user_mode_can_be_kept_from_waiting_for_ever() {
     }
 }
 
-/// The line may be taken from the hart that waits for other reasons than a store.
+/// The waiting hart may lose the line for other reasons than a store.
 #[test]
 fn a_line_that_the_last_level_takes_back_is_reserved_again() {
     let mut asm = Assembler::new();
@@ -465,7 +466,7 @@ fn a_line_that_the_last_level_takes_back_is_reserved_again() {
             wait_while(asm, ZERO, 0);
             asm.store_double(T0, RESULT_BASE, 0);
         } else {
-            // Through more lines than the last level holds.
+            // A walk through more lines than the last level holds.
             asm.load_immediate(T2, COLD);
             asm.load_immediate(T3, COLD + 0x8000);
             let again = asm.label_here();
@@ -488,7 +489,7 @@ fn a_line_that_the_last_level_takes_back_is_reserved_again() {
     }
 }
 
-/// A hart that nobody will wake is reported, with what it waits for.
+/// A hart that will never be woken is reported, with the cause of its wait.
 #[test]
 fn waiting_for_ever_is_reported() {
     let mut asm = Assembler::new();
@@ -539,10 +540,10 @@ fn harts_that_wait_for_the_same_line_leave_each_other_alone() {
     }
 }
 
-/// How often each hart takes the lock of [`lock`].
+/// Number of times that each hart takes the lock of [`lock`].
 const TIMES: u64 = 40;
 
-/// Harts take a lock with `lr` and `sc`, and wait on its reservation while another has it.
+/// Harts take a lock with `lr` and `sc`, and wait on its reservation while another hart has it.
 fn lock(harts: usize, short: bool) -> Image {
     let mut asm = Assembler::new();
     asm.harts(harts, |asm, hart| {

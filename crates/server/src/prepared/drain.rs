@@ -1,5 +1,5 @@
-//! What a program says of itself when all requests are answered: the run goes on without new ones
-//! until they are.
+//! The drain before a program's final check: the run continues without new requests until all are
+//! answered.
 
 use super::{LOOK_EVERY, Prepared, STEPS};
 use crate::after_run;
@@ -12,9 +12,9 @@ use fabric::Time;
 use network::LoadGenerator;
 use pipeline::NEVER;
 
-/// Whether servers without new requests have come to rest.
+/// Whether servers without new requests are quiescent.
 struct Rest {
-    /// When something was last answered, and how much was under way then.
+    /// The time of the last answer, and the number of requests in flight then.
     since: Time,
     under_way: u64,
 }
@@ -26,10 +26,10 @@ enum Resting {
 }
 
 impl Rest {
-    /// A data plane that lets items wait for this long is stuck.
+    /// A data plane that lets items wait for this long counts as stuck.
     const PATIENCE_NS: f64 = 50e6;
-    /// A response that clients have waited for this long is lost: much longer than a transaction
-    /// takes.
+    /// A response that clients have waited for this long counts as lost: much longer than a
+    /// transaction takes.
     const LOST_NS: f64 = 1e6;
 
     fn new(now: Time, under_way: u64) -> Rest {
@@ -39,8 +39,8 @@ impl Rest {
         }
     }
 
-    /// At the time `now`, which is `NEVER` if nothing will happen any more. What is under way for
-    /// longer than `patience` will never be done.
+    /// Checks at the time `now`, which is `NEVER` if no events remain. Requests in flight without
+    /// progress for `patience` will never be done.
     fn look(&mut self, now: Time, under_way: u64, patience: Time) -> Resting {
         if under_way != self.under_way && now != Time::NEVER {
             self.since = now;
@@ -56,7 +56,7 @@ impl Rest {
     }
 }
 
-/// Why a data plane that gets no new requests is stuck.
+/// The reason that a data plane without new requests is stuck.
 fn left_over(items: u64) -> String {
     format!(
         "the run is over, and {items} items are still in the queues of the data plane, which has \
@@ -100,8 +100,9 @@ impl Prepared<'_> {
         Ok(said)
     }
 
-    /// What is under way, and by when that is over or will never be: requests of clients, and items
-    /// of data planes. What an interface has dropped of a client's datagrams is over.
+    /// Number of requests in flight, and the time by which they are done or never will be: requests
+    /// of clients, and items of data planes. A client's datagrams that an interface has dropped
+    /// count as done.
     fn under_way(&mut self) -> (u64, Time) {
         let of_clients: u64 = self.clients().map(LoadGenerator::under_way).sum();
         let has_transport = self.clients().any(LoadGenerator::sends_again);
@@ -120,8 +121,8 @@ impl Prepared<'_> {
         }
     }
 
-    /// Goes on with a rack, without new requests, until all are answered or lost, and nothing is
-    /// left to be stored.
+    /// Continues a rack, without new requests, until all are answered or lost, and no stores
+    /// remain.
     fn drain_rack(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
         let now = self.rack.reopen();
         for server in &mut self.rack.servers {
@@ -148,7 +149,7 @@ impl Prepared<'_> {
             let (under_way, patience) = self.under_way();
             match rest.look(now, under_way, patience) {
                 Resting::Moving => {}
-                // What clients wait for has been lost on the way.
+                // The awaited responses have been lost on the way.
                 Resting::Stuck if patience == Time::from_ns(Rest::LOST_NS) => return Ok(()),
                 Resting::Reached => return Ok(()),
                 Resting::Stuck => {
@@ -160,7 +161,7 @@ impl Prepared<'_> {
         }
     }
 
-    /// Goes on, without new requests, until all are answered and nothing is left to be stored.
+    /// Continues, without new requests, until all are answered and no stores remain.
     fn drain(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
         let (server, _) = self.only()?;
         let machine = &mut server.machine;
@@ -182,7 +183,7 @@ impl Prepared<'_> {
                 match machine.advance() {
                     Ok(true) => {}
                     Ok(false) => is_over = true,
-                    // All wait, and there is nothing to wait for.
+                    // All harts wait, and no item is in flight.
                     Err(RunError::Deadlock(_)) if data_plane.under_way() == 0 => is_over = true,
                     Err(error) => return Err(error),
                 }

@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use workload::Recorder;
 
 impl Prepared<'_> {
-    /// The results of a data plane on the only server, whose run began at `begin`.
+    /// The results of a data plane on the only server, whose run started at `begin`.
     pub fn server(
         &mut self,
         begin: HostClock,
@@ -45,7 +45,7 @@ impl Prepared<'_> {
         })
     }
 
-    /// The results of the program that was alone, whose run began at `begin`.
+    /// The results of a program alone, whose run started at `begin`.
     pub fn program(
         &mut self,
         begin: HostClock,
@@ -66,7 +66,7 @@ impl Prepared<'_> {
         })
     }
 
-    /// The results of a rack, whose run began at `begin`.
+    /// The results of a rack, whose run started at `begin`.
     pub fn rack(
         &mut self,
         description: &RackDescription,

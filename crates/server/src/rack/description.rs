@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use workload::{OperationsSpec, TrafficSpec};
 
-/// Servers and clients that can be in a rack, at most.
+/// Maximum number of servers and clients in a rack.
 const MAX_HOSTS: usize = 1000;
 
-/// The address of the first server, unless it is described.
+/// The address of the first server, unless described.
 const FIRST_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
 /// Several servers, what runs on them, and the network between them.
@@ -146,7 +146,7 @@ fn default_begin_ns() -> f64 {
 }
 
 impl RackDescription {
-    /// Whether a run can be made of it, but for what depends on the machines' clocks.
+    /// Checks everything that does not depend on the machines' clocks.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         let of_data_planes = [
             ("precision_of", self.measure.precision_of.is_some()),
@@ -165,7 +165,7 @@ impl RackDescription {
 }
 
 impl RackSpec {
-    /// How many servers there are.
+    /// Number of servers.
     pub fn servers(&self) -> usize {
         self.servers
             .iter()
@@ -173,7 +173,7 @@ impl RackSpec {
             .sum()
     }
 
-    /// How many links there are between two hosts: those of the first server, or one to a switch.
+    /// Number of links between two hosts: the first server's ports, or one to a switch.
     pub(crate) fn ports(&self) -> usize {
         match (&self.switch, self.servers.first()) {
             (None, Some(server)) => server.host().ports(),
@@ -181,13 +181,13 @@ impl RackSpec {
         }
     }
 
-    /// How many servers and clients there are.
+    /// Number of servers and clients.
     pub fn hosts(&self) -> usize {
         let clients = self.clients.iter().map(|client| client.count as usize);
         self.servers() + clients.sum::<usize>()
     }
 
-    /// The addresses of all servers, and then of all clients.
+    /// The addresses of all servers, followed by those of all clients.
     pub(crate) fn addresses(&self) -> Result<Vec<u32>, SpecError> {
         let servers = self.servers.iter().enumerate().map(|(place, server)| {
             let key = format!("rack.servers.{place}.address");
@@ -221,7 +221,7 @@ impl RackSpec {
         Ok(all)
     }
 
-    /// The numbers of the servers that a client sends requests to.
+    /// The numbers of the servers to which a client sends requests.
     pub(crate) fn servers_of(&self, client: &RackClientSpec) -> Vec<usize> {
         let mut first = 0;
         let mut found = Vec::new();
@@ -239,14 +239,14 @@ impl RackSpec {
         found
     }
 
-    /// What clients ask of the stores of the entry `place` of `servers`, and so what the program is
-    /// told that it has; nothing if no client has operations for it.
+    /// The clients' operations on the stores of the entry `place` of `servers`, which determine the
+    /// store that its program builds; `None` if no client has operations for it.
     pub(crate) fn operations_of(&self, place: usize) -> Option<&OperationsSpec> {
         let mut of_clients = self.operations_for(place);
         of_clients.next().map(|(_, operations)| operations)
     }
 
-    /// The clients that have operations for the entry `place` of `servers`, by their places.
+    /// The clients with operations for the entry `place` of `servers`, by their places.
     fn operations_for(&self, place: usize) -> impl Iterator<Item = (usize, &OperationsSpec)> {
         let before = self.servers[..place].iter();
         let first = before.map(|server| server.count as usize).sum::<usize>();
@@ -258,7 +258,7 @@ impl RackSpec {
         })
     }
 
-    /// Whether clients take each store for the same.
+    /// Checks that clients agree on the contents of each store.
     fn check_operations(&self) -> Result<(), SpecError> {
         for (place, server) in self.servers.iter().enumerate() {
             let Some(first) = self.operations_of(place) else {
@@ -281,7 +281,7 @@ impl RackSpec {
         Ok(())
     }
 
-    /// Whether there can be such a rack.
+    /// Checks whether such a rack is possible.
     fn check(&self) -> Result<(), SpecError> {
         let hosts = self.hosts();
         let accepted = match self.switch {
@@ -358,12 +358,13 @@ impl RackSpec {
 }
 
 impl RackServerSpec {
-    /// The server as one of a run, but for what clients ask of it.
+    /// The server as a host of a run, without clients' operations.
     pub(crate) fn host(&self) -> HostSpec<'_> {
         self.host_with(None)
     }
 
-    /// The server as one of a run. Its program is told `operations`, if a client has some for it.
+    /// The server as a host of a run. Its program receives `operations`, if a client has some for
+    /// it.
     pub(crate) fn host_with<'a>(&'a self, operations: Option<&'a OperationsSpec>) -> HostSpec<'a> {
         HostSpec {
             name: Some(&self.name),
@@ -388,7 +389,7 @@ impl RackServerSpec {
         }
     }
 
-    /// Whether there can be such a server, with its network interface.
+    /// Checks whether such a server is possible, with its network interface.
     fn check(&self) -> Result<(), SpecError> {
         require(
             self.program.is_some() != self.data_plane.is_some(),

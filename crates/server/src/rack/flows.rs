@@ -1,5 +1,5 @@
-//! The way of each request through a rack, for a timeline: from its client over links and switch to
-//! the network interface of a server, to a core, and back.
+//! The path of each request through a rack, for a timeline: from its client over links and switch
+//! to the network interface of a server, to a core, and back.
 
 use crate::traces::Writer;
 use fabric::Time;
@@ -10,16 +10,16 @@ use trace::{SharedTimeline, Shown};
 /// The group of the tracks of links and switch.
 const NETWORK: &str = "network";
 
-/// Somebody in the network.
+/// A member of the network.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its role.
     pub role: Role,
 }
 
-/// What a member of the network is.
+/// The role of a member of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Server,
@@ -30,16 +30,16 @@ pub(crate) enum Role {
 /// Shows messages on a timeline.
 pub(crate) struct Flows {
     timeline: SharedTimeline<Writer>,
-    /// By their numbers in the network.
+    /// Indexed by their numbers in the network.
     members: Vec<Member>,
-    /// The numbers of servers and clients.
+    /// The numbers of servers and clients, by address.
     hosts: HashMap<u32, NodeId>,
-    /// What is known of messages that are not shown yet.
+    /// The recorded steps of messages that have not been shown yet.
     steps: BTreeMap<MessageName, Vec<Step>>,
     flows: u64,
 }
 
-/// What is shown of one message, or of a request and its response.
+/// The context for showing one message, or a request and its response.
 struct Way<'a> {
     flows: &'a Flows,
     flow: u64,
@@ -60,10 +60,10 @@ impl Way<'_> {
         });
     }
 
-    /// Links, and what lies between two of them.
+    /// Shows the passage over links, and the time between two of them.
     fn through_network(&self, steps: &[Step]) {
         let name_of = |node: NodeId| self.flows.name(node);
-        // Packets that are in a switch: their number, the switch, and since when.
+        // Packets inside a switch: their number, the switch, and the time of entry.
         let mut inside: Vec<(u16, NodeId, Time)> = Vec::new();
         for step in in_time(steps) {
             let part = |packet: u16| match packet {
@@ -110,11 +110,11 @@ impl Way<'_> {
         }
     }
 
-    /// A server's network interface and its cores, with a message that comes, one that goes, or one
-    /// that answers the other.
+    /// Shows a server's network interface and its cores, with an incoming message, an outgoing one,
+    /// or both as request and answer.
     fn through_server(&self, coming: &[Step], going: &[Step]) {
         let servers = |node: &NodeId| self.flows.role(*node) == Some(Role::Server);
-        // All of it has come, or been sent.
+        // The time at which all of it has been received or sent.
         let mut arrived = coming.iter().filter_map(|step| match *step {
             Step::OnLink { to, arrives, .. } if servers(&to) => Some((to, arrives)),
             _ => None,
@@ -151,7 +151,7 @@ impl Way<'_> {
                 }
             }
             (None, None) => {
-                // The interface does not tell: only that the server has had it.
+                // The interface gives no details: only the server's total time is known.
                 if let (Some((server, since)), Some((other, until))) = (arrived, left)
                     && server == other
                     && since <= until
@@ -170,7 +170,7 @@ impl Way<'_> {
     }
 }
 
-/// When a step begins.
+/// The start time of a step.
 fn begins(step: &Step) -> Time {
     match *step {
         Step::OnLink { enters, .. } => enters,
@@ -186,7 +186,7 @@ fn in_time(steps: &[Step]) -> impl Iterator<Item = &Step> {
 }
 
 impl Flows {
-    /// Messages between `members`, of which servers and clients have these addresses.
+    /// Shows messages between `members`; `addresses` are those of the servers and clients.
     pub fn new(
         timeline: SharedTimeline<Writer>,
         members: Vec<Member>,
@@ -214,7 +214,7 @@ impl Flows {
         self.hosts.get(&address).copied()
     }
 
-    /// Takes what has happened in some time, and shows what is over.
+    /// Takes recorded steps, and shows completed messages.
     pub fn take(&mut self, records: &mut Vec<Record>) {
         let mut answers = Vec::new();
         let mut given = Vec::new();
@@ -236,7 +236,7 @@ impl Flows {
         for (request, response, made_at, done_at) in answers {
             self.show_answered(request, response, (made_at, done_at));
         }
-        // What one server sends another has no answer that anybody knows of.
+        // Messages between servers have no known answers.
         for message in given {
             let sender = self.host(message.from).and_then(|node| self.role(node));
             if sender == Some(Role::Server)
@@ -247,7 +247,7 @@ impl Flows {
         }
     }
 
-    /// A request has been answered.
+    /// Shows a request that has been answered.
     fn show_answered(
         &mut self,
         request: MessageName,
@@ -256,7 +256,7 @@ impl Flows {
     ) {
         let there = self.steps.remove(&request).unwrap_or_default();
         let back = self.steps.remove(&response).unwrap_or_default();
-        // Of messages that have one name, the later ones are still under way.
+        // Later messages with the same name are still in flight.
         let (back, later): (Vec<Step>, Vec<Step>) =
             back.into_iter().partition(|step| begins(step) <= done_at);
         if !later.is_empty() {
@@ -290,7 +290,7 @@ impl Flows {
         });
     }
 
-    /// A message is shown that is no request of a client, or has not been answered.
+    /// Shows a message that is not a client's request, or has not been answered.
     fn show_alone(&mut self, message: MessageName, steps: &[Step]) {
         let times = || steps.iter().map(begins);
         let (Some(first), Some(last)) = (times().min(), times().max()) else {
@@ -312,7 +312,7 @@ impl Flows {
         way.through_server(steps, &[]);
     }
 
-    /// The run is over: shows what has not been answered.
+    /// Shows the unanswered messages at the end of the run.
     pub fn finish(&mut self) {
         for (message, steps) in std::mem::take(&mut self.steps) {
             self.show_alone(message, &steps);

@@ -1,4 +1,4 @@
-//! Notices that a rack will never be done.
+//! Detection of a rack that will never be done.
 
 use fabric::Time;
 use network::LoadGenerator;
@@ -11,32 +11,31 @@ const PATIENCE_NS: f64 = 50e6;
 /// requests, or a request that its transport gave up.
 const MAX_FAILURES: u64 = 1000;
 
-/// What is known of a client.
+/// The state of a client.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
-    /// Responses that it has got.
+    /// Number of responses received.
     responses: u64,
-    /// Failures before the last of them.
+    /// Number of failures before the last of them.
     failures: u64,
-    /// For how long it has waited since, as far as it was waiting at two looks one after the other.
+    /// Its waiting time since then, over the intervals at both ends of which it was waiting.
     waited: Time,
-    /// Whether it was at the last one: what lies between two looks may be long, if nothing happens
-    /// in it.
+    /// Whether it was waiting at the last check: an interval without events may be long.
     was_waiting: bool,
 }
 
-/// Looks at a rack now and then. What it says depends only on what has happened in it by then.
+/// Checks a rack at intervals. The result depends only on the rack's past events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Watchdog {
     looked_at: Time,
     clients: Vec<Waiting>,
     packets: u64,
-    /// For how long nobody has sent a packet.
+    /// The time since the last packet.
     quiet: Time,
 }
 
 impl Watchdog {
-    /// Of a rack with so many clients, which is at `now`.
+    /// A watchdog for a rack with `clients` clients, starting at `now`.
     pub(crate) fn new(now: Time, clients: usize) -> Watchdog {
         Watchdog {
             looked_at: now,
@@ -45,7 +44,7 @@ impl Watchdog {
         }
     }
 
-    /// Looks at the clients `at` a time, up to which so many packets have been sent: a sentence
+    /// Checks the clients at time `at`, by which `packets` packets have been sent: a sentence
     /// without its full stop, if the rack will never be done.
     pub(crate) fn look<'a>(
         &mut self,

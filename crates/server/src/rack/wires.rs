@@ -1,4 +1,4 @@
-//! Who is where in the network of a rack.
+//! The positions of servers and clients in the network of a rack.
 
 use super::flows::{Member, Role};
 use super::{Rack, RackDescription};
@@ -8,9 +8,9 @@ use network::LoadGenerator;
 use network::rack::{LinkCounts, Network, NodeId, Switch};
 use workload::{Estimate, Files, Recorder};
 
-/// Where everybody is in the network.
+/// The positions of all hosts in the network.
 pub(crate) struct Wires {
-    /// The IPv4 addresses of the servers, and then of the clients.
+    /// The IPv4 addresses of the servers, followed by those of the clients.
     pub addresses: Vec<u32>,
     pub servers: Vec<NodeId>,
     /// With their names.
@@ -24,7 +24,7 @@ impl Wires {
         self.servers.iter().copied().chain(clients)
     }
 
-    /// Who is who, by the numbers in the network.
+    /// The members of the network, by number.
     pub fn members(&self, rack: &Rack) -> Vec<Member> {
         let member = |name: &str, role| Member {
             name: name.to_string(),
@@ -40,7 +40,7 @@ impl Wires {
         members.into_iter().map(|(_, member)| member).collect()
     }
 
-    /// What the links of a host have carried from it, and to it.
+    /// The traffic of a host's links from it and to it.
     pub fn counts(&self, network: &Network, host: usize) -> (LinkCounts, LinkCounts) {
         let id = |host| self.hosts().nth(host).unwrap_or(NodeId(0));
         let all = |id| {
@@ -55,7 +55,7 @@ impl Wires {
     }
 }
 
-/// One of several that are alike, or the only one.
+/// The name of one of several identical hosts, or of the only one.
 pub(crate) fn name_of(name: &str, count: u32, number: u32) -> String {
     match count {
         1 => name.to_string(),
@@ -86,7 +86,7 @@ pub(crate) fn wire_up(
         for number in 0..client.count {
             let host = servers.len() + clients.len();
             let name = name_of(&client.name, client.count, number);
-            // Far apart, as those of links.
+            // The seeds are far apart, like those of links.
             let seed = measure.seed.wrapping_add((host as u64) << 32);
             let recorder = Recorder::new(measure.requests, measure.warmup)
                 .with_precision(measure.precision, Estimate::P99);

@@ -3,7 +3,7 @@
 
 use riscv::elf::{Headers, Image, Segment, Symbol};
 
-/// Where code begins: the start of main memory.
+/// The start of code: the start of main memory.
 pub const CODE: u64 = 0x8000_0000;
 
 pub type Register = u8;
@@ -60,7 +60,7 @@ pub const PMPADDR0: u32 = 0x3b0;
 pub const CYCLE: u32 = 0xc00;
 pub const INSTRET: u32 = 0xc02;
 
-/// `mstatus.FS` = Initial: floating point is on.
+/// `mstatus.FS` = Initial: floating point is enabled.
 pub const FLOAT_ON: u64 = 1 << 13;
 
 /// Sets of accesses of a `fence`.
@@ -161,8 +161,8 @@ pub const BIT_OPERATIONS: [Operation; 25] = [
     (0x33, 5, 0x20),
 ];
 
-/// Those with one operand, and an immediate that is part of the encoding: opcode, `funct3`,
-/// immediate, and which of its bits are a shift amount.
+/// Operations with one operand, and an immediate that is part of the encoding: opcode, `funct3`,
+/// immediate, and a mask of its bits that are a shift amount.
 pub const BIT_IMMEDIATES: [(u32, u32, u32, u32); 22] = [
     (0x13, 1, 0x600, 0), // clz, ctz, cpop, sext.b, sext.h
     (0x13, 1, 0x601, 0),
@@ -255,7 +255,7 @@ fn j_type(rd: Register, offset: i64) -> u32 {
         | (offset >> 20) << 31
 }
 
-/// A place in the code, perhaps one that is still to come.
+/// A position in the code, which may still be ahead.
 #[derive(Clone, Copy, Debug)]
 pub struct Label(usize);
 
@@ -265,10 +265,10 @@ enum Fix {
     Jump(Register),
 }
 
-/// Code as it grows.
+/// Code under construction.
 #[derive(Default)]
 pub struct Assembler {
-    /// Whether what names the CSRs of machine mode for traps means those of supervisor mode.
+    /// Whether the names of machine mode's trap CSRs mean those of supervisor mode.
     pub for_supervisor: bool,
     bytes: Vec<u8>,
     labels: Vec<Option<usize>>,
@@ -295,7 +295,7 @@ impl Assembler {
         self.bytes.extend(bits.to_le_bytes());
     }
 
-    /// Fills up with `c.nop` or `nop` to a multiple of `bytes`.
+    /// Pads with `c.nop` or `nop` to a multiple of `bytes`.
     pub fn align(&mut self, bytes: usize) {
         if self.bytes.len() % 4 == 2 {
             self.emit_half(1);
@@ -305,7 +305,7 @@ impl Assembler {
         }
     }
 
-    /// Gives the next instruction a name, which is in the ELF file.
+    /// Names the next instruction in the ELF file.
     pub fn name(&mut self, name: &str) {
         self.symbols.push((name.to_string(), self.here()));
     }
@@ -382,7 +382,7 @@ impl Assembler {
         self.add_immediate(ZERO, ZERO, 0);
     }
 
-    /// Any constant, in as many instructions as it takes.
+    /// Loads any constant, in as many instructions as necessary.
     pub fn load_immediate(&mut self, rd: Register, value: u64) {
         let value = value as i64;
         let low = value << 52 >> 52;
@@ -526,7 +526,7 @@ impl Assembler {
         self.emit(0x0010_0073);
     }
 
-    /// `sfence.vma`; without an address or an address space where the register is [`ZERO`].
+    /// `sfence.vma`; [`ZERO`] stands for all addresses or address spaces.
     pub fn flush_translations(&mut self, address: Register, asid: Register) {
         self.emit(r_type((0x73, 0, 0x09), ZERO, address, asid));
     }
@@ -539,14 +539,14 @@ impl Assembler {
         });
     }
 
-    /// Halts for good: nothing is ever enabled that would end the waiting.
+    /// Halts for good: no interrupt that would end the wait is ever enabled.
     pub fn halt(&mut self) {
         let again = self.label_here();
         self.wait_for_interrupt();
         self.jump(again);
     }
 
-    /// Leads every hart to its own code; `a0` holds the hart's number.
+    /// Branches each hart to its own code; `a0` holds the hart's number.
     pub fn harts(&mut self, count: usize, mut code: impl FnMut(&mut Assembler, usize)) {
         let labels: Vec<Label> = (0..count).map(|_| self.label()).collect();
         for (hart, &label) in labels.iter().enumerate() {

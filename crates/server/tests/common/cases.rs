@@ -1,4 +1,4 @@
-//! How many random cases are tried, and from which seed.
+//! The number of random cases, and their seed.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ thread_local! {
 }
 
 /// Runs `test`; a panic in it is a failure like any other, and is not printed for each of the
-/// many values that shrinking tries.
+/// many values tried while shrinking.
 fn quietly(test: impl FnOnce() -> Result<(), TestCaseError>) -> Result<(), TestCaseError> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -36,7 +36,7 @@ fn quietly(test: impl FnOnce() -> Result<(), TestCaseError>) -> Result<(), TestC
     })
 }
 
-/// The number that an environment variable has, if it is set.
+/// The number in an environment variable, if it is set.
 pub fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().expect("a number is expected"))
@@ -44,8 +44,8 @@ pub fn variable(name: &str) -> Option<u64> {
 
 /// Runs `test` on `default_cases` values of `strategy`, or on `NANOPLANE_TEST_CASES` of them.
 ///
-/// The values are the same each time, so that a failure can be repeated;
-/// `NANOPLANE_TEST_SEED` chooses others. A failure is shrunk before it is reported.
+/// The values are the same each time, so that a failure can be reproduced; `NANOPLANE_TEST_SEED`
+/// selects others. A failure is shrunk before it is reported.
 pub fn check<S: Strategy>(
     default_cases: u32,
     strategy: &S,

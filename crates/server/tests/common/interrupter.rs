@@ -1,4 +1,5 @@
-//! An extension that interrupts its hart at times of its own, and delivers that without a trap.
+//! An extension that interrupts its hart at programmed times, and delivers the interrupt without a
+//! trap.
 
 use super::assembler::*;
 use fabric::{CoreId, Update};
@@ -7,20 +8,20 @@ use riscv::{Instruction, csr_update};
 
 /// The handler's address.
 pub const HANDLER: u32 = 0x800;
-/// Cycles from one interrupt to the next; writing it begins with them.
+/// Cycles from one interrupt to the next; writing it starts the period.
 pub const PERIOD: u32 = 0x801;
-/// Where a delivery tells of itself: 8 bytes for each hart, in one line.
+/// The address where deliveries are counted: 8 bytes for each hart, in one line.
 pub const DELIVERIES: u64 = 0x8013_1000;
 
 /// Ends a handler.
 pub const RETURN: u32 = 0x0b;
 
-/// What the extension does.
+/// The state of the extension.
 #[derive(Clone, Copy, Debug)]
 pub struct Interrupts {
-    /// How it interrupts.
+    /// The kind of delivery.
     pub delivery: Delivery,
-    /// How often.
+    /// The number of deliveries.
     pub count: u64,
 }
 
@@ -161,8 +162,8 @@ impl Extension for Interrupter {
     }
 }
 
-/// Emits a handler that counts in the 8 bytes at `counter`, and lets interrupts begin, which come
-/// every `period` cycles. It changes `gp` and `tp`, and `t0` before the first.
+/// Emits a handler that counts in the 8 bytes at `counter`, and enables interrupts every `period`
+/// cycles. It changes `gp` and `tp`, and `t0` before the first interrupt.
 pub fn emit_handler(asm: &mut Assembler, counter: u64, period: u64) {
     let over = asm.label();
     asm.jump(over);
@@ -170,7 +171,7 @@ pub fn emit_handler(asm: &mut Assembler, counter: u64, period: u64) {
     asm.load_immediate(GP, counter);
     asm.add_immediate(TP, ZERO, 1);
     asm.amo(AMO_ADD, RELAXED, 8, TP, TP, GP);
-    // A branch that depends on what is loaded.
+    // A branch that depends on the loaded value.
     let even = asm.label();
     asm.and_immediate(TP, TP, 1);
     asm.branch(When::Equal, TP, ZERO, even);

@@ -1,6 +1,6 @@
 //! Guests that need no compiler, and servers to run them on.
 
-// Every test file is a program of its own and uses a part of this.
+// Each test file is its own program and uses only a part of this.
 #![allow(dead_code)]
 
 pub mod assembler;

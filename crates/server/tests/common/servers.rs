@@ -1,4 +1,4 @@
-//! Servers for tests, and what is in their memory in the end.
+//! Servers for tests, and their final memory contents.
 
 use fabric::{
     CacheSpec, DataPrefetcherKind, DirectorySpec, DramSpec, DramTimingSpec, Inclusion,
@@ -18,10 +18,10 @@ pub fn models() -> [CoreSpec; 2] {
 }
 
 /// The prefetchers of a first-level data cache and of a second level. The instruction cache has the
-/// next line's if the data cache does.
+/// next-line prefetcher if the data cache does.
 pub type Prefetchers = (DataPrefetcherKind, PrefetcherKind);
 
-/// Each prefetcher of the second level, alone and behind each one of the data cache.
+/// Each prefetcher of the second level, alone and with each one of the data cache.
 pub const PREFETCHERS: [Prefetchers; 12] = {
     use DataPrefetcherKind as First;
     use PrefetcherKind as Second;
@@ -41,7 +41,7 @@ pub const PREFETCHERS: [Prefetchers; 12] = {
     ]
 };
 
-/// The same core with prefetchers, and a register of its data cache for their misses.
+/// The same core with prefetchers, and one more miss register in its data cache for them.
 pub fn with_prefetchers((data, second): Prefetchers, mut core: CoreSpec) -> CoreSpec {
     core.l1_data_prefetcher = data;
     if data == DataPrefetcherKind::NextLine {
@@ -71,14 +71,14 @@ pub fn with_replacement(mut spec: ServerSpec, replacement: Replacement) -> Serve
     spec
 }
 
-/// The same core, whose first-level caches take free ways first.
+/// The same core with LRU first-level caches, which use free ways first.
 pub fn with_lru(mut core: CoreSpec) -> CoreSpec {
     core.l1_data.replacement = Replacement::Lru;
     core.l1_instruction.replacement = Replacement::Lru;
     core
 }
 
-/// The same core with caches of few lines, so that a small program replaces many.
+/// The same core with small caches, in which a small program evicts many lines.
 pub fn with_small_caches(mut core: CoreSpec) -> CoreSpec {
     let small = |cache: &CacheSpec| CacheSpec {
         size_bytes: 1024,
@@ -90,13 +90,13 @@ pub fn with_small_caches(mut core: CoreSpec) -> CoreSpec {
     core
 }
 
-/// The same core, which traps loads and stores that are not aligned.
+/// The same core, which traps misaligned loads and stores.
 pub fn without_misaligned_accesses(mut core: CoreSpec) -> CoreSpec {
     core.misaligned_accesses = MisalignedAccesses::Trap;
     core
 }
 
-/// The same core with little room and few ports, but two ways through if it was one.
+/// The same core with small structures and few ports, but two-way superscalar if it was scalar.
 pub fn tight(mut core: CoreSpec) -> CoreSpec {
     core.width = core.width.clamp(2, 3);
     core.rob_entries = 12;
@@ -116,12 +116,12 @@ pub fn with_total_store_order(core: CoreSpec) -> CoreSpec {
     }
 }
 
-/// The same core with so many hardware threads.
+/// The same core with this number of hardware threads.
 pub fn with_threads(threads: u8, core: CoreSpec) -> CoreSpec {
     CoreSpec { threads, ..core }
 }
 
-/// The same core with a second-level cache, twice as large as its first level.
+/// The same core with a second-level cache twice as large as its first level.
 pub fn with_second_level(mut core: CoreSpec) -> CoreSpec {
     core.l2 = Some(SecondLevelSpec {
         size_bytes: 2 * (core.l1_data.size_bytes + core.l1_instruction.size_bytes),
@@ -144,8 +144,7 @@ pub fn models_of_all_levels() -> [CoreSpec; 4] {
     ]
 }
 
-/// The same server with a last-level cache that does not include the private caches, and a
-/// directory of a few lines.
+/// The same server with a non-inclusive last-level cache, and a directory of a few lines.
 pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
     spec.fabric.last_level.inclusion = Inclusion::NonInclusive;
     spec.fabric.last_level.directory = Some(DirectorySpec {
@@ -157,7 +156,7 @@ pub fn non_inclusive(mut spec: ServerSpec) -> ServerSpec {
 }
 
 /// The same server with DRAM of two ranks of two banks, rows of two lines and low watermarks, so
-/// that a small program meets row conflicts, drains and turns of the bus; with a refresh of each
+/// that a small program causes row conflicts, drains and bus turnarounds; with a refresh of each
 /// rank every microsecond; and, if rows are closed, a cache of eight blocks in front of each
 /// channel.
 pub fn with_dram(mut spec: ServerSpec, page: PagePolicy) -> ServerSpec {
@@ -186,8 +185,8 @@ pub fn with_dram(mut spec: ServerSpec, page: PagePolicy) -> ServerSpec {
     spec
 }
 
-/// The same core with TLBs of so few pages that a small program replaces many, and so many page
-/// walkers.
+/// The same core with TLBs of a few pages, in which a small program evicts many, and this number of
+/// page walkers.
 pub fn with_small_tlbs(page_walkers: u8, core: CoreSpec) -> CoreSpec {
     let pages = |entries, ways| TlbPagesSpec { entries, ways };
     let first_level = |entries, ways| FirstLevelTlbSpec {
@@ -218,8 +217,8 @@ pub fn with_small_tlbs(page_walkers: u8, core: CoreSpec) -> CoreSpec {
     }
 }
 
-/// A server of the paper's cores, cut down to as many as are needed for `harts`, on as small a
-/// mesh.
+/// A server with the paper's cores, reduced to the number needed for `harts`, on a mesh as small as
+/// possible.
 pub fn server(harts: usize, core: &CoreSpec) -> ServerSpec {
     let cores = harts.div_ceil(core.threads.into());
     let mut spec = presets()
@@ -243,8 +242,8 @@ pub fn server(harts: usize, core: &CoreSpec) -> ServerSpec {
     spec
 }
 
-/// The same at a gigahertz, so that a nanosecond is a cycle. Memory has bandwidth enough for nothing
-/// ever to wait for it.
+/// The same at a gigahertz, so that a nanosecond is a cycle. Memory has enough bandwidth that
+/// nothing ever waits for it.
 pub fn at_one_gigahertz(harts: usize, core: &CoreSpec) -> ServerSpec {
     let mut spec = server(harts, core);
     spec.fabric.clock_ghz = 1.0;
@@ -252,7 +251,7 @@ pub fn at_one_gigahertz(harts: usize, core: &CoreSpec) -> ServerSpec {
     spec
 }
 
-/// As [`server`], with a last-level cache so small that it takes lines back from the cores.
+/// As [`server`], with a last-level cache so small that it recalls lines from the cores.
 pub fn server_with_small_last_level(harts: usize, core: &CoreSpec) -> ServerSpec {
     let mut spec = server(harts, core);
     spec.fabric.last_level = LastLevelSpec {
@@ -263,25 +262,24 @@ pub fn server_with_small_last_level(harts: usize, core: &CoreSpec) -> ServerSpec
     spec
 }
 
-/// A machine with a program, and nothing on it but cores, CLINT and, if the program has one,
-/// HTIF.
+/// A machine with a program, and only cores, CLINT and, if the program has one, HTIF.
 pub fn machine(spec: &ServerSpec, image: Image) -> Machine {
     Machine::new(spec, image, &[], false, |_| Ok(NoExtension)).expect("the machine can be built")
 }
 
-/// Steps of the engine after which a guest that should end is taken to be stuck.
+/// Steps of the engine after which a guest counts as stuck.
 const PATIENCE_STEPS: u64 = 20_000_000;
-/// Cycles, likewise.
+/// Cycles after which it does.
 const PATIENCE_CYCLES: u64 = 20_000_000;
 
-/// How a run of a guest has ended.
+/// The ending of a guest's run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// All harts have halted.
     Halted,
     /// The guest has exited.
     Exited,
-    /// It has crashed, is deadlocked, or goes on for ever: who waits for what.
+    /// It has crashed, is deadlocked, or does not end: a description of the waiting units.
     Failed(String),
 }
 
@@ -290,7 +288,8 @@ pub fn run(machine: &mut Machine) -> Ending {
     run_with(machine, |_, _| {})
 }
 
-/// The same; before each step of the engine `between` gets the machine and the step's number.
+/// The same; `between` is called before each step of the engine with the machine and the step's
+/// number.
 pub fn run_with(machine: &mut Machine, mut between: impl FnMut(&mut Machine, u64)) -> Ending {
     for step in 0..PATIENCE_STEPS {
         between(machine, step);
@@ -320,8 +319,8 @@ pub fn halted(spec: &ServerSpec, image: Image) -> Machine {
     machine
 }
 
-/// The 8 bytes at `address`, which is aligned, as a core would read them now that nothing is
-/// under way: out of a private cache that holds the line, or out of memory.
+/// The 8 bytes at the aligned `address`, as a core would read them when nothing is in flight: from
+/// a private cache that holds the line, otherwise from memory.
 pub fn read(machine: &Machine, address: u64) -> u64 {
     let line = LineAddress::of(address);
     let offset = (address % 64) as usize;
