@@ -1,4 +1,4 @@
-"""HyperPlane (MICRO 2020): its figures, and what it claims. One module a section of the paper."""
+"""HyperPlane (MICRO 2020): figures and claims. One module a section of the paper."""
 
 from nanoplane.papers.hyperplane import (
     false_sharing,

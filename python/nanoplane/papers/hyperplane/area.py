@@ -1,14 +1,14 @@
 """Section IV-C, the area of the monitoring set and of the ready set, by an arithmetic of cells.
 
-The paper synthesised the ready set in 32 nm and took the monitoring set from CACTI. Here the cells
-of the circuits that Sections IV-A and IV-B describe are counted. Cells have the areas of the
+The paper synthesised the ready set in 32 nm and took the monitoring set from CACTI. This module
+counts the cells of the circuits that Sections IV-A and IV-B describe. Cells have the areas of the
 NanGate FreePDK45 Open Cell Library, which is public, scaled by the square of the nodes.
 """
 
 import math
 
 ENTRIES = 1024
-"""Of both sets (Section IV-C)."""
+"""Entries of both sets (Section IV-C)."""
 CORES = 16
 CORE_MM2 = 8.4
 """A core's area in the paper (Section IV-C)."""
@@ -25,10 +25,10 @@ CELLS_UM2 = {
 """Square micrometres at 45 nm, from the library's Liberty file."""
 NODE_NM, CELLS_NODE_NM = 32, 45
 UTILISATION = 0.7
-"""The part of a placed block that cells cover, an assumption; the rest is for wires and clock."""
+"""The part of a placed block that cells cover, an assumption; wires and clock take the rest."""
 
 SRAM_CELL_UM2 = 146 * (NODE_NM / 1000) ** 2
-"""A cell with one port has 146 squares of the feature size in CACTI 7."""
+"""The area of a single-port cell: 146 squares of the feature size in CACTI 7."""
 ARRAY_EFFICIENCY = 0.56
 """The part of a tag array that cells cover: CACTI 7 has 895 square micrometres for a bank of 64
 entries of 52 bits in two ways, at 32 nm."""
@@ -37,11 +37,11 @@ TAG_BITS = 48 - 6
 """The address of a doorbell's line, 48 bits without the offset in 64 bytes. A Cuckoo hash table
 must keep it whole, since the row does not say what the other bits are."""
 WEIGHT_BITS = (0, 8, 16)
-"""Of a queue's weight. The paper does not say; 0 is round-robin alone."""
+"""Widths of a queue's weight. The paper gives none; 0 is round-robin alone."""
 
 
 def qid_bits(entries: int) -> int:
-    """Return the bits of the number of a queue, of so many."""
+    """Return the bits of a queue's number, for `entries` queues."""
     return (entries - 1).bit_length()
 
 
@@ -51,7 +51,7 @@ def entry_bits(entries: int = ENTRIES) -> int:
 
 
 def and_cells(inputs: int) -> dict[str, int]:
-    """Return the cells of an AND: as many inputs as fit cells of four, and then their results."""
+    """Return the cells of an AND: a tree of cells of up to four inputs."""
     fours, left = divmod(inputs, 4)
     return {"AND4_X1": fours, "AND2_X1": fours + left - 1}
 
@@ -62,22 +62,22 @@ def brent_kung_nodes(inputs: int) -> int:
 
 
 def ready_set_cells(entries: int, weight_bits: int) -> dict[str, int]:
-    """Return how many cells of each kind a ready set has (Figures 6 and 7, Section IV-B).
+    """Return the numbers of a ready set's cells by kind (Figures 6 and 7, Section IV-B).
 
     Weights are in flip-flops, as in a synthesis without memories.
     """
-    # A ready, a mask and a current-priority bit for each QID, each of which keeps its value, or
-    # takes a new one.
+    # A ready, a mask and a current-priority bit for each QID; each keeps its value or takes a new
+    # one.
     state = 3 * entries
-    # Two decoders of QIDs: one for what the monitoring set activates, one for instructions. Each
+    # Two decoders of QIDs: one for the monitoring set's activations, one for instructions. Each
     # output is an AND of all bits.
     bits = qid_bits(entries)
     decoder = {cell: 2 * entries * number for cell, number in and_cells(bits).items()}
     # Thermometer coding turns the current priority into a mask of the QIDs behind it. One network
-    # finds the first of those that are ready, one the first of all, and one makes the mask.
+    # finds the first ready QID behind the priority, one the first of all, and one makes the mask.
     networks = 3 * brent_kung_nodes(entries)
-    # Ready and enabled; behind the priority, too; first of those; first of all; and the first of
-    # all only if none is behind the priority.
+    # Ready and enabled; also behind the priority; the first of those; the first of all; and the
+    # first of all only if none is behind the priority.
     select = 5 * entries
     # The number of the selected bit: for each of its bits an OR of half of the inputs.
     encoder = bits * (entries // 2 - 1)
@@ -107,7 +107,7 @@ def monitoring_set_mm2(entries: int = ENTRIES) -> float:
 
 
 def monitoring_set_of_flip_flops_mm2(entries: int = ENTRIES) -> float:
-    """Return its area if its bits were flip-flops with a comparator of each tag, as in a synthesis.
+    """Return its area with flip-flops for bits and a comparator for each tag, as in a synthesis.
 
     A comparator is an XNOR for each bit of the tag, and an AND of these and the valid bit.
     """
@@ -118,8 +118,8 @@ def monitoring_set_of_flip_flops_mm2(entries: int = ENTRIES) -> float:
 
 
 def percent_of_cores(monitoring_set: float, weight_bits: int) -> float:
-    """Return both sets' area as a part of that of the cores which share them, in percent.
+    """Return the area of both sets in percent of the area of the cores that share them.
 
-    `monitoring_set` is its area in square millimetres: the model of it is not the paper's.
+    `monitoring_set` is its area in square millimetres: its model differs from the paper's.
     """
     return 100 * (monitoring_set + ready_set_mm2(ENTRIES, weight_bits)) / (CORES * CORE_MM2)

@@ -1,4 +1,4 @@
-"""What the paper varies, and the runs that follow from it."""
+"""The parameters that the paper varies, and the resulting runs."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ TASKS = {
     "raid-protection": "RAID protection",
     "request-dispatching": "request dispatching",
 }
-"""The tasks of Section V-A, in the order of Figure 8; the programs' names."""
+"""The tasks of Section V-A, in the order of Figure 8; keys are the programs' names."""
 SHAPES = {
     "fully-balanced": "fully balanced",
     "proportionally-concentrated": "proportionally concentrated",
@@ -25,37 +25,37 @@ SHAPES = {
 }
 """The traffic shapes of Section II-C."""
 BASELINES = ("spin-poll-mode", "spin", "hyperplane")
-"""The paper measured HyperPlane against the first."""
+"""The paper's baseline for HyperPlane is the first."""
 OTHERS = tuple(
     name
     for name, one in mechanisms().items()
     if name not in BASELINES and not one.owns_queues and not one.brings_requests
 )
-"""What figures only show if it is asked for: the paper has nothing that sleeps and has to scan, and
-no interrupts."""
+"""Mechanisms that figures show only on request: the paper has no mechanism that sleeps and then
+scans, and no interrupts."""
 SYSTEMS = {name: mechanisms()[name].label for name in (*BASELINES, *OTHERS)}
-"""How the data plane learns of work."""
+"""The mechanisms that notify the data plane of work."""
 SYSTEM_DASHES = (*plots.SYSTEM_DASHES, [8, 3, 2, 3], [1, 2])
 OPTIONAL = {"notify": OTHERS}
 INTERFACE = "spin-mlx5"
 PEAK_SYSTEMS = SYSTEMS | {INTERFACE: mechanisms()[INTERFACE].label}
-"""With the driver of the interface in the paper's server. Which driver its simulated data plane had
-the paper does not say, so that this is a series of its own, on request. It writes at each poll, so
-that no poll can be skipped: a thousand queues at light load would take an hour."""
+"""With the driver of the interface in the paper's server. The paper does not name the driver of its
+simulated data plane, so this is a series of its own, on request. It writes at each poll, so that no
+poll can be skipped: a thousand queues at light load would take an hour."""
 DEVICE, SOURCE_CORES = "device", "cores"
 SOURCES = {DEVICE: "", SOURCE_CORES: ", sources on cores"}
-"""Who writes the items, as series are called: the I/O device, or on request cores of the server, as
-in the paper's simulation ("emulated I/O sources running on 'producer' cores")."""
+"""Suffixes of series, by the producer of items: the I/O device, or on request cores of the server,
+as in the paper's simulation ("emulated I/O sources running on 'producer' cores")."""
 PAPER_SERVER, SKYLAKE_SERVER = "hyperplane-table1", "spin-to-win-table1"
 SERVERS = {PAPER_SERVER: "", SKYLAKE_SERVER: ", on the Skylake server"}
-"""The preset, as series are called: the one of Table I, or on request the server of Figure 3."""
+"""Suffixes of series, by preset: that of Table I, or on request the server of Figure 3."""
 SKYLAKE_ENTRIES = 1536
-"""Of that server's monitoring set: two ways of 32 rows for each of 24 tiles. The paper's 1024 are
-those of 16."""
+"""Entries of that server's monitoring set: two ways of 32 rows for each of 24 tiles. The paper's
+1024 are those of 16 tiles."""
 MONITORED = ("hyperplane", "software-ready-set")
-"""What has that set."""
+"""The mechanisms that use the monitoring set."""
 BATCH = 1
-"""Items that a visit to a queue takes, of all systems. Section V-B: "a task is executed for every n
+"""The batch of a visit to a queue, for all systems. Section V-B: "a task is executed for every n
 queue head polls (n ≈ 5 for PC and n = 1 for FB)". `spin-poll-mode` alone would take 32."""
 QUEUES = (1, 10, 100, 400, 1000)
 
@@ -67,7 +67,7 @@ MODES = {
     ("hyperplane", POWER_OPTIMISED): "HyperPlane, power-optimised",
     **{(name, REGULAR): SYSTEMS[name] for name in OTHERS},
 }
-"""A data plane and its mode, and how it is called."""
+"""Names of a data plane in a mode."""
 MODE_COLOURS = plots.colours(notify if power == REGULAR else "nanopu" for notify, power in MODES)
 
 POLLS = (
@@ -75,77 +75,78 @@ POLLS = (
     "where the paper's take 100 ns; with the driver of the paper's interface it takes 68 "
     "(docs/polling.md)"
 )
-"""Why polls cost less here than in the paper."""
+"""The reason that polls cost less here than in the paper."""
 SHORT_ITEMS = (
     "0.5 us are a larger part of what an item takes here, 0.3 us: with items of 4 KiB instead of "
     "1 KiB, p99 0.8 us, it is 63 % without load and 11 % at half of it (docs/figures.md)"
 )
-"""Why waking up costs a larger part here."""
+"""The reason that waking up costs a larger part here."""
 
 QUICK = 10
 """`--quick` divides the number of requests by this."""
 MIN_REQUESTS = 100
-"""No run has fewer."""
+"""The minimum number of requests of a run."""
 ROUNDS = 6
-"""A run that is not at light load has at least so many requests for each queue that is in use:
-queues take different times, and intervals are made of five whole rounds over them. One more, as
-which of the other queues are in use is chance."""
+"""The minimum number of requests for each queue in use, in runs that are not at light load: queues
+take different times, and intervals consist of five whole rounds over them. One round is added,
+since the choice of the other queues in use is random."""
 LIGHT_BELOW = 0.01
-"""Loads below this are light: requests hardly meet, so that there are no rounds, and time passes
-without requests, which costs more to simulate than they do."""
+"""Loads below this are light: requests hardly ever overlap, so that there are no rounds, and time
+passes without requests, which costs more to simulate than requests."""
 QUICK_TASKS = ("packet-encapsulation", "raid-protection", "request-dispatching")
-"""The tasks that `--quick` has in the figures that have all: of networks, of storage and of
+"""The tasks of `--quick` in figures that have all tasks: of networks, of storage and of
 applications. The saturated runs of 1000 queues take ten seconds each; of crypto forwarding, whose
 items take 5 us, a minute."""
 FILL_MRPS = 20.0
-"""A saturated run whose rings do not begin full fills them at this rate for each core: of 15 items
-that a ring holds and 20 million that are offered a second, 16 stay in the rings as long as no more
-than four million are served, which takes 4 items a queue. At the rate that is offered afterwards it
-takes forty, and the figures would measure rings that are half empty."""
+"""The fill rate for each core, in saturated runs whose rings do not begin full. Of 20 million
+offered items a second, 16 million stay in the rings as long as at most four million are served; a
+ring of 15 items is then full after 4 served items a queue. At the rate of the measurement it takes
+forty, and the figures would measure half-empty rings."""
 COMPLETIONS = tuple(
     name for name, one in mechanisms().items() if one.owns_queues and one.needs_device
 )
 """Mechanisms whose rings do not begin full: completions, which an interface writes and the only
 hart of a queue reads, announce their items."""
 WEIGHTS = (4, 2, 1)
-"""Of the queues in turn, under weighted round-robin; the paper gives none."""
+"""Weights of the queues in turn, under weighted round-robin; the paper gives none."""
 WARM_MRPS = {"crypto-forwarding": 0.1}
-"""At which rate for each core a run below saturation is warmed up: less than it can take."""
+"""The warm-up rate for each core of a run below saturation: less than its throughput."""
 USUAL_WARM_MRPS = 0.75
 AS_PRINTED, IN_ORDER = "as printed", "in order"
-"""Algorithm 1: a queue can be served again as soon as an item has been taken from it; or, with its
-lines 18 and 19 swapped, when that has been processed. Only cores that share queues differ in it."""
+"""Algorithm 1: a queue can be served again as soon as an item has been taken from it; or, with
+lines 18 and 19 swapped, after that item has been processed. The difference only affects cores that
+share queues."""
 
 
 def tasks(quick: bool) -> list[str]:
-    """Return the tasks of the figures that have all."""
+    """Return the tasks of the figures that show all tasks."""
     return list(QUICK_TASKS if quick else TASKS)
 
 
 def measured_requests(requests: int, quick: bool, queues: int) -> int:
-    """Return how many requests a run has that are not light load, of so many queues in use."""
+    """Return the number of requests of a run above light load, for `queues` queues in use."""
     return max(MIN_REQUESTS, ROUNDS * queues, requests // (QUICK if quick else 1))
 
 
 def with_used_rings(description: Description, rate_mrps: float) -> Description:
-    """Return a run that begins when each slot of the rings in use has been used once.
+    """Return a run that begins after the first use of each slot of the rings in use.
 
-    Else its requests come in lines that nobody has had before, which are in no cache, until it has
-    had as many as there are slots: with four cores and 400 queues at 80 % of the load the p99 of
-    4000 requests is 12 us then, and 18 of 40,000. A rule says when that is over (docs/warm-up.md).
+    Otherwise its requests would arrive in unused lines, which are in no cache, until each slot has
+    been used: with four cores and 400 queues at 80 % of the load the p99 of 4000 requests is 12 us
+    then, and 18 us of 40,000. A rule determines the end of the warm-up (docs/warm-up.md).
     """
     before = {"requests": "auto", "rate_mrps": rate_mrps}
     return description.set("measure.warm_start", before)
 
 
 def saturated(description: Description, cores: int) -> Description:
-    """Return a run whose rings are full before it measures what is served."""
+    """Return a run whose rings are full before its measurement begins."""
     fill = {"requests": "auto", "rate_mrps": FILL_MRPS * cores}
     return description.set("traffic.load", "saturate").set("measure.warm_start", fill)
 
 
 def organisation(case: "Case") -> str:
-    """Return how the cores of a case divide the queues, as Figure 10 calls it."""
+    """Return the case's division of queues among cores, in Figure 10's terms."""
     name = "scale-out" if case.cluster == 1 else f"scale-up-{case.cluster}"
     if case.order == IN_ORDER and case.notify == "hyperplane":
         name += ", in order"
@@ -167,25 +168,24 @@ class Case:
     imbalance: float = 0.0
     """Static load imbalance between clusters, as a part of the mean (Section V-C)."""
     co_runner: str | None = None
-    """What runs on the other hardware thread of each core (Section V-D)."""
+    """The program on the other hardware thread of each core (Section V-D)."""
     power: str = REGULAR
     """`power-optimised`: halted cores enter C1 (Section V-D)."""
     order: str = AS_PRINTED
-    """Whether cores that share a queue can serve it at once."""
+    """Whether several cores can serve a shared queue at the same time."""
     policy: str = "round-robin"
-    """Of the ready set (Section IV-B)."""
+    """The policy of the ready set (Section IV-B)."""
     load: float | None = None
-    """Offered load, as a part of the peak of the case `of`; None: saturated."""
+    """Offered load, as a part of the peak of `of`; None: saturated."""
     of: "Case | None" = None
     limit: float | None = None
-    """If given: at the largest load that keeps the p99 within so many mean service times of the
-    case `of`."""
+    """If given: the largest load whose p99 is at most this number of mean service times of `of`."""
     sources: str = DEVICE
     server: str = PAPER_SERVER
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         load = "saturated" if self.load is None else f"load {self.load:g}"
         if self.limit is not None:
             load = f"p99 below {self.limit:g} service times"
@@ -206,16 +206,16 @@ class Case:
         return ", ".join((*parts, load))
 
     def at(self, load: float, of: "Case | None" = None) -> "Case":
-        """Return the case at a part of its own peak, or of another's."""
+        """Return the case at a part of its own peak, or of another case's."""
         return dataclasses.replace(self, load=load, of=of or self)
 
     def within(self, limit: float, of: "Case") -> "Case":
-        """Return the case at the largest load that keeps a limit."""
+        """Return the case at the largest load within a limit."""
         return dataclasses.replace(self, limit=limit, of=of)
 
     def description(self, requests: int) -> Description:
-        """Return what all runs of this case have in common."""
-        # With one queue all shapes are the same traffic, and need one run.
+        """Return the common description of this case's runs."""
+        # With one queue all shapes are the same traffic, and one run is enough.
         shape = "single-queue" if self.queues == 1 else self.shape
         server: dict[str, object] = {
             "preset": self.server,
@@ -268,23 +268,23 @@ class Case:
 
     @property
     def busy_queues(self) -> int:
-        """Through how many queues requests come: a round over them."""
+        """The number of queues with requests: the length of a round over them."""
         always = {
             "fully-balanced": self.queues,
             "proportionally-concentrated": self.queues // 5,
             "non-proportionally-concentrated": min(self.queues, 100),
             "single-queue": 1,
         }[self.shape]
-        # Of the other queues one in twenty is in use, but with a single one.
+        # One in twenty of the other queues is in use, except with a single busy queue.
         others = 0 if self.shape == "single-queue" else (self.queues - always) // 20
         return max(1, always + others)
 
     @property
     def begins_used(self) -> bool:
-        """Whether the rings begin used, or full, instead of being gone round first.
+        """Whether the rings begin used, or full, instead of being filled first.
 
-        Other cases go round first: there prepared rings were compared with timed warm-ups for a few
-        cases only, or differ from them, as under strict priority (docs/warm-up.md).
+        Other cases first fill their rings: prepared rings were compared with timed warm-ups in only
+        a few of these cases, or differ from them, as under strict priority (docs/warm-up.md).
         """
         return (
             self.server == PAPER_SERVER
@@ -295,7 +295,7 @@ class Case:
         )
 
     def warm(self, description: Description) -> Description:
-        """Let a run below saturation begin when each slot of its rings has been used once."""
+        """Let a run below saturation begin after the first use of each slot of its rings."""
         if self.busy_queues == 1:
             return description
         if self.begins_used:
@@ -304,7 +304,7 @@ class Case:
         return with_used_rings(description, rate_mrps)
 
     def saturated(self, quick: bool, requests: int) -> Description:
-        """Return the saturated run of this case, of so many requests."""
+        """Return the saturated run of this case, with `requests` requests."""
         requests = measured_requests(requests, quick, self.busy_queues)
         description = saturated(self.description(requests), self.cores)
         if self.begins_used:
@@ -313,7 +313,7 @@ class Case:
         return description
 
     def run(self, quick: bool, requests: int, peak_requests: int) -> Run:
-        """Return the case's run, of so many requests; those of the peak that it is a part of."""
+        """Return the case's run, with `requests` requests; its peak's run has `peak_requests`."""
         if self.of is None:
             return Run(self.saturated(quick, requests))
         is_light = self.load is not None and self.load < LIGHT_BELOW

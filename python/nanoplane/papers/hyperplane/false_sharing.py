@@ -1,8 +1,8 @@
 """Section III-A, spurious wake-ups: doorbells that share their line with others.
 
-The paper has QWAIT-VERIFY for them and does not measure them. The monitoring set knows lines, and
-has one doorbell of a line; here the other words of the line are doorbells that somebody else
-listens to, each rung as often as the monitored one. `guest/programs/false-sharing.c` writes them.
+The paper has QWAIT-VERIFY for them and does not measure them. The monitoring set works on lines,
+and holds one doorbell of a line; here the line's other words are doorbells of other listeners, each
+rung as often as the monitored one. `guest/programs/false-sharing.c` writes them.
 """
 
 import dataclasses
@@ -24,14 +24,14 @@ from nanoplane.sweep import Run
 QUEUES = 100
 REQUESTS = 20_000
 DOORBELLS = (1, 2, 4, 8)
-"""Of 8 bytes, in a line of 64."""
+"""Doorbells of 8 bytes in a line of 64."""
 LOADS = {0.5: "0.5 Mrps", 2.0: "2 Mrps"}
 SATURATED = "saturated"
-"""The other doorbells are then rung as at the largest load."""
+"""The other doorbells then ring as often as at the largest load."""
 
 
 DRAIN_MRPS = 0.02
-"""Of a run that is drained: an item in 50 us, which is delivered long before the next one comes."""
+"""The rate of a drained run: an item in 50 us, whose delivery ends long before the next arrival."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,23 +39,23 @@ class Line:
     """A run of the figure."""
 
     doorbells: int
-    """How many doorbells each line has."""
+    """The number of doorbells in each line."""
     rate_mrps: float | None
-    """Of the monitored doorbells together; None: saturated."""
+    """The rate of all monitored doorbells together; None: saturated."""
     drained: str = ""
-    """`drained`: after as many requests as other runs measure there is hardly any traffic, so that
-    what is left in a queue at the end is an item that nobody was told of."""
+    """`drained`: after the usual number of measured requests there is hardly any traffic, so that
+    an item left in a queue at the end is one without a notification."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         doorbells = "1 doorbell" if self.doorbells == 1 else f"{self.doorbells} doorbells"
         drained = f", {self.drained}" if self.drained else ""
         return f"false sharing, {doorbells} on a line, {self.load}{drained}"
 
     @property
     def load(self) -> str:
-        """The load, as the figure calls it."""
+        """The name of the load in the figure."""
         return SATURATED if self.rate_mrps is None else LOADS[self.rate_mrps]
 
     def run(self, quick: bool) -> Run:
@@ -96,7 +96,7 @@ def _points(quick: bool) -> dict[Line, Run]:
 
 
 def _spurious(results: Results, line: Line) -> float:
-    """Return the spurious wake-ups for each request that was delivered."""
+    """Return the spurious wake-ups for each delivered request."""
     result = results[line].result
     return float(result["hyperplane"]["spurious_wake_ups"] / result["delivered"])
 
@@ -194,11 +194,11 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _undelivered(results: Results) -> Part:
-    """Return the most items that have arrived and were not delivered."""
+    """Return the largest number of items that arrived and were not delivered."""
 
     def missing(line: Line) -> float:
         result = results[line].result

@@ -1,8 +1,8 @@
 """Section II-C, DPDK's queue scalability: Figure 3, measured on a real Skylake server.
 
 The paper has "a real server with a 24-core Xeon Skylake processor and a 100GbE Mellanox ConnectX-5
-NIC": here the machine under test of the study of spinning, by the same authors, and the driver of
-that interface.
+NIC": here it is the machine under test of the study of spinning, by the same authors, with the
+driver of that interface.
 """
 
 import dataclasses
@@ -26,13 +26,13 @@ from nanoplane.sweep import Run
 
 TASK = "packet-encapsulation"
 SYSTEMS = {name: mechanisms()[name].label for name in (INTERFACE, "hyperplane")}
-"""The paper measured the first; HyperPlane on the same machine stands beside it."""
+"""The paper measured the first; HyperPlane on the same machine is added for comparison."""
 PEAK_REQUESTS = 2_000
 LIGHT_QUEUES = (1, 64, 128, 256, 384, 512)
 """DPDK's driver allows 512 (SoCC 2019, Section 5)."""
 QUICK_LIGHT_QUEUES = (1, 64, 256, 512)
 DISTRIBUTIONS = (1, 256, 512)
-"""Figure 3(c) has three; which they are is not in the text."""
+"""Figure 3(c) has three; the text does not name them."""
 PACKETS, QUICK_PACKETS = 1500, 400
 WARMUP = 30
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "max": 100.0}
@@ -41,7 +41,7 @@ THINK_NS = 2000.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Peak:
-    """A core of the Skylake server that encapsulates packets as fast as it can: Figure 3(a)."""
+    """A core of the Skylake server that encapsulates packets as fast as possible: Figure 3(a)."""
 
     notify: str
     shape: str
@@ -58,14 +58,14 @@ class RoundTrip:
     """A core that forwards single packets between the interface's ports: Figure 3(b) and (c)."""
 
     polled: int
-    """Receive queues; packets come to each as likely."""
+    """Receive queues; packets are equally likely to arrive in each."""
 
     def run(self, quick: bool) -> Run:
         """Return the run.
 
-        At 0.01 million packets a second hardly a packet meets another. Here none does: the next one
-        is sent when the one before has come back, so that no time passes in which nothing is
-        measured. Its queue is random, and so is what is polled before it.
+        At 0.01 million packets a second packets hardly ever overlap. Here they never do: each
+        packet is sent after the previous one has returned, so that no time passes without a
+        measurement. A packet's queue is random, and so is the number of polls before it.
         """
         run = machine.loaded(
             f"round trip, {self.polled} queues",
@@ -88,12 +88,12 @@ def _points(quick: bool) -> dict[Any, Run]:
 
 
 def peak_mrps(outcome: Outcome) -> float:
-    """Return the packets that are encapsulated, in millions a second."""
+    """Return the rate of encapsulated packets, in millions a second."""
     return float(outcome.result["throughput_mrps"])
 
 
 def round_trip_us(outcome: Outcome, statistic: str) -> float:
-    """Return the mean of the round trips, or a percentile."""
+    """Return the mean, or a percentile, of the round trips."""
     return float(machine.measurement(outcome)["latency_ns"][statistic]) / 1000
 
 
@@ -145,7 +145,8 @@ def _rows(results: Results) -> list[Row]:
             continue
         for statistic, percent in PERCENTILES.items():
             row = _trip_row(point, results[point], statistic)
-            # A distribution has the packets upwards and their round trips to the right.
+            # A distribution has the packets on its vertical axis and their round trips on its
+            # horizontal one.
             rows.append(
                 dataclasses.replace(
                     row,
@@ -215,20 +216,20 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 MOST = LIGHT_QUEUES[-1]
 HALF = MOST // 2
 
 
 def _kept(results: Results, shape: str, of: int = 1) -> float:
-    """Return the part of the throughput with `of` queues that is left with the most."""
+    """Return the throughput with the most queues, as a part of that with `of` queues."""
     many, few = (peak_mrps(results[Peak(INTERFACE, shape, count)]) for count in (QUEUES[-1], of))
     return many / few
 
 
 def _grown(results: Results, statistic: str, queues: int) -> float:
-    """Return how much longer a round trip is with so many queues than with one."""
+    """Return the growth of a round trip from one queue to `queues`."""
     many, one = (round_trip_us(results[RoundTrip(count)], statistic) for count in (queues, 1))
     return many - one
 

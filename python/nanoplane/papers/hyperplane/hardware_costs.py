@@ -1,4 +1,4 @@
-"""Section IV-C, hardware costs: what the paper claims of area, power and timing.
+"""Section IV-C, hardware costs: the paper's claims about area, power and timing.
 
 The runs are those of Figure 8.
 """
@@ -13,7 +13,7 @@ SELECTION_NS = 12.25
 
 
 def _percent(results: Results, cores: int) -> Part:
-    """Return the power of the two sets as a part of that of so many data plane cores."""
+    """Return the power of both sets as a part of the power of `cores` data plane cores."""
 
     def percent(task: str) -> float:
         power = results[Case(task, "hyperplane", "fully-balanced", 100)].result["power_w"]
@@ -25,7 +25,7 @@ def _percent(results: Results, cores: int) -> Part:
 
 
 def _cores_served(results: Results, task: str) -> float:
-    """Return how many cores could each have a selection an item, without waiting for others."""
+    """Return the number of cores that could each have one selection per item, without waiting."""
     one_queue = Case(task, "hyperplane", "single-queue", 1)
     item_ns = 1000 / float(results[one_queue].result["throughput_mrps"])
     return item_ns / SELECTION_NS

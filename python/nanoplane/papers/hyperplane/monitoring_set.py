@@ -1,8 +1,8 @@
-"""Section IV-A, the monitoring set: how often QWAIT.ADD meets a conflict.
+"""Section IV-A, the monitoring set: the conflict rate of QWAIT.ADD.
 
 The paper cites the ZCache: "over-provisioning the size of a Cuckoo hash table by 5%-10% reduces
 the conflict rate down to 0.1%". Here the monitoring set itself is filled, without a server around
-it, so that nothing is run.
+it, so that there are no runs.
 """
 
 import dataclasses
@@ -17,9 +17,9 @@ from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 
 BANKS = 16
-"""One for each tile of the server of Table I."""
+"""One bank for each tile of the server of Table I."""
 TABLES = 100
-"""Tables filled for each point, each with other lines."""
+"""Tables filled for each point, each with different lines."""
 SPARE_PERCENT = (0, 5, 10, 15, 20)
 LINES = {
     "random": "lines at random",
@@ -35,7 +35,7 @@ class Table:
     name: str
     ways: int
     entries: int
-    """1024, or the next number above it that the ways and banks allow."""
+    """1024, or the next larger number that the ways and banks allow."""
     walk_places: int | None = None
 
 
@@ -49,7 +49,7 @@ TABLES_TRIED = (
 
 @functools.cache
 def _shares(table: Table, lines: str, spare_percent: int) -> tuple[float, ...]:
-    """Return the part of the QWAIT.ADDs that conflict, for each of the tables filled."""
+    """Return the fraction of QWAIT.ADDs that conflict, for each of the filled tables."""
     doorbells = _doorbells(table, spare_percent)
     spec = {
         "entries": table.entries,
@@ -65,7 +65,7 @@ def _doorbells(table: Table, spare_percent: int) -> int:
 
 
 def percent(table: Table, lines: str, spare_percent: int) -> float:
-    """Return the conflict rate of a table with so much more entries than doorbells."""
+    """Return the conflict rate of a table with `spare_percent` more entries than doorbells."""
     return 100 * statistics.fmean(_shares(table, lines, spare_percent))
 
 
@@ -73,8 +73,8 @@ def _interval(table: Table, lines: str, spare_percent: int) -> tuple[float, floa
     """Return the 95 % confidence interval of `percent`, from the differences between tables."""
     shares = _shares(table, lines, spare_percent)
     if not any(shares):
-        # None in n: the rule of three. Consecutive lines conflict in some tables and then many at a
-        # time, so that it does not hold for them.
+        # No conflict in n tries: the rule of three. Consecutive lines have no conflicts in most
+        # tables and many in some, so that the rule does not hold for them.
         highest = 100 * 3 / (TABLES * _doorbells(table, spare_percent))
         return None if lines == "consecutive" else (0.0, highest)
     half = 1.96 * statistics.stdev(shares) / math.sqrt(TABLES)
@@ -102,12 +102,12 @@ def _rows(_: Results) -> list[Row]:
 
 
 def _chart(rows: list[Row]) -> plots.Chart:
-    """Put the ways of choosing lines side by side, with the paper's 0.1 % as a line."""
+    """Put the choices of lines side by side, with the paper's 0.1 % as a line."""
     import altair
 
     names = [table.name for table in TABLES_TRIED]
     colours = altair.Scale(domain=names, range=["#D55E00", "#CC79A7", "#0A7FC2", "#56B4E9"])
-    # A logarithm has no zero: what is below is drawn at the edge.
+    # A logarithmic axis has no zero: smaller values are drawn at its edge.
     least = 0.001
     panels: list[Any] = []
     for lines, text in LINES.items():
@@ -143,7 +143,7 @@ def _chart(rows: list[Row]) -> plots.Chart:
 
 
 def _measured(_: Results) -> Estimate:
-    """Return what the paper's own table gives: two ways, and 10 % more entries than doorbells."""
+    """Return the result of the paper's table: two ways, and 10 % more entries than doorbells."""
     two, four = TABLES_TRIED[0], TABLES_TRIED[2]
     measured = percent(two, "random-in-turn", 10)
     return Estimate(

@@ -1,4 +1,4 @@
-"""Section V-C, multicore performance: Figure 10, and what the paper claims of it."""
+"""Section V-C, multicore performance: Figure 10, and the paper's claims about it."""
 
 import dataclasses
 import itertools
@@ -28,7 +28,7 @@ QUICK_LOADS = (0.01, 0.3, 0.5, 0.8, 0.9)
 REQUESTS = 40_000
 PEAK_REQUESTS = 40_000
 LIGHT_REQUESTS = 4_000
-"""At a hundredth of the load, where a request in ten thousand waits for another."""
+"""Requests at a hundredth of the load, where one in ten thousand waits for another."""
 
 BALANCED, CONCENTRATED = "fully-balanced", "proportionally-concentrated"
 BASELINE = "spin-poll-mode"
@@ -39,16 +39,16 @@ _ORGANISATIONS = {
     BALANCED: ((1, 0.0), (2, 0.0), (4, 0.0)),
     CONCENTRATED: ((1, 0.0), (1, IMBALANCE), (2, 0.0)),
 }
-"""What Figures 10(a) and 10(b) compare: cores of a cluster, and imbalance."""
+"""The comparisons of Figures 10(a) and 10(b): cores of a cluster, and imbalance."""
 
 
 def saturated(
     notify: str, shape: str, cluster: int, imbalance: float = 0.0, order: str = AS_PRINTED
 ) -> Case:
-    """Return the case of more traffic than the cores can take.
+    """Return the case of traffic above the cores' throughput.
 
-    Cores that spin and share queues serve each queue in order, which is faster for them: the paper
-    does not say how they share.
+    Spinning cores that share queues serve each queue in order, which is faster for them: the paper
+    does not describe how they share.
     """
     if cluster == 1:
         order = AS_PRINTED
@@ -58,7 +58,7 @@ def saturated(
 
 
 def reference(shape: str) -> Case:
-    """Return the case whose peak all loads of a shape are parts of: HyperPlane's scale-out."""
+    """Return HyperPlane's scale-out, whose peak is the unit of all loads of a shape."""
     return saturated("hyperplane", shape, 1)
 
 
@@ -68,15 +68,15 @@ def loaded(case: Case, load: float) -> Case:
 
 
 SERVICE_TIMES = 10
-"""What saturation is here: the largest load at which the p99 is within so many mean service times
-of HyperPlane's scale-out. A source that offers more than can be taken keeps every core busy, which
-would not show what an imbalance costs."""
+"""The definition of saturation here: the largest load whose p99 is within this number of mean
+service times of HyperPlane's scale-out. A source above the cores' throughput keeps every core busy,
+which would hide the cost of an imbalance."""
 
 
 def sustained(
     notify: str, shape: str, cluster: int, imbalance: float = 0.0, order: str = AS_PRINTED
 ) -> Case:
-    """Return the case of the largest load that is sustained."""
+    """Return the case of the largest sustained load."""
     case = saturated(notify, shape, cluster, imbalance, order)
     return case.within(SERVICE_TIMES, of=reference(shape))
 
@@ -86,14 +86,14 @@ LIMIT = (
     "10, 20 and 40 mean service times HyperPlane's scale-up-2 in order is 43, 23 and 13 % above "
     "poll mode's scale-out with imbalance, and 17, 8 and 6 % above HyperPlane's (docs/figures.md)"
 )
-"""Why other loads are sustained here."""
+"""The reason that other loads are sustained here."""
 COPY = (
     "where cores serve a queue at once, each result is put together apart and copied: whatever "
     "the limit is, HyperPlane's scale-up-2 sustains 16 to 18 % less than its scale-out with "
     "imbalance. With one copy instead of two it sustains 18 % more, and 44 % more than poll mode "
     "(docs/figures.md)"
 )
-"""What Algorithm 1 as printed costs here where the rings fit into the last-level cache."""
+"""The cost of Algorithm 1 as printed where the rings fit into the last-level cache."""
 
 
 def run(case: Case, quick: bool) -> Run:
@@ -129,7 +129,7 @@ def _points(quick: bool) -> dict[Case, Run]:
 
 
 def tail_row(results: Results, case: Case, series: str) -> Row | None:
-    """Return the row of a case's p99, over the load that it was offered."""
+    """Return the row of a case's p99, over the offered load."""
     outcome = results.get(case)
     if outcome is None or case.load is None:
         return None
@@ -191,11 +191,11 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _peak(results: Results, case: Case) -> float:
-    """Return the largest load that is sustained, in million requests a second."""
+    """Return the largest sustained load, in million requests a second."""
     return float(results[case].result["throughput_mrps"])
 
 
@@ -204,7 +204,7 @@ def _p99(results: Results, case: Case) -> float:
 
 
 def _more_percent(results: Results, case: Case, than: Case) -> float:
-    """Return by how many percent a case's peak is above another's."""
+    """Return by how many percent a case's peak exceeds another's."""
     return 100 * (_peak(results, case) / _peak(results, than) - 1)
 
 
@@ -220,11 +220,11 @@ SLOTS = (
     "items a second, and load 0.8 is 9.0. With four times that cache and one copy instead of two "
     "its p99 there is half of scale-out's; either alone is not enough (docs/figures.md)"
 )
-"""What Algorithm 1 as printed costs here."""
+"""The cost of Algorithm 1 as printed."""
 
 
 def _shared_tail(results: Results, cluster: int, load: float, order: str = AS_PRINTED) -> float:
-    """Return HyperPlane's p99 with cores that share their queues over that with scale-out."""
+    """Return HyperPlane's p99 with shared queues over that with scale-out."""
     shared, apart = (
         loaded(saturated("hyperplane", BALANCED, cores, order=order), load)
         for cores in (cluster, 1)

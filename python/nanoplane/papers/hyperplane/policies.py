@@ -1,4 +1,4 @@
-"""Section V-A, service policies: what the paper claims of those that it does not show.
+"""Section V-A, service policies: the paper's claims about policies that it does not show.
 
 "We only report results for the round-robin service policy, as we found service policy to have
 minimal impact on the performance trends." The trends are those of Figures 8 to 10: the peak over
@@ -27,7 +27,7 @@ SHOWN = ("proportionally-concentrated", "fully-balanced")
 QUEUES = (10, 100, 400, 1000)
 QUICK_QUEUES = (10, 100, 400)
 LOADED_QUEUES = 100
-"""As many as a core of Figure 10 has."""
+"""The number of queues for each core of Figure 10."""
 LOADS = (0.1, 0.3, 0.5, 0.7)
 REQUESTS = 20_000
 PEAK_REQUESTS = 5_000
@@ -38,7 +38,7 @@ def _case(policy: str, shape: str, queues: int) -> Case:
 
 
 def _loaded(policy: str, shape: str, load: float) -> Case:
-    """Return a case at a part of round-robin's peak, so that all policies are offered the same."""
+    """Return a case at a part of round-robin's peak, so that the policies' loads are equal."""
     of = _case(ROUND_ROBIN, shape, LOADED_QUEUES)
     return _case(policy, shape, LOADED_QUEUES).at(load, of=of)
 

@@ -1,8 +1,8 @@
 """HyperPlane's gain in throughput over the ratio of a poll to an item.
 
-A core that spins pays for the empty queues between two items, HyperPlane does not. If an item takes
-S, and e empty polls of p come before it, then the gain is (S + e p) / S = 1 + e r with r = p / S:
-nothing else of a machine matters. `e` follows from the traffic.
+A core that spins pays for the empty queues between two items; HyperPlane does not. If an item takes
+S, and e empty polls of p precede it, then the gain is (S + e p) / S = 1 + e r with r = p / S: the
+gain depends on no other property of a machine. The traffic determines `e`.
 """
 
 import itertools
@@ -18,20 +18,21 @@ from nanoplane.papers.hyperplane.cases import INTERFACE, PEAK_SYSTEMS, QUEUES, S
 STATISTIC = "gain over poll by item"
 SPINNING = ("spin-poll-mode", "spin", INTERFACE)
 CELLS = tuple(itertools.product(SHAPES, QUEUES))
-"""What the paper's 4.1 times is the mean of, for each task."""
+"""The points whose mean is the paper's 4.1 times, for each task."""
 
 PAPER_GAIN = 4.1
 PAPER_POLL_NS = 100.0
-"""HyperPlane, Section V-B: "tail latency can be more than 100 us", which is a round over 1000."""
+"""HyperPlane, Section V-B: "tail latency can be more than 100 us", which is a round over 1000
+queues."""
 PAPER_ITEM_NS = (2_000.0, 5_000.0)
 """"A few microseconds" (Sections II-B and IV-C)."""
 STUDY_RATIO = (0.33, 0.39)
 """Golestani et al., SoCC 2019: polls of 33 to 39 ns (docs/polling.md) over packets of less than 100
-ns ("stable above 10 Mpps"): at least this. They have no HyperPlane."""
+ns ("stable above 10 Mpps"), so that the ratio is a lower bound. The study has no HyperPlane."""
 
 
 def empty_polls(shape: str, queues: int) -> float:
-    """Return how many empty queues a spinning core polls before an item, with full busy queues."""
+    """Return the number of empty polls of a spinning core before an item, with full busy queues."""
     return queues / Case("", "", shape, queues).busy_queues - 1
 
 
@@ -45,7 +46,7 @@ def _item_ns(results: Results, case: Case) -> float:
 
 
 def measured(results: Results, task: str, notify: str) -> tuple[float, float]:
-    """Return the ratio of poll to item, with 1000 queues, and the mean gain; KeyError: not run."""
+    """Return the ratio of poll to item with 1000 queues, and the mean gain; KeyError: not run."""
     one = _item_ns(results, Case(task, notify, "single-queue", 1))
     many = _item_ns(results, Case(task, notify, "single-queue", QUEUES[-1]))
     gain = statistics.fmean(
@@ -57,7 +58,7 @@ def measured(results: Results, task: str, notify: str) -> tuple[float, float]:
 
 
 def rows(results: Results) -> Iterator[Row]:
-    """Yield a point for each task and spinning data plane whose runs there are."""
+    """Yield a point for each task and spinning data plane that has runs."""
     for task, notify in itertools.product(TASKS, SPINNING):
         try:
             ratio, gain = measured(results, task, notify)

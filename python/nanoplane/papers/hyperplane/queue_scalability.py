@@ -1,4 +1,4 @@
-"""Section V-B, queue scalability: Figures 8 and 9, and what the paper claims of them."""
+"""Section V-B, queue scalability: Figures 8 and 9, and the paper's claims about them."""
 
 import itertools
 import math
@@ -47,18 +47,18 @@ PEAK_REQUESTS = 5_000
 
 LIGHT_LOAD = 0.008
 """Light traffic, as a part of the peak of the same data plane with the same queues (the paper:
-"very light (<1% load) to avoid queuing delays"). Of a peak with fewer queues it would be more: a
-core that polls a thousand queues for one that is busy has 1/35 of its peak with one queue. From one
-percent on, a request in a hundred meets another in its queue, which the p99 shows."""
+"very light (<1% load) to avoid queuing delays"). As a part of a peak with fewer queues it would be
+more: a core that polls a thousand queues of which one is busy has 1/35 of its peak with one queue.
+From one percent on, one request in a hundred overlaps another in its queue, which the p99 shows."""
 LIGHT_SHAPES = ("single-queue", "fully-balanced")
-"""The paper does not say which shape light traffic has: the two extremes."""
+"""The two extremes; the paper does not give the shape of light traffic."""
 LIGHT_REQUESTS = 10_000
 _SLOW = {"spin": (1000, 1_000), "wrs": (1000, 1_000), "spin-poll-mode": (100, 1_000)}
-"""From how many queues on polls of a spinning core miss, so that none of them can be skipped, and
-how many requests there are then. A poll reads one line, or almost four, and L1 has 512."""
+"""The number of queues from which on a spinning core's polls miss, so that none of them can be
+skipped, and the number of requests there. A poll reads one line, or almost four, and L1 has 512."""
 QUICK_LIGHT_TASKS = ("packet-encapsulation",)
 """With `--quick`, Figure 9 has one task: between two requests a core polls a hundred rounds of its
-queues, whatever the task is, and that is what takes the time."""
+queues, whatever the task, and these polls dominate the run time."""
 
 
 def _light_requests(case: Case) -> int:
@@ -74,7 +74,7 @@ def light(
     power: str = REGULAR,
     server: str = PAPER_SERVER,
 ) -> Case:
-    """Return the case of light traffic. Both modes of HyperPlane are offered the same."""
+    """Return the case of light traffic. Both modes of HyperPlane have the same offered load."""
     case = Case(task, notify, shape, queues, power=power, server=server)
     return case.at(LIGHT_LOAD, of=Case(task, notify, shape, queues, server=server))
 
@@ -95,7 +95,7 @@ def _peak_points(quick: bool) -> dict[Case, Run]:
 
 def _light_points(quick: bool) -> dict[Case, Run]:
     light_tasks = QUICK_LIGHT_TASKS if quick else TASKS
-    # Two queues are not in the figure: a claim is about them.
+    # Two queues are not in the figure, but a claim is about them.
     every = itertools.product(light_tasks, MODES, LIGHT_SHAPES, (*QUEUES, 2), SERVERS)
     cases = [
         light(task, notify, shape, queues, power, server)
@@ -239,7 +239,7 @@ def _light_answer(rows: list[Row]) -> str:
 
 
 def _stated(notify: str, y: float, says: str) -> list[Row]:
-    """Return what Section V-B says of 1000 queues, for each task and traffic."""
+    """Return Section V-B's statements about 1000 queues, for each task and traffic."""
     return [
         Row(
             series=SYSTEMS[notify],
@@ -262,8 +262,8 @@ def _stated(notify: str, y: float, says: str) -> list[Row]:
     ]
 
 
-# What the paper measured against is in the manner of DPDK, `spin-poll-mode`; the tightest polling
-# loop stands beside it where that makes a difference.
+# The paper's baseline is in the manner of DPDK, `spin-poll-mode`; the tightest polling loop is
+# added where that makes a difference.
 BASELINE = "spin-poll-mode"
 TIGHTEST = "spin"
 _SPINNING = {BASELINE: "spinning in poll mode", TIGHTEST: "spinning"}
@@ -312,7 +312,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _throughput(results: Results, case: Case) -> float:
@@ -324,10 +324,10 @@ def _latency_us(results: Results, statistic: str, case: Case) -> float:
 
 
 BALANCED = ("proportionally-concentrated", "fully-balanced")
-"""The traffics whose busy queues grow with the queues: PC and FB."""
+"""The shapes whose busy queues grow with the number of queues: PC and FB."""
 CONCENTRATED = "non-proportionally-concentrated"
 DECREASING = "packet-encapsulation"
-"""Of which the paper says that its throughput decreases with NC traffic."""
+"""The task whose throughput decreases with NC traffic, according to the paper."""
 
 _PEAKS = tuple(itertools.product(TASKS, SHAPES, QUEUES))
 _LIGHT = tuple(itertools.product(TASKS, LIGHT_SHAPES, QUEUES))
@@ -352,7 +352,7 @@ def _latency_gain(results: Results, statistic: str, baseline: str) -> Part:
 
 
 def _kept(results: Results, task: str, notify: str, shape: str, of: int = 1) -> float:
-    """Return the part of the peak with `of` queues that is left with 1000."""
+    """Return the peak with 1000 queues as a part of the peak with `of` queues."""
     case = Case(task, notify, shape, 1000)
     return _throughput(results, case) / _throughput(results, Case(task, notify, shape, of))
 
@@ -388,7 +388,7 @@ def _spread_growth(results: Results, baseline: str) -> Part:
 
 
 def _growth(results: Results, task: str, shape: str, statistic: str) -> float:
-    """Return how much more a latency has grown at 1000 queues than at 100, from one."""
+    """Return the growth of a latency from one queue to 1000 over that from one to 100."""
     one, hundred, thousand = (
         _latency_us(results, statistic, light(task, BASELINE, shape, queues))
         for queues in (1, 100, 1000)
@@ -406,12 +406,12 @@ def _more_with_queues(results: Results, task: str, shape: str, statistic: str) -
 
 
 def _off_percent(ratio: float) -> float:
-    """Return how far a ratio is from 1."""
+    """Return the distance of a ratio from 1, in percent."""
     return 100 * abs(ratio - 1)
 
 
 def _balanced_gain(results: Results, baseline: str) -> Part:
-    """Return the least gain over a baseline where all queues are busy, of the claim's tasks."""
+    """Return the least gain over a baseline with all queues busy, over the claim's tasks."""
 
     def gain(case: tuple[str, int]) -> float:
         task, queues = case
@@ -423,9 +423,9 @@ def _balanced_gain(results: Results, baseline: str) -> Part:
 
 
 def _overtaken(results: Results, case: tuple[str, str]) -> float:
-    """Return at how many queues the baseline's mean is that of HyperPlane in power-optimised mode.
+    """Return the number of queues at which power-optimised HyperPlane's mean equals the baseline's.
 
-    Between the numbers of queues that have been run it is taken to be linear.
+    The mean is interpolated linearly between the measured numbers of queues.
     """
     task, shape = case
     counts = sorted((*QUEUES, 2))

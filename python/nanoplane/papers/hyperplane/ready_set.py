@@ -1,4 +1,4 @@
-"""Section V-E, ready set implementation: Figure 13, and what the paper claims of it."""
+"""Section V-E, ready set implementation: Figure 13, and the paper's claims about it."""
 
 import itertools
 
@@ -85,7 +85,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _kept(results: Results, task: str, shape: str) -> float:

@@ -1,4 +1,4 @@
-"""Section III-B, two sockets: what the paper leaves to future work, and what it expects of it."""
+"""Section III-B, two sockets: the paper's future work, and its expectations."""
 
 import dataclasses
 import itertools
@@ -17,17 +17,17 @@ from nanoplane.papers.hyperplane.cases import (
 from nanoplane.sweep import Run
 
 CORES = 8
-"""Four on each socket."""
+"""Four cores on each socket."""
 QUEUES = 400
 IMBALANCES = (0.0, 0.5)
-"""How much more than an equal share the first socket's queues get: half of the traffic, and three
+"""The surplus of the first socket's queues over an equal share: half of the traffic, and three
 quarters."""
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8)
 QUICK_LOADS = (0.1, 0.5, 0.6, 0.7)
 REQUESTS = 40_000
 SERVICE_TIMES = 10
-"""As in Figure 10: what is sustained is the largest load with a p99 within so many mean service
-times."""
+"""The limit of Figure 10: the sustained load is the largest whose p99 is within this number of mean
+service times."""
 
 SPINNING, APART, STEALING, ONE = "spin", "apart", "stealing", "one-ready-set"
 SYSTEMS = {
@@ -52,16 +52,16 @@ class Case:
     system: str
     imbalance: float
     load: float | None = None
-    """Offered load, as a part of the peak of `_REFERENCE`; None: the largest that is sustained."""
+    """Offered load, as a part of the peak of `_REFERENCE`; None: the largest sustained load."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         load = "largest load" if self.load is None else f"load {self.load:g}"
         return f"two sockets, {self.system}, {self.imbalance:.0%} imbalance, {load}"
 
     def description(self, requests: int) -> Description:
-        """Return what all runs of this case have in common."""
+        """Return the common description of this case's runs."""
         spinning = self.system == SPINNING
         fabric = {"sockets": 2, "cores": CORES}
         return Description.from_dict(
@@ -99,13 +99,13 @@ class Case:
 
 
 _REFERENCE = Case(APART, 0.0)
-"""The case whose peak all loads are parts of."""
+"""The case whose peak is the unit of all loads."""
 
 
 def _points(quick: bool) -> dict[Case, Run]:
     loads = QUICK_LOADS if quick else LOADS
     cases = itertools.starmap(Case, itertools.product(SYSTEMS, IMBALANCES, (None, *loads)))
-    # What spinning sustains is not asked: polling alone may take its p99 above the limit.
+    # Spinning has no sustained load: polling alone may take its p99 above the limit.
     return {
         case: case.run(quick) for case in cases if case.load is not None or case.system != SPINNING
     }
@@ -161,7 +161,7 @@ FIGURES = (
 
 
 def _sustained(results: Results, system: str, imbalance: float) -> float:
-    """Return the largest load that is sustained, in million requests a second."""
+    """Return the largest sustained load, in million requests a second."""
     return float(results[Case(system, imbalance)].result["throughput_mrps"])
 
 

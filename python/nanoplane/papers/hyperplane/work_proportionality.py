@@ -1,4 +1,4 @@
-"""Section V-D, work proportionality: Figures 11 and 12, and what the paper claims of them."""
+"""Section V-D, work proportionality: Figures 11 and 12, and the paper's claims about them."""
 
 import dataclasses
 import functools
@@ -29,16 +29,16 @@ TASK = "packet-encapsulation"
 BASELINE, TIGHTEST = "spin-poll-mode", "spin"
 
 QUEUES = multicore.QUEUES
-"""The paper gives no number for Figures 11 and 12(a). The one that it has for the figure before and
-for 12(b) also agrees with what it says of them: the heads of 400 queues, a line each, just fit into
-the L1 cache, and "start to fall out of the L1 cache at higher loads"."""
+"""The paper gives no number of queues for Figures 11 and 12(a). The number of the preceding figure
+and of 12(b) agrees with its text: the heads of 400 queues, a line each, just fit into the L1 cache,
+and "start to fall out of the L1 cache at higher loads"."""
 FEW_QUEUES = 100
-"""Beside it: as many as a core of Figure 10 has. What polls of them read here, four lines for each
-queue in poll mode, fits into the L1 cache, and that of 400 queues does not."""
+"""A second number of queues: that of each core in Figure 10. The lines that polls read here, four
+for each queue in poll mode, fit into the L1 cache, and those of 400 queues do not."""
 COUNTS = (QUEUES, FEW_QUEUES)
 SHAPE = "fully-balanced"
 ZERO_LOAD = 0.002
-"""What stands for no load: a request in some 100 us."""
+"""The load that represents no load: one request in some 100 us."""
 LOADS = (ZERO_LOAD, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUICK_LOADS = (ZERO_LOAD, 0.1, 0.3, 0.5, 0.7, 0.9)
 REQUESTS = 10_000
@@ -48,9 +48,10 @@ CO_RUNNER = "matrix-multiplication"
 CO_RUNNER_LOADS = (0.05, 0.3, 0.6, 0.9)
 """The co-runner never halts, so that time costs more than requests: the lowest load is higher."""
 CO_RUNNER_REQUESTS = 10_000
-"""Times the load: so all loads take the same time."""
+"""Requests, multiplied by the load so that all loads take the same time."""
 CO_RUNNER_WARM_MRPS = 2.0
-"""Three quarters of what HyperPlane takes beside the co-runner: less would only take longer."""
+"""Three quarters of HyperPlane's throughput beside the co-runner: a lower rate would only take
+longer."""
 BESIDE = "all instructions of the co-runner"
 
 
@@ -74,7 +75,7 @@ def _ipc_points(quick: bool) -> dict[Case, Run]:
     points = {case: _run(case, quick) for case in cases}
     for notify, load in itertools.product(SYSTEMS, CO_RUNNER_LOADS):
         case = _beside_co_runner(notify, load)
-        # Instructions a cycle have no interval, and the peak only says what is offered: neither
+        # Instructions a cycle have no interval, and the peak only sets the offered load: neither
         # needs five rounds over the queues.
         requests = measured_requests(round(CO_RUNNER_REQUESTS * load), quick, queues=0)
         description = case.description(requests)
@@ -105,16 +106,17 @@ def _ipc(results: Results, case: Case) -> float:
 
 
 def _useful_ipc(results: Results, case: Case) -> float:
-    """Return what the items alone need: an item's instructions, where no poll is in vain.
+    """Return the IPC of the items alone: an item's instructions without unsuccessful polls.
 
-    That is with one queue that is never empty. As the IPC, from the beginning of the traffic on.
+    These are the instructions with one queue that is never empty. Like the IPC, the count begins
+    with the traffic.
     """
     busy, result = results[_busy(case.notify, 1)].result, results[case].result
     return float(busy["cores"][0]["ipc"] * _items_a_second(result) / _items_a_second(busy))
 
 
 def _items_a_second(result: Mapping[str, Any]) -> float:
-    """Return the rate at which items were delivered while instructions and energy were counted."""
+    """Return the rate of deliveries during the counting of instructions and energy."""
     spent = result["energy_nj"]
     return float(spent["total"] / spent["per_request"] / spent["seconds"])
 
@@ -192,10 +194,10 @@ def _own_ipc_chart(rows: list[Row]) -> plots.Chart:
 
 
 def _bend(results: Results) -> Part:
-    """Return the most by which HyperPlane's IPC is off a straight line, in % of the last value."""
+    """Return the largest deviation of HyperPlane's IPC from a line, in % of the last value."""
 
     def ipc_and_rate(load: float) -> tuple[float, float]:
-        # What has come in a short run is not exactly what was to come.
+        # The number of arrivals in a short run differs from the expected one.
         case = _loaded("hyperplane", load)
         return _ipc(results, case), _items_a_second(results[case].result)
 
@@ -219,14 +221,14 @@ def _useless(results: Results) -> float:
     return 100 * (1 - _useful_ipc(results, case) / _ipc(results, case))
 
 
-# Figure 12: power, and what waking up costs.
+# Figure 12: power, and the cost of waking up.
 
 _MODE_DASHES = (*SYSTEM_DASHES, [1, 3])
 
 
 def _powered(notify: str, power: str, load: float | None, queues: int = QUEUES) -> Case:
     case = dataclasses.replace(_busy(notify, queues), power=power)
-    # Both modes are offered the same: saturated cores hardly ever halt.
+    # Both modes have the same offered load: saturated cores hardly ever halt.
     return case if load is None else case.at(load, of=_busy(notify, queues))
 
 

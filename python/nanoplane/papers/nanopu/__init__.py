@@ -1,4 +1,4 @@
-"""nanoPU (OSDI 2021): its figures, and what it claims."""
+"""nanoPU (OSDI 2021): figures and claims."""
 
 from nanoplane.papers.nanopu import (
     applications,

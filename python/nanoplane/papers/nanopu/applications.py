@@ -44,29 +44,29 @@ MICA_RATES_MRPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5)
 QUICK_MICA_RATES_MRPS = (0.5, 1.5, 2.5)
 WORDS = 200
 ALONE = 0.0
-"""The rate of requests that meet nobody, for "low load": each comes 10 us after the response to the
-one before."""
+"""The rate for "low load": requests never overlap, since each arrives 10 us after the response to
+its predecessor."""
 ALONE_NS = 10_000.0
 SET_ALGEBRA_CASES = {
     (TRADITIONAL, 1): "traditional",
     (FAST_PATH, 1): "nanoPU, one core",
     (FAST_PATH, 4): "nanoPU, four cores, JBSQ(2)",
 }
-"""By the interface, and the cores: the traditional one serves one core alone."""
+"""Keyed by interface and number of cores: the traditional interface serves one core only."""
 SET_ALGEBRA_RATES_MRPS = {
     1: (ALONE, 0.5, 1.0, 1.4, 1.8, 2.2, 2.6),
     4: (ALONE, 2.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0),
 }
 QUICK_SET_ALGEBRA_RATES_MRPS = {1: (ALONE, 1.4, 2.6), 4: (ALONE, 5.0, 7.0)}
-"""Of those above."""
+"""The subset of the rates above for `--quick`."""
 JBSQ_MRPS = 7.0
-"""Up to which the paper's tail remains low on four cores."""
+"""The load in Mrps up to which the paper's tail remains low on four cores."""
 HEADERS, POSITIONS = 2000, 500
-"""How many different requests the packet classifier and Othello get."""
+"""The numbers of different requests for the packet classifier and for Othello."""
 
 
 def _mica_requests() -> list[dict[str, Any]]:
-    """Return half reads and half writes, of keys that are equally likely."""
+    """Return half reads and half writes, of equally likely keys."""
     key: list[Any] = [uniform(0, KEYS - 1), 0, 0]
     anything = uniform(0, (1 << 64) - 1)
     return [
@@ -76,7 +76,7 @@ def _mica_requests() -> list[dict[str, Any]]:
 
 
 def _set_algebra_requests() -> list[dict[str, Any]]:
-    """Return requests of one to four words, by Zipf's law."""
+    """Return requests of one to four words, distributed by Zipf's law."""
     word = {"zipf_min": 1, "zipf_items": WORDS, "zipf_exponent": 1.0}
     counts = range(1, 5)
     return [{"name": f"words-{count}", "words": [count, *[word] * count]} for count in counts]
@@ -93,7 +93,7 @@ def _hd_search_requests() -> list[dict[str, Any]]:
 
 
 def _n_body_requests() -> list[dict[str, Any]]:
-    """Return bodies anywhere."""
+    """Return bodies at random positions."""
     coordinate = uniform(0, 2**26 - 1)
     return [{"name": "body", "words": [1, coordinate, coordinate, 0]}]
 
@@ -102,28 +102,28 @@ _FLOWS, _HOPS = 256, 5
 
 
 def _path_latency_requests() -> list[dict[str, Any]]:
-    """Return reports of paths whose latency changes each time, so that each has an event."""
+    """Return reports of paths with new latencies, so that each report causes an event."""
     return [{"name": "report", "words": [uniform(0, _FLOWS - 1), _HOPS, *[_HOP] * _HOPS]}]
 
 
 _HOP = uniform(0, 2**32 - 1)
-"""A hop's latency is 32 bits: a change of no more than 1000 does not happen."""
+"""A hop's latency is a random 32-bit number: no change is as small as 1000."""
 
 
 def _classifier_requests() -> list[dict[str, Any]]:
-    """Return headers that some rule is for, each rule as likely."""
+    """Return headers that match some rule, each rule equally likely."""
     anything = uniform(0, (1 << 64) - 1)
     rows = [list(one) for one in traces.headers(HEADERS)]
     return [{"name": "header", "words": [anything], "rows": rows}]
 
 
 def _address(host: int) -> int:
-    """Return a host of the rack as an application header has it, with context 0."""
+    """Return the encoding of a host of the rack in application headers, with context 0."""
     return 0x0A000000 + host << 32
 
 
 def _othello_requests() -> list[dict[str, Any]]:
-    """Return maps of one move, whose reduce goes to the load generator."""
+    """Return maps of one move; their reduce results go to the load generator."""
     behind = [1, _address(2), 0, 0]
     rows = [[*position, *behind] for position in traces.positions(POSITIONS)]
     return [{"name": "map", "words": [0], "rows": rows}]
@@ -131,10 +131,10 @@ def _othello_requests() -> list[dict[str, Any]]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Application:
-    """A program, and what it is asked."""
+    """A program and its requests."""
 
     programs: Mapping[str, str]
-    """For each system."""
+    """Keyed by system."""
     requests: Callable[[], list[dict[str, Any]]]
     stamped: bool = True
     opening: Sequence[Sequence[int]] = ()
@@ -154,7 +154,7 @@ APPLICATIONS = {
         _set_algebra_requests,
     ),
     "hd-search": Application({FAST_PATH: "nanopu/hd-search"}, _hd_search_requests),
-    # A centre, and more requests than there will be.
+    # A centre, and a limit above the number of requests.
     "n-body": Application(
         {FAST_PATH: "nanopu/n-body"},
         _n_body_requests,
@@ -165,7 +165,7 @@ APPLICATIONS = {
         {FAST_PATH: "nanopu/path-latency"}, _path_latency_requests, stamped=False
     ),
     "classifier": Application({FAST_PATH: "nanopu/classifier"}, _classifier_requests),
-    # The server is the only one.
+    # There is only one server.
     "othello": Application(
         {FAST_PATH: "nanopu/othello"},
         _othello_requests,
@@ -177,19 +177,19 @@ APPLICATIONS = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Service:
-    """A server that requests come to: at a rate, one at a time, or as many as it can take."""
+    """A server under load: at a rate, one request at a time, or saturated."""
 
     application: str
     """One of `APPLICATIONS`."""
     system: str
     rate_mrps: float | None
-    """`ALONE`: one at a time; None: as many as it can take."""
+    """`ALONE`: one request at a time; None: saturated."""
     cores: int = 1
     mac_and_serial_io: bool = False
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         load = {None: "saturated", ALONE: "one at a time"}.get(
             self.rate_mrps, f"{self.rate_mrps} Mrps"
         )
@@ -311,16 +311,16 @@ def _set_algebra_chart(rows: list[Row]) -> plots.Chart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Exchange:
-    """A client program that measures, one request after the other, and its servers."""
+    """A client program that measures one request after another, and its servers."""
 
     application: str
     servers: int
     forwarding_ns: float
-    """Of the switch between them."""
+    """The forwarding latency of the switch between them."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         return f"{self.application}, measured by a client"
 
     def run(self, quick: bool) -> Run:
@@ -378,7 +378,7 @@ def _table_1_points(quick: bool) -> dict[Any, Run]:
 
 
 def wire_to_wire_us(results: Results, application: str, name: str) -> float:
-    """Return a percentile of a server's response time, as Table 1 has it."""
+    """Return a percentile of a server's response time, as in Table 1."""
     return (float(latencies_ns(results[LOW_LOAD[application]])[name]) - 2 * LINK_NS) / 1000
 
 
@@ -496,16 +496,16 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _peak_mrps(results: Results, system: str) -> float:
-    """Return the throughput of as many requests as are under way."""
+    """Return the throughput under saturation."""
     return float(measurement(results[Service("mica", system, None)])["throughput_mrps"])
 
 
 def _mica_gain(results: Results, over: str) -> float:
-    """Return by how many percent the optimised MICA's throughput is higher."""
+    """Return the gain of the optimised MICA's throughput in percent."""
     return 100 * (_peak_mrps(results, "optimal") / _peak_mrps(results, over) - 1)
 
 
@@ -576,7 +576,7 @@ _TABLE_2 = {
 def _of_client(
     point: Exchange, what: str, name: str, of: Callable[[float], float] = lambda ns: ns
 ) -> Callable[[Results], Estimate]:
-    """Return what gives a percentile that a client has printed, or what `of` makes of it.
+    """Return the function that extracts a percentile printed by a client, transformed by `of`.
 
     `of` is monotonic.
     """
@@ -590,14 +590,14 @@ def _of_client(
 
 
 _CROSSINGS = {"Raft": (4, SWITCH_NS), "Chain Repl.": (4, QUICK_SWITCH_NS)}
-"""How often a switch is crossed from a request to its response, and what that takes."""
+"""How often a request and its response cross a switch, and the time of each crossing."""
 
 
 def _given_ns(application: str) -> float:
-    """Return what links, switch, MAC and serial I/O take of a response time in Table 1.
+    """Return the time of links, switch, MAC and serial I/O within a response time in Table 1.
 
-    The description has them, as the paper gives them (the chain's switch excepted), so that they
-    tell nothing about the rest.
+    The description contains these times, as the paper gives them (the chain's switch excepted), so
+    that they are no evidence about the rest.
     """
     if application == "One-sided RDMA":
         return 2 * ONE_WAY_NS
@@ -662,12 +662,12 @@ _STATE_OF_THE_ART_NS = 2000.0
 
 
 def _lower_percent(read_ns: float) -> float:
-    """Return by how much a read is below what state-of-the-art interfaces take."""
+    """Return by how much a read's latency is below that of state-of-the-art interfaces."""
     return 100 * (1 - read_ns / _STATE_OF_THE_ART_NS)
 
 
 def _lower_rule() -> Rule:
-    """Accept what the paper's median gives, with 20 % of what links and switch do not take."""
+    """Accept the paper's median, with a tolerance of 20 % of the part outside links and switch."""
     median_ns, given_ns = _TABLE_2["read"][0], 2 * ONE_WAY_NS
     ends_ns = (given_ns + factor * (median_ns - given_ns) for factor in (1.2, 0.8))
     low, high = map(_lower_percent, ends_ns)
@@ -691,7 +691,7 @@ def _four_cores_ns(results: Results, rate_mrps: float) -> float:
 
 
 def _set_algebra_us(system: str) -> Callable[[Results], float]:
-    """Return what gives the p99 on one core at low load, in microseconds."""
+    """Return the function that extracts the p99 on one core at low load, in microseconds."""
     point = Service("set-algebra", system, ALONE)
     return lambda results: float(latencies_ns(results[point])["p99"] - 2 * LINK_NS) / 1000
 

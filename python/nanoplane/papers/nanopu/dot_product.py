@@ -37,16 +37,17 @@ _PROGRAMS = {
     FIRST_LEVEL: "traditional/dot-product",
 }
 _REGISTERS = (OPTIMAL, NAIVE)
-"""The systems that have messages in registers."""
+"""The systems that receive messages in registers."""
 WEIGHTS = 2048
-"""As many as fill the first-level cache: 16 KB."""
+"""The number of weights that fill the first-level cache: 16 KB."""
 PAIRS = (1, 2, 4, 8, 16, 32, 63)
-"""Of a weight's number and a value; with two words before them the longest message is a packet."""
+"""Pairs of a weight's index and a value; with two words before them the longest message is a
+packet."""
 REQUESTS = 20_000
 WARMUP = 4000
 FRESH_REQUESTS = 100
-"""The fewest that a run can have, right from the beginning: the published test counts the misses of
-30 messages behind two passes over the weights."""
+"""The minimum of a run, measured from the beginning: the published test counts the misses of 30
+messages after two passes over the weights."""
 
 
 def message_bytes(pairs: int) -> int:
@@ -57,7 +58,7 @@ def message_bytes(pairs: int) -> int:
 SMALL = tuple(pairs for pairs in PAIRS if message_bytes(pairs) < 100)
 LARGE = PAIRS[-1]
 LARGER = tuple(pairs for pairs in PAIRS if message_bytes(pairs) > 256)
-"""What "large vectors" are taken to be; the paper does not say."""
+"""The lengths taken for "large vectors"; the paper does not define them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,11 +68,11 @@ class DotProduct:
     system: str
     pairs: int
     fresh: bool = False
-    """Whether these are the first messages, which find the cache cold."""
+    """Whether these are the first messages, which find a cold cache."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         first = ", the first ones" if self.fresh else ""
         return f"dot product, {SYSTEMS[self.system]}, {self.pairs} pairs{first}"
 
@@ -102,17 +103,17 @@ def _points(quick: bool) -> dict[Any, Run]:
 
 
 def rate_mrps(results: Results, system: str, pairs: int) -> float:
-    """Return the dot products that are computed, in millions a second."""
+    """Return the throughput of dot products, in millions a second."""
     return float(measurement(results[DotProduct(system, pairs)])["throughput_mrps"])
 
 
 def speedup(results: Results, system: str, pairs: int) -> float:
-    """Return how many times the traditional throughput a system's is."""
+    """Return a system's speedup over the traditional one."""
     return rate_mrps(results, system, pairs) / rate_mrps(results, TRADITIONAL, pairs)
 
 
 def misses(results: Results, system: str, pairs: int) -> float:
-    """Return the first-level data cache's misses for each of the first messages."""
+    """Return the first-level data cache's misses per message, for the first messages."""
     outcome = results[DotProduct(system, pairs, fresh=True)]
     (server,) = outcome.result["servers"]
     requests = outcome.result["clients"][0]["statistics"]["responses"]
@@ -165,11 +166,11 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _times(value: Callable[[Results, str, int], float], over: str, under: str) -> Any:
-    """Return the quotient of two systems' values for the largest message."""
+    """Return the ratio of two systems' values for the largest message."""
     return lambda r: value(r, over, LARGE) / value(r, under, LARGE)
 
 

@@ -1,11 +1,11 @@
 """Section 5.2.1, the register file interface: Figures 2 to 5.
 
-The programs whose throughput is measured do what the published ones do: they put the first
-message's last word in place of each one's own (`loopback-stamped`).
+The programs of the throughput runs do the same as the published ones: they replace each message's
+last word by that of the first message (`loopback-stamped`).
 
 The load generator is beside the server, and neither end has MAC and serial I/O, as in the paper's
 simulations of its prototype. A response time is from the first bit of a request at the server to
-the last bit of its response; the link's latency is taken off.
+the last bit of its response; the link's latency is subtracted.
 """
 
 import dataclasses
@@ -54,24 +54,24 @@ _LATENCY_REQUESTS, _THROUGHPUT_REQUESTS = 500, 20_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Loopback:
-    """Messages of a length that come back as they were, or with each word increased by one."""
+    """Messages of one length that return unchanged, or with each word incremented."""
 
     what: str
     system: str
     bytes: int
     mac_and_serial_io: bool = False
-    """Whether the interface has them: they are not in the prototype."""
+    """Whether the interface has MAC and serial I/O: the prototype has neither."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         return f"loopback, {self.what}, {SYSTEMS[self.system]}, {self.bytes} bytes"
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
         requests = _LATENCY_REQUESTS if self.what == LATENCY else _THROUGHPUT_REQUESTS
-        # Two batches, so that one is on its way while the other is worked on. nanoPU has as many
-        # messages under way as its buffers hold.
+        # Two batches, so that one is in transit while the other is processed. nanoPU has as many
+        # messages in flight as its buffers hold.
         under_way = 16 if self.system == FAST_PATH else 2 * BATCH
         return Run(
             rack(
@@ -109,16 +109,16 @@ def response_ns(results: Results, point: Loopback) -> float:
 
 
 def rate_mrps(results: Results, point: Loopback) -> float:
-    """Return the messages that come back, in millions a second."""
+    """Return the rate of returned messages, in millions a second."""
     return float(measurement(results[point])["throughput_mrps"])
 
 
 def gbit_per_s(results: Results, point: Loopback) -> float:
-    """Return the same in gigabits a second, headers included."""
+    """Return the throughput in gigabits a second, headers included."""
     return rate_mrps(results, point) * bits(point.bytes) / 1000
 
 
-# Figure 2: where the time of the shortest message goes.
+# Figure 2: the breakdown of the shortest message's time.
 
 
 _MAC_IN = "MAC and serial I/O, in"
@@ -135,12 +135,12 @@ _PARTS: dict[str, Callable[[dict[str, float]], float]] = {
     "egress pipeline with NDP": lambda nanopu: nanopu["egress_cycles"] / CLOCK_GHZ,
     "MAC and serial I/O, out": lambda nanopu: nanopu["mac_and_serial_io_ns"],
 }
-"""The parts whose times the description has, in the order of the way."""
+"""The parts whose times are in the description, in the order of a message's path."""
 _SERIALISATION, _CORE = "the packet's bits, in and out", "core: the program and its words"
 
 
 def _described_ns(results: Results) -> dict[str, float]:
-    """Return what each part of the way takes that is in the description."""
+    """Return the time of each part of the path that is in the description."""
     outcome = results[WIRE_TO_WIRE]
     (server,) = outcome.description["rack"]["servers"]
     nanopu = server["server"]["nanopu"]
@@ -151,7 +151,7 @@ def _described_ns(results: Results) -> dict[str, float]:
 
 
 def arrival_ns(results: Results, *before: str) -> float:
-    """Return the time until a message is at the core, with the parts `before` the pipeline."""
+    """Return the time until a message reaches the core, with the parts `before` the pipeline."""
     parts = _described_ns(results)
     return sum(parts[name] for name in (*before, *_TO_THE_CORE)) + parts[_SERIALISATION] / 2
 
@@ -163,7 +163,7 @@ def _ndp_ns(results: Results) -> float:
 
 
 def parts_ns(results: Results) -> dict[str, float]:
-    """Return what each part of the way takes; the core has what the others leave."""
+    """Return the time of each part of the path; the core has the remainder."""
     parts = _described_ns(results)
     parts[_CORE] = response_ns(results, WIRE_TO_WIRE) - sum(parts.values())
     return parts
@@ -302,11 +302,11 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def speedup(results: Results, what: str, bytes_: int, over: str = TRADITIONAL) -> float:
-    """Return how many times the traditional throughput nanoPU's is."""
+    """Return nanoPU's speedup over the traditional interface."""
     fast, traditional = (
         rate_mrps(results, Loopback(what, system, bytes_)) for system in (FAST_PATH, over)
     )
@@ -314,15 +314,15 @@ def speedup(results: Results, what: str, bytes_: int, over: str = TRADITIONAL) -
 
 
 def _most_sped_up(results: Results) -> int:
-    """Return the length for which nanoPU speeds increments up most.
+    """Return the length with nanoPU's largest speedup of increments.
 
-    Section 5.2.1 compares with an L1 cache where it has "up to 10x": 10 by 1.3 are its 7.5.
+    Section 5.2.1 compares with an L1 cache at the length of "up to 10x": 10 by 1.3 gives its 7.5.
     """
     return max(BYTES, key=lambda length: speedup(results, INCREMENT, length))
 
 
 def _by_first_level(results: Results) -> float:
-    """Return how many times as many increments are done if lines go on to the L1 cache."""
+    """Return the speedup of the traditional interface's increments by lines in the L1 cache."""
     length = _most_sped_up(results)
     plain, first_level = (
         rate_mrps(results, Loopback(INCREMENT, system, length))
@@ -332,7 +332,7 @@ def _by_first_level(results: Results) -> float:
 
 
 def _below_first_level(results: Results) -> float:
-    """Return by how many percent nanoPU's response is below one by way of the L1 cache."""
+    """Return by how many percent nanoPU's response time is below that through the L1 cache."""
     fast, first_level = (
         response_ns(results, Loopback(LATENCY, system, SHORTEST))
         for system in (FAST_PATH, FIRST_LEVEL)
@@ -341,7 +341,7 @@ def _below_first_level(results: Results) -> float:
 
 
 def _times_faster(results: Results, length: int) -> float:
-    """Return how many times as long the traditional design takes for a message."""
+    """Return the traditional response time over nanoPU's, for one length."""
     fast, traditional = (
         response_ns(results, Loopback(LATENCY, system, length))
         for system in (FAST_PATH, TRADITIONAL)
@@ -350,7 +350,7 @@ def _times_faster(results: Results, length: int) -> float:
 
 
 def _most_growth(results: Results) -> Part:
-    """Return the most by which that grows from one length to the next."""
+    """Return the largest growth of that ratio from one length to the next."""
     return part(
         max,
         lambda lengths: _times_faster(results, lengths[1]) / _times_faster(results, lengths[0]),
@@ -359,12 +359,12 @@ def _most_growth(results: Results) -> Part:
 
 
 def _speedups(results: Results, what: str, combine: Combine) -> Part:
-    """Return the least or the most of the speedups over all lengths."""
+    """Return the minimum or maximum of the speedups over all lengths."""
     return part(combine, lambda length: speedup(results, what, length), BYTES)
 
 
 def _by_length_percent(results: Results) -> float:
-    """Return how much of a response of 1 KB is due to its length."""
+    """Return the part of the response time of 1 KB that is due to its length."""
     shortest, longest = (
         response_ns(results, Loopback(LATENCY, FAST_PATH, length)) for length in (SHORTEST, LONGEST)
     )
@@ -372,12 +372,12 @@ def _by_length_percent(results: Results) -> float:
 
 
 PUBLISHED_MESSAGES = 30
-"""The published test sends so many, one behind the other, and divides by the time from the first
+"""The published test sends this many messages back to back, and divides by the time from the first
 bit of the first to the last bit of the last."""
 
 
 def published_gbit_per_s(results: Results, bytes_: int) -> float:
-    """Return nanoPU's throughput as the published test has it: one message's way is in it, too."""
+    """Return nanoPU's throughput by the published test: it includes one message's latency."""
     between_ns = 1000 / rate_mrps(results, Loopback(THROUGHPUT, FAST_PATH, bytes_))
     way_ns = response_ns(results, Loopback(LATENCY, FAST_PATH, bytes_))
     return PUBLISHED_MESSAGES * bits(bytes_) / ((PUBLISHED_MESSAGES - 1) * between_ns + way_ns)

@@ -1,6 +1,6 @@
 """Section 5.2.3, the network interface's pipeline: the choice of a core, and NDP in an incast.
 
-The paper has no figures of these; what is run are its two experiments.
+The paper has no figures of these; the runs repeat its two experiments.
 """
 
 import dataclasses
@@ -35,29 +35,31 @@ IDEAL_MRPS = 1000 * CLOCK_GHZ * CORES / MEAN_CYCLES
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 QUICK_LOADS = (0.1, 0.3, 0.5, 0.8, 0.9)
 LOW_LOAD = 0.3
-"""What "low load" is taken to be. Under RSS long requests are 4.8 % of what a core has to do.
+"""The load taken for "low load". Under RSS long requests are 4.8 % of a core's work.
 
-Below a load of 21 % that is less than 1 % of its time, and no p99 can tell who waits for them.
+Below a load of 21 % they take less than 1 % of its time, and no p99 shows the requests that wait
+for them.
 """
 JBSQ, RSS = "jbsq", "rss"
 SELECTIONS = {JBSQ: "JBSQ(2)", RSS: "RSS"}
 PORTS = 1024
-"""Flows that RSS tells apart: so many that each request goes to any core."""
+"""Flows that RSS distinguishes: enough to spread requests over all cores."""
 SUSTAINED_SERVICE_TIMES = 10.0
-"""What counts as sustained: a p99 within so many mean service times. The paper does not say."""
+"""The criterion for a sustained load: a p99 within this number of mean service times. The paper
+gives no criterion."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Selection:
-    """Four cores that get requests of 500 ns, and 0.5 % of 5 us."""
+    """Four cores that serve requests of 500 ns, and 0.5 % of 5 us."""
 
     selection: str
     load: float | None
-    """A part of what four ideal cores can do; None: as many as 64 requests under way."""
+    """A part of the capacity of four ideal cores; None: 64 requests in flight."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         load = "saturated" if self.load is None else f"{100 * self.load:g} % load"
         return f"choice of a core, {SELECTIONS[self.selection]}, {load}"
 
@@ -74,7 +76,7 @@ class Selection:
                 ],
                 measured=(2 * QUICK_REQUESTS if quick else 2 * REQUESTS),
                 nanopu={**PROTOTYPE, "core_selection": self.selection},
-                # With fewer buffers a queue of RSS could block the others.
+                # With fewer buffers one queue of RSS could block the others.
                 transport={"send_buffers": 256, "receive_buffers": 256},
                 ports=PORTS,
             )
@@ -132,14 +134,14 @@ REPAIRS = {TRIMMING: "NDP: packets are trimmed", TIMEOUTS: "packets are dropped,
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Incast:
-    """Eighty servers that send another one a packet each at the same time."""
+    """Eighty servers that each send one packet to the same server at the same time."""
 
     repair: str
     buffer_packets: int
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         return f"incast, {REPAIRS[self.repair]}, room for {self.buffer_packets} packets"
 
     def run(self, quick: bool) -> Run:
@@ -148,7 +150,7 @@ class Incast:
             "buffer_bytes": self.buffer_packets * (PACKET_BYTES + HEADER_BYTES),
             "trimming": self.repair == TRIMMING,
         }
-        # As many buffers as there are messages: none is dropped but in the switch.
+        # One buffer for each message: only the switch drops messages.
         transport = {"send_buffers": CLIENTS, "receive_buffers": CLIENTS}
         server, clients = ("service-times", 1), ("incast-client", CLIENTS)
         return Run(rack_of_programs(self.name, server, clients, switch, transport))
@@ -161,7 +163,7 @@ def _incast_points(quick: bool) -> dict[Any, Run]:
 
 
 def _clients(results: Results, point: Incast) -> list[Printed]:
-    """Return what each client has printed; the first server is the one that all send to."""
+    """Return the output of each client; the first server is the destination."""
     outcome = results[point]
     return [
         printed(outcome, "incast", server) for server in range(1, len(outcome.result["servers"]))
@@ -227,7 +229,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _sustained(results: Results, selection: str) -> float:
@@ -249,18 +251,18 @@ def _sustained(results: Results, selection: str) -> float:
 
 
 def _lower(results: Results) -> float:
-    """Return how many times JBSQ's p99 RSS's is at low load."""
+    """Return the ratio of RSS's p99 to JBSQ's at low load."""
     rss, jbsq = (p99_us(results, Selection(one, LOW_LOAD)) for one in (RSS, JBSQ))
     return rss / jbsq
 
 
 def _more_load(results: Results) -> float:
-    """Return by how many percent the load is higher that JBSQ sustains."""
+    """Return by how many percent JBSQ's sustained load is higher."""
     return 100 * (_sustained(results, JBSQ) / _sustained(results, RSS) - 1)
 
 
 def _factor(results: Results) -> float:
-    """Return how many times longer the longest latency is without trimming."""
+    """Return the ratio of the longest latencies without and with trimming."""
     timeouts, trimming = (
         longest_us(results, Incast(repair, HALF_PACKETS)) for repair in (TIMEOUTS, TRIMMING)
     )

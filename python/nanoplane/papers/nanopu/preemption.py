@@ -1,4 +1,4 @@
-"""The choice of a core and the bound on a message's time, together.
+"""The choice of a core together with the bound on a message's time.
 
 The paper measures each alone: JBSQ on four cores with a thread each (Section 5.2.3), and the bound
 on one core with two threads (Section 5.2.2, Figure 8). Here four cores have Figure 8's two threads
@@ -50,7 +50,7 @@ class Together:
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         how = f"{SELECTIONS[self.selection]}, {LIMITS[self.limit]}"
         return f"two threads on each core, {how}, {100 * self.load:g} % load"
 

@@ -1,4 +1,4 @@
-"""What nanoPU's experiments have in common: a server, its clients, and what is between them."""
+"""The common parts of nanoPU's experiments: a server, its clients, and the network between them."""
 
 import dataclasses
 import re
@@ -12,15 +12,15 @@ CLOCK_GHZ = 3.2
 LINK_NS = 43.0
 """Section 5.3: "all links have a latency of 43ns"."""
 BESIDE_NS = 2.0
-"""The shortest link there is: the load generator is as near as in Verilator, beside the server."""
+"""The shortest possible link: the load generator is beside the server, as in Verilator."""
 HEADER_BYTES = 64
-"""Of a packet: Figure 2 has "8B message (72B packet)"."""
+"""Header of a packet: Figure 2 has "8B message (72B packet)"."""
 PACKET_BYTES = 1024
 """Payload of a packet."""
 REQUESTS, QUICK_REQUESTS = 20_000, 2000
 """Section 5.2.2: 10,000 requests for each of two threads."""
 MAC_AND_SERIAL_IO_NS = 26.0
-"""Each way. Section 5.2.1: 69 ns from wire to wire with them, and 17 ns without."""
+"""The latency each way. Section 5.2.1: 69 ns from wire to wire with them, and 17 ns without."""
 PROTOTYPE = {"mac_and_serial_io_ns": 0.0}
 """Footnote 10: "Our prototype does not include MAC & Serial IO"."""
 
@@ -40,17 +40,17 @@ def open_load(rate_mrps: float) -> dict[str, Any]:
 
 
 def one_at_a_time(think_ns: float = 200.0) -> dict[str, Any]:
-    """Return an offer of requests that meet nobody: each waits for the one before."""
+    """Return an offer of requests that never overlap: each waits for its predecessor's response."""
     return {"mode": "closed", "clients": 1, "think_ns": think_ns}
 
 
 def saturating(clients: int) -> dict[str, Any]:
-    """Return an offer of as many requests under way as there are clients."""
+    """Return an offer with one request in flight for each client."""
     return {"mode": "closed", "clients": clients, "think_ns": 0.0}
 
 
 def uniform(first: int, last: int) -> dict[str, int]:
-    """Return a word of a request: any number from one to another."""
+    """Return a word of a request: a random number within the bounds."""
     return {"min": first, "max": last}
 
 
@@ -75,8 +75,8 @@ def rack(
 ) -> Description:
     """Describe a server, the clients that load it, and the link or switch between them.
 
-    `program` is the name of a built-in one. The transport is that of both
-    ends; a traditional interface has none. `opening` has messages that come before all requests.
+    `program` is the name of a built-in program. `transport` applies to both ends; a traditional
+    interface has none. `opening` has messages that precede all requests.
     """
     fast = interface == FAST_PATH
     ends = dict(transport or {}) if fast else {"protocol": "datagrams"}
@@ -128,8 +128,9 @@ def rack_of_programs(
 ) -> Description:
     """Describe nanoPU's servers around a switch, and clients that are such servers, too.
 
-    Of both there is the name of a built-in program, below `nanopu/`, and how many run it. The
-    servers have the first addresses. A run is as long as the clients' program says.
+    `servers` and `clients` have the name of a built-in program, below `nanopu/`, and the number of
+    servers that run it. The servers have the first addresses. The clients' program sets the length
+    of a run.
     """
     machine = {
         "preset": "nanopu-prototype",
@@ -165,15 +166,15 @@ class Percentile:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Printed:
-    """What a client that is a program has printed of one kind of requests (`measure.h`)."""
+    """The output of a client program for one kind of requests (`measure.h`)."""
 
     percentiles: Mapping[str, Percentile]
-    """By their names: `p50`."""
+    """Keyed by name: `p50`."""
     longest_ns: float
 
 
 def printed(outcome: Outcome, what: str, server: int = -1) -> Printed:
-    """Return what one of the rack's servers, the last one as a rule, has printed."""
+    """Return the output of one of the rack's servers, by default the last one."""
     for kind, samples, percentiles, longest in _PRINTED.findall(
         outcome.result["servers"][server]["output"]
     ):
@@ -187,19 +188,19 @@ def printed(outcome: Outcome, what: str, server: int = -1) -> Printed:
 
 
 def measurement(outcome: Outcome, client: int = 0) -> dict[str, Any]:
-    """Return what a client has measured."""
+    """Return a client's measurements."""
     found: dict[str, Any] = outcome.result["clients"][client]["measurement"]
     return found
 
 
 def latencies_ns(outcome: Outcome) -> dict[str, Any]:
-    """Return the latencies that the first client has measured."""
+    """Return the first client's latencies."""
     found: dict[str, Any] = measurement(outcome)["latency_ns"]
     return found
 
 
 def packets_of(bytes_: int) -> int:
-    """Return how many packets a message of so many bytes is."""
+    """Return the number of packets of a message of `bytes_` bytes."""
     return -(-bytes_ // PACKET_BYTES)
 
 

@@ -1,8 +1,8 @@
 """Section 5.2.2, the hardware thread scheduler: Figures 7 and 8.
 
-Two threads share a core. A request is served for 500 ns, 1600 cycles, and the load generator is
-43 ns away from a server without MAC and serial I/O, as in the paper's bound: "2 x 43ns + 17ns +
-2 x 1000ns + 50ns". Loads and programs are those of the published experiments.
+Two threads share a core. A request takes 500 ns of service, 1600 cycles, and the load generator is
+43 ns away from a server without MAC and serial I/O, as in the paper's bound: "2 x 43ns + 17ns + 2 x
+1000ns + 50ns". Loads and programs are those of the published experiments.
 """
 
 import dataclasses
@@ -26,17 +26,18 @@ from nanoplane.sweep import Run
 SERVICE_CYCLES = 1600
 OVERRUN_CYCLES = 16_000
 GAPS_CYCLES = (3200, 3000, 2800, 2600, 2400, 2200, 2000, 1800, 1600, 1400)
-"""Mean gaps between requests that the published load generator is told."""
+"""Mean gaps between requests, as arguments of the published load generator."""
 QUICK_GAPS_CYCLES = (3200, 2000, 1800, 1600, 1400)
 STEP_CYCLES = 140
-"""It sends a request at the beginning of a step of its simulation, which is as long as a link's
-latency. So gaps are half a step longer in the mean, and 1600 cycles are the paper's 1.9 Mrps."""
+"""The generator sends a request at the beginning of a step of its simulation, which is as long as a
+link's latency. Gaps are therefore half a step longer on average, and 1600 cycles are the paper's
+1.9 Mrps."""
 LOW_GAP_CYCLES = 3200
 LOWERED_REQUESTS = 1000
-"""Left out in the beginning of Figure 8: until then the thread that misbehaves has been lowered.
+"""The warm-up of Figure 8: it ends after the scheduler has lowered the misbehaving thread.
 
-The published experiment goes from one load to the next without a pause, so that it has been
-since the first. Five of so many requests take 5 us.
+The published experiment goes from one load to the next without a pause, so that the thread has been
+lowered since the first. Five requests of this warm-up take 5 us.
 """
 IDEAL_MRPS = 1000 * CLOCK_GHZ / SERVICE_CYCLES
 HARDWARE, TIMER = "hardware", "timer"
@@ -48,7 +49,7 @@ THREADS = {"well-behaved": "well-behaved", "misbehaving": "misbehaving, its requ
 
 
 def offered_mrps(gap_cycles: int) -> float:
-    """Return the load that the published load generator offers when it is told this gap."""
+    """Return the load that the published load generator offers for this gap."""
     return 1000 * CLOCK_GHZ / (gap_cycles + STEP_CYCLES / 2)
 
 
@@ -65,7 +66,7 @@ class Priorities:
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         load = f"{offered_mrps(self.gap_cycles):.2f} Mrps"
         return f"two priorities, {SCHEDULERS[self.scheduler]}, {load}"
 
@@ -89,14 +90,14 @@ class Priorities:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Behaviours:
-    """Two threads of priority 0, one of which takes ten times as long once in 100 requests."""
+    """Two threads of priority 0; one of them takes ten times as long once in 100 requests."""
 
     limit: str
     gap_cycles: int
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         load = f"{offered_mrps(self.gap_cycles):.2f} Mrps"
         return f"a thread that misbehaves, {LIMITS[self.limit]}, {load}"
 
@@ -216,11 +217,11 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _reduction(results: Results, thread: str) -> float:
-    """Return how many times HTS's p99 of a thread TIS's is, at 0.98 Mrps."""
+    """Return the ratio of TIS's p99 to HTS's for a thread, at 0.98 Mrps."""
     hardware, timer = (
         p99_us(results, Priorities(scheduler, LOW_GAP_CYCLES), thread)
         for scheduler in (HARDWARE, TIMER)
@@ -229,7 +230,7 @@ def _reduction(results: Results, thread: str) -> float:
 
 
 def _sustained(results: Results, scheduler: str) -> Part:
-    """Return the largest load that is kept up with, in percent of what an ideal system does."""
+    """Return the largest sustained load, in percent of an ideal system's."""
 
     def kept_percent(gap: int) -> float:
         kept = settled(results[Priorities(scheduler, gap)])
@@ -239,7 +240,7 @@ def _sustained(results: Results, scheduler: str) -> Part:
 
 
 def _more_load_percent(results: Results) -> float:
-    """Return by how much the load is larger that HTS keeps up with."""
+    """Return by how much HTS's sustained load is larger."""
     hardware, timer = (_sustained(results, scheduler) for scheduler in (HARDWARE, TIMER))
     if hardware.found < hardware.wanted or timer.found < timer.wanted:
         raise KeyError(TIMER)

@@ -1,4 +1,4 @@
-"""Requests that have to be made with care: headers that match a rule, and positions of a game."""
+"""Requests that need construction: headers that match a rule, and positions of a game."""
 
 import functools
 from random import Random
@@ -7,7 +7,7 @@ WORD = 2**64 - 1
 
 
 def mix(number: int) -> int:
-    """Return one step of SplitMix64, by which the guest programs make their data."""
+    """Return one step of SplitMix64, which also generates the guest programs' data."""
     mixed = (number + 0x9E3779B97F4A7C15) & WORD
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & WORD
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & WORD
@@ -20,9 +20,9 @@ _POOL = 8192
 
 
 def header_for_rule(rule: int, random: Random) -> list[int]:
-    """Return the words of a header that a rule of `classifier.c` matches; an earlier one may, too.
+    """Return a header's words that a rule of `classifier.c` matches; an earlier rule may, too.
 
-    They are addresses, ports, and the protocol.
+    The words are addresses, ports, and the protocol.
     """
     sides, ports = mix(4 * rule), mix(4 * rule + 1)
     addresses = []
@@ -51,7 +51,7 @@ def header_for_rule(rule: int, random: Random) -> list[int]:
 
 @functools.cache
 def headers(count: int) -> tuple[tuple[int, ...], ...]:
-    """Return headers, each made for a rule, of which each is as likely."""
+    """Return headers, each made for a rule; all rules are equally likely."""
     random = Random(1)
     return tuple(tuple(header_for_rule(random.randrange(RULES), random)) for _ in range(count))
 
@@ -61,7 +61,8 @@ _STEPS = [
     *((1, _NOT_LAST), (-1, _NOT_FIRST), (8, WORD), (-8, WORD)),
     *((9, _NOT_LAST), (-9, _NOT_FIRST), (7, _NOT_FIRST), (-7, _NOT_LAST)),
 ]
-"""Othello's directions: by how many squares, and the squares that have a next one there."""
+"""Othello's directions: the shift in squares, and the mask of squares that have a neighbour
+there."""
 
 
 def _step(squares: int, shift: int, of: int) -> int:
@@ -70,7 +71,7 @@ def _step(squares: int, shift: int, of: int) -> int:
 
 
 def after_move(own: int, other: int, square: int) -> tuple[int, int] | None:
-    """Return the discs of who moves to a square, and the other's; None if it turns none."""
+    """Return the mover's discs after a move, and the opponent's; None if it turns none."""
     turned = 0
     for shift, of in _STEPS:
         line, place = 0, _step(1 << square, shift, of)
@@ -84,9 +85,9 @@ def after_move(own: int, other: int, square: int) -> tuple[int, int] | None:
 
 @functools.cache
 def positions(count: int) -> tuple[tuple[int, int], ...]:
-    """Return positions of Othello out of games of random moves, all parts of a game as likely.
+    """Return positions of Othello from games of random moves, all parts of a game equally likely.
 
-    They are the discs of who is to move, and can, and those of the other.
+    Each has the discs of the player to move, who has a move, and those of the opponent.
     """
     random = Random(2)
     found: list[tuple[int, int]] = []
@@ -97,7 +98,7 @@ def positions(count: int) -> tuple[tuple[int, int], ...]:
             free = [at for at in range(64) if not (own | other) >> at & 1]
             moves = [after for at in free if (after := after_move(own, other, at))]
             if not moves:
-                break  # Who has to pass is asked nothing here.
+                break  # A player without a move gets no request.
             if number == wanted:
                 found.append((own, other))
                 break

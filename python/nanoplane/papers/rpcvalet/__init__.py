@@ -1,4 +1,4 @@
-"""RPCValet (ASPLOS 2019): its figures, and what it claims."""
+"""RPCValet (ASPLOS 2019): figures and claims."""
 
 from nanoplane.papers.rpcvalet import dispatch, interface, service_times, theory
 

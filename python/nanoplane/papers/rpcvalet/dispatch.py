@@ -1,4 +1,4 @@
-"""Section 6, dispatch by the network interface: Figures 7, 8 and 9, and what is claimed of them.
+"""Section 6, dispatch by the network interface: Figures 7, 8 and 9, and their claims.
 
 A request's latency is from the reception of its message to the replenish that ends it (Section 5).
 """
@@ -34,8 +34,8 @@ MODES = {
     "software": "1x16 in software",
     "software-by-turns": "1x16 in software, no lock",
 }
-"""`server.rpcvalet.dispatch.mode`, and what the paper calls it. The last is the fourth with the
-program's parameter `turns`, which the paper has not."""
+"""Values of `server.rpcvalet.dispatch.mode`, and the paper's names. The last is the fourth with the
+program's parameter `turns`, which is not in the paper."""
 BEST, ROWS, WORST, SOFTWARE, TURNS = MODES
 HARDWARE = (BEST, ROWS, WORST)
 IN_SOFTWARE = (SOFTWARE, TURNS)
@@ -43,48 +43,50 @@ CORES = 16
 NODES = 200
 """Section 5: "a 200-node cluster"."""
 REPLY_BYTES = 512
-"""Section 5: "a send operation with a 512B payload". Requests are as long here; the paper does not
-say."""
+"""Section 5: "a send operation with a 512B payload". Requests have the same length here; the paper
+gives none."""
 _HEADER_BYTES = 16
-"""In front of what a packet's program writes, in the same message."""
+"""The header that precedes a program's payload in the same message."""
 _HEADROOM_BYTES = 48
-"""What a slot has room for beside a packet."""
+"""A slot's room beyond a packet."""
 SATURATION_MRPS = 60.0
-"""Three times what 16 cores take."""
+"""Three times the throughput of 16 cores."""
 SATURATED_SLOTS = 2
-"""Slots of a node where the mean service time is measured: enough that no core ever waits. With
-more, thousands of messages wait that do not fit the last-level cache, and requests take longer."""
+"""Slots of a node for the measurement of the mean service time: enough that no core ever waits.
+With more slots, thousands of waiting messages do not fit the last-level cache, and requests take
+longer."""
 RATES_MRPS = (2.0, 6.0, 10.0, 12.0, 14.0, 16.0, 17.0, 18.0, 19.0)
 SOFTWARE_RATES_MRPS = (1.0, 2.0, 4.0, 6.0, 8.0, 9.0)
 QUICK_RATES_MRPS = (2.0, 6.0, 8.0, 12.0, 16.0)
-"""Of those above."""
+"""The subset of the rates above for `--quick`."""
 REQUESTS, QUICK_REQUESTS = 50_000, 10_000
-"""Five hundred are above a p99. Near the largest load within the SLO a p99 grows many times as fast
-as the load, so that its interval of some percent leaves that load known to its precision."""
+"""Five hundred requests exceed a p99. Near the largest load within the SLO a p99 grows many times
+as fast as the load, so that its interval of some percent gives that load within `PRECISION`."""
 EXTREME = "generalized-extreme-value"
 EXTREME_REQUESTS = 200_000
-"""Extreme values have no variance: what is sustained depends on which of the longest were drawn."""
+"""Extreme values have no variance: the sustained load depends on the longest drawn values."""
 WARMUP_PART = 10
-"""Before the requests of a run that searches for that load, a tenth as many are left out: of the
-microbenchmark with --quick those of 50 us, where the limit is 8. Not of a store, whose caches are
-cold for longer: with 400 left out the HERD-like one came to a p99 of 1.9 us at 42 MRPS instead of
-0.9."""
+"""The inverse of the warm-up's length, as a part of the requests of a run that searches for that
+load: with --quick the warm-up of the microbenchmark excludes requests of 50 us, where the limit is
+8. Stores have another warm-up, since their caches are cold for longer: with 400 left out the
+HERD-like one came to a p99 of 1.9 us at 42 MRPS instead of 0.9."""
 WARM_MRPS = 6.0
-"""At which rate the cores' caches fill before a run of the microbenchmark begins: less than cores
-under a lock can take. Meanwhile latencies grow by 3 %. Fixed times vary by so little else that a
-run of 10,000 requests did not count as one that keeps up with 2 million a second."""
+"""The rate that fills the cores' caches before a run of the microbenchmark begins: below the
+throughput of cores under a lock. Latencies grow by 3 % meanwhile. Fixed times vary so little
+otherwise that a run of 10,000 requests did not count as one that keeps up with 2 million a
+second."""
 PRECISION, QUICK_PRECISION = 0.01, 0.04
-"""Of the largest load within the SLO."""
+"""The precision of the largest load within the SLO."""
 SHOWN = ("fixed", EXTREME)
 """The distributions of Figure 7(c)."""
 OF_STORES: Mapping[str, Recorded | Store] = {**RECORDED, **STORES}
-"""What takes the place of a distribution that is drawn: the times of stores, or stores."""
+"""Names that replace a synthetic distribution: recorded times of stores, or stores."""
 NAMES = {**{name: OF_STORES[name].name for name in OF_STORES}, **DISTRIBUTIONS}
-"""What the processing times of a request are, and what figures call it."""
+"""The names of processing times in figures."""
 HERD, MASSTREE = RECORDED
-"""What the paper's claims are about."""
+"""The recorded times that the paper's claims are about."""
 STORE_REQUESTS, QUICK_STORE_REQUESTS = 40_000, 4000
-"""Of Masstree's, four hundred and forty are scans."""
+"""Of Masstree's requests, four hundred and forty are scans."""
 RELAXED_NS = 75_000.0
 """Section 6.1: "a more relaxed SLO of 75us"."""
 
@@ -94,19 +96,19 @@ class Case:
     """One run of the microbenchmark, or of a store."""
 
     distribution: str
-    """Of processing times; one of those recorded, or the store's program."""
+    """The distribution of processing times: a synthetic or recorded one, or the store's program."""
     mode: str
     rate_mrps: float | None = None
-    """Offered load; None: the largest within the SLO, or all that the cores can take."""
+    """Offered load; None: the largest within the SLO, or saturation."""
     saturated: bool = False
     threshold: int = 2
-    """Messages that a core may have."""
+    """The maximum number of messages at a core."""
     relaxed: bool = False
-    """The limit is `RELAXED_NS`."""
+    """Whether the limit is `RELAXED_NS`."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         load = "saturated" if self.saturated else "within the SLO"
         if self.relaxed:
             load = f"within {RELAXED_NS / 1000:g} us"
@@ -115,7 +117,7 @@ class Case:
         return f"{self.distribution}, {MODES[self.mode]}, threshold {self.threshold}, {load}"
 
     def description(self, quick: bool) -> Description:
-        """Return its description."""
+        """Return the run's description."""
         mode = SOFTWARE if self.mode == TURNS else self.mode
         rpcvalet: dict[str, Any] = {"dispatch": {"mode": mode, "threshold": self.threshold}}
         if self.saturated:
@@ -170,10 +172,10 @@ class Case:
         )
 
     def run(self, quick: bool) -> Run:
-        """Return its run."""
+        """Return the run."""
         either = OF_STORES.get(self.distribution)
         kind = either.kind if either else None
-        # A store's caches are cold when it begins, and a kind of work cannot end a run.
+        # A store's caches are cold when it begins, and a kind of requests cannot end a run.
         by_tail = self.distribution not in STORES and kind is None
         if self.rate_mrps is not None or self.saturated:
             return Run(self.description(quick), by_tail=by_tail)
@@ -189,7 +191,7 @@ class Case:
             warmup=None if is_store else description.get("measure.requests") // WARMUP_PART,
         )
         peak = reference(self.distribution).description(quick)
-        # What another threshold does at these loads is not shown.
+        # Figures do not show these loads with another threshold.
         near = tuple(_rates(self.distribution, self.mode, quick)) if self.threshold == 2 else ()
         return Run(description, peak=peak, limit=limit, near=near, by_tail=by_tail)
 
@@ -204,7 +206,7 @@ def _drawn_work(distribution: str) -> dict[str, Any]:
 
 
 def _recorded_work(recorded: Recorded) -> dict[str, Any]:
-    """Return `traffic.work` of times that were recorded."""
+    """Return `traffic.work` of recorded times."""
     return {
         "mean_ns": recorded.mean_ns,
         "service_times": {"distribution": "recorded", "file": str(recorded.path)},
@@ -213,7 +215,7 @@ def _recorded_work(recorded: Recorded) -> dict[str, Any]:
 
 
 def reference(distribution: str) -> Case:
-    """Return the case that gives the mean service time."""
+    """Return the case that measures the mean service time."""
     return Case(distribution, BEST, saturated=True)
 
 
@@ -223,12 +225,12 @@ def slo(distribution: str, mode: str, threshold: int = 2) -> Case:
 
 
 def relaxed(mode: str) -> Case:
-    """Return the case of the largest load with which Masstree's gets are within 75 us."""
+    """Return the case of the largest load that keeps Masstree's gets within 75 us."""
     return Case(MASSTREE, mode, relaxed=True)
 
 
 def service_ns(results: Results, distribution: str) -> float:
-    """Return the mean service time of the requests that the SLO is about."""
+    """Return the mean service time of the requests that the SLO limits."""
     if distribution in OF_STORES and (kind := OF_STORES[distribution].kind) is not None:
         return _kind_service_ns(results, distribution, kind)
     return mean_service_ns(results[reference(distribution)].result, CORES)
@@ -240,21 +242,21 @@ def _kind_service_ns(results: Results, distribution: str, kind: str) -> float:
 
 
 def capacity_mrps(results: Results, distribution: str) -> float:
-    """Return what all cores could serve, if none ever waited."""
+    """Return the throughput of all cores if none ever waited."""
     return 1000 * CORES / service_ns(results, distribution)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Yardstick:
-    """The theoretical 1x16 (Section 6.3): what was measured beside the drawn part is fixed."""
+    """The theoretical 1x16 (Section 6.3): the measured time beyond the drawn part is fixed."""
 
     distribution: str
     mode: str = "theory"
     load_percent: float | None = None
-    """None: the largest within the SLO."""
+    """None: the largest load within the SLO."""
 
     def run(self, quick: bool) -> Run:
-        """Return its run, whose fixed part follows from the mean service time on the server."""
+        """Return the run; its fixed part follows from the mean service time on the server."""
         run = System("1x16", self.distribution, self.load_percent).run(quick)
         peak = reference(self.distribution).description(quick)
 
@@ -307,7 +309,7 @@ _AT_MAX_RELAXED = f"p99 at the largest load within {RELAXED_NS / 1000:g} us"
 
 
 def _latency(results: Results, case: Case) -> Any:
-    """Return the latency of the requests that the SLO is about."""
+    """Return the latency of the requests that the SLO limits."""
     result = results[case].result
     if case.distribution in OF_STORES and (kind := OF_STORES[case.distribution].kind) is not None:
         return result["by_kind"][kind]["latency_ns"]
@@ -315,7 +317,7 @@ def _latency(results: Results, case: Case) -> Any:
 
 
 def _row(results: Results, case: Case, unit_ns: float, y_unit: str) -> Row:
-    """Return the row of a p99 in a unit, over what was completed."""
+    """Return the row of a p99 in a unit, over the completed load."""
     result = results[case].result
     latency = _latency(results, case)
     statistic = _AT_MAX_RELAXED if case.relaxed else _AT_MOST
@@ -455,7 +457,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _mrps(results: Results, distribution: str, mode: str, threshold: int = 2) -> float:
@@ -468,7 +470,7 @@ def _gain(results: Results, distribution: str, over: str) -> float:
 
 
 def _most_tail_gain(results: Results, distributions: Sequence[str]) -> Part:
-    """Return the most by which a p99 of 1x16 is lower, at loads that it sustains."""
+    """Return the largest reduction of a p99 by 1x16, at loads that it sustains."""
     cases = [
         (distribution, other, rate)
         for distribution, other in itertools.product(distributions, (ROWS, WORST))
@@ -489,7 +491,7 @@ def _p99(results: Results, case: Case) -> float:
 
 
 def _gap_percent(results: Results, distribution: str) -> float:
-    """Return by how much the throughput within the SLO is below that of theory."""
+    """Return by how much the throughput within the SLO is below the theoretical one."""
     theory = capacity_mrps(results, distribution) * float(
         results[Yardstick(distribution)].result["largest_load"]
     )
@@ -738,7 +740,7 @@ _OF_STORES = (
 
 
 def _gain_over_rss_percent(results: Results, combine: Combine) -> Part:
-    """Return by how much 1x16 sustains more than 16x1, of all that have been compared."""
+    """Return by how much 1x16 sustains more than 16x1, combined over all compared loads."""
 
     def gain(compared: str) -> float:
         if compared == MASSTREE:

@@ -1,4 +1,4 @@
-"""Section 4, the network interface: its memory, its state, and what a dispatcher can do."""
+"""Section 4, the network interface: its memory, its state, and a dispatcher's throughput."""
 
 import dataclasses
 from typing import Any
@@ -23,7 +23,7 @@ HALF_MICROSECOND_NS = 500.0
 """Section 4.3: "an RPC service time as low as 500ns"."""
 REQUESTS, QUICK_REQUESTS = 50_000, 5000
 SHORT, SHORTEST = "synthetic", "echo"
-"""Programs: one that processes for half of the 500 ns and sends 512 bytes, and the shortest."""
+"""Programs: one that processes for half of the 500 ns and sends 512 bytes, and the shortest one."""
 _NAMES = {
     SHORT: "a reply of 512 bytes after 250 ns, Table 1",
     SHORTEST: "a reply of 64 bytes at once, cores of HyperPlane's Table I",
@@ -32,12 +32,12 @@ _NAMES = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Saturated:
-    """Sixteen cores that a dispatcher keeps busy, with as many requests as they can take."""
+    """Sixteen cores that one dispatcher keeps busy, saturated."""
 
     program: str
 
     def run(self, quick: bool) -> Run:
-        """Return its run."""
+        """Return the run."""
         packet: dict[str, Any] = {"packet_bytes": 48}
         parameters, preset = {}, "hyperplane-table1"
         if self.program == SHORT:
@@ -61,7 +61,7 @@ class Saturated:
                 "traffic": {
                     "arrivals": "poisson",
                     "load": "saturate",
-                    # More than the shortest program takes.
+                    # More than the shortest program's throughput.
                     "saturation_rate_mrps": 400.0,
                     **packet,
                 },
@@ -73,7 +73,8 @@ class Saturated:
 
 
 NO_QUEUE, NO_QUEUE_ROWS = (Case("fixed", mode, RATES_MRPS[0]) for mode in (BEST, ROWS))
-"""Where hardly a request waits, dispatched by one backend and by each its own."""
+"""Cases in which requests hardly ever wait, dispatched by one backend and by each backend for
+itself."""
 
 
 def _points(quick: bool) -> dict[Any, Run]:
@@ -136,7 +137,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _domain_bytes(results: Results) -> int:
@@ -145,13 +146,13 @@ def _domain_bytes(results: Results) -> int:
 
 
 def _interval_of_half_a_microsecond_ns(results: Results) -> float:
-    """Return the time between decisions, as it is if a request takes 500 ns."""
+    """Return the time between decisions, scaled to requests of 500 ns."""
     took_ns = float(results[Saturated(SHORT)].result["service_ns"]["mean"])
     return _interval_ns(results, SHORT) * HALF_MICROSECOND_NS / took_ns
 
 
 def _indirection_ns(results: Results) -> float:
-    """Return how much later half of the requests are done if one backend dispatches for all."""
+    """Return by how much the median latency is longer if one backend dispatches for all."""
     one, own = (
         float(results[case].result["latency_ns"]["p50"]) for case in (NO_QUEUE, NO_QUEUE_ROWS)
     )

@@ -1,4 +1,4 @@
-"""Section 5, the service times: Figure 6, as the simulator draws them and as the stores take."""
+"""Section 5, the service times: Figure 6, drawn by the simulator and measured in the stores."""
 
 import dataclasses
 import itertools
@@ -18,11 +18,12 @@ from nanoplane.sweep import Run
 MEAN_NS = BASE_NS + EXTRA_NS
 BIN_NS = 50
 LAST_NS = 1500
-"""The figure ends here, as the paper's does; what is longer is in no bin."""
+"""The end of the figure, as in the paper; longer times are in no bin."""
 UNITS_OF_MEAN = 1024
-"""Of the histograms of queueing systems."""
+"""The resolution of the histograms of queueing systems."""
 NO_LOAD_PERCENT = 1e-4
-"""Where a request in a million waits for another, so that latencies are service times."""
+"""The load at which one request in a million waits for another, so that latencies are service
+times."""
 
 
 def drawn(distribution: str) -> System:
@@ -31,25 +32,25 @@ def drawn(distribution: str) -> System:
 
 
 ALONE, SENDING = "hyperplane", "rpcvalet"
-"""`data_plane.notify`. In the first a tenant fetches the reply, so that a request's time is that of
-taking and processing it; in the other the core sends the reply and replenishes, too."""
+"""`data_plane.notify`. With the first a tenant fetches the reply, so that a request's time includes
+its reception and processing; with the other the core also sends the reply and replenishes."""
 HERD, MASSTREE = STORES
 _RATES_MRPS = {HERD: 10.0, MASSTREE: 2.0}
-"""Where no core is busy for more than a fifth of the time."""
+"""Loads that keep each core busy for at most a fifth of the time."""
 _BINS_NS = {HERD: (10, 700), MASSTREE: (50, 3000)}
 """The width of a bin, and where the figure ends."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Served:
-    """One run of a store, whose service times are shown."""
+    """One run of a store, for its service times."""
 
     distribution: str
-    """The store's program: what stands where a distribution is drawn."""
+    """The store's program, in place of a distribution."""
     notify: str = ALONE
 
     def run(self, quick: bool) -> Run:
-        """Return its run."""
+        """Return the run."""
         case = dispatch.Case(self.distribution, dispatch.BEST, _RATES_MRPS[self.distribution])
         return Run(case.description(quick).set("data_plane.notify", self.notify))
 
@@ -67,13 +68,13 @@ def _times_ns(results: Results, distribution: str) -> list[tuple[float, int]]:
 
 
 def _served(results: Results, store: str, kind: str | None) -> Mapping[str, Any]:
-    """Return what was measured of a store that sends nothing; of all kinds, or of one."""
+    """Return the measurements of a store that sends nothing; of all kinds, or of one."""
     result = results[Served(store)].result
     return result if kind is None else result["by_kind"][kind]
 
 
 def _interval(share: float, total: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share, which never reaches below zero."""
+    """Return Wilson's 95 % interval of a share, whose lower end is never below zero."""
     z = 1.96
     middle = share + z**2 / (2 * total)
     half = z * math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
@@ -83,7 +84,7 @@ def _interval(share: float, total: int) -> tuple[float, float]:
 def _histogram(
     point: Any, series: str, times: Iterable[tuple[float, int]], bins: tuple[int, int]
 ) -> list[Row]:
-    """Return the rows of times in nanoseconds, each with how often it was counted."""
+    """Return the rows of a histogram of times in nanoseconds."""
     bin_ns, last_ns = bins
     counted = list(times)
     total = sum(count for _, count in counted)
@@ -159,7 +160,7 @@ def _chart(rows: list[Row]) -> plots.Chart:
 
 
 def _mean_cycles(results: Results) -> float:
-    """Return the mean of the extreme values that were drawn, whose parameters are in cycles."""
+    """Return the mean of the drawn extreme values, whose parameters are in cycles."""
     return float(results[drawn("generalized-extreme-value")].result["mean_drawn_service_time"])
 
 

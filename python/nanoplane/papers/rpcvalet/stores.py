@@ -1,8 +1,8 @@
 """The stores of Figures 7(a) and 7(b): HERD over MICA, and Masstree.
 
-The paper recorded how long its stores process a request on a Haswell server, and drew from these
-times in its microbenchmark: `RECORDED`. `STORES` execute here; they are in the manner of the
-paper's, and have shorter processing times (docs/key-value.md).
+The paper recorded the processing times of its stores on a Haswell server, and its microbenchmark
+drew from these times: `RECORDED`. `STORES` execute here; they are in the manner of the paper's, and
+have shorter processing times (docs/key-value.md).
 """
 
 import dataclasses
@@ -13,21 +13,21 @@ KEYS = 1_000_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Store:
-    """A store, what it is asked for, and at which loads it is measured."""
+    """A store, its requests, and its loads."""
 
     name: str
-    """What figures call it."""
+    """The name in figures."""
     operations: dict[str, float]
     """`traffic.operations`."""
     packet_bytes: int
     """Room for the longest request and reply."""
     saturation_mrps: float
-    """More than 16 cores take."""
+    """More than the throughput of 16 cores."""
     rates_mrps: tuple[float, ...]
     quick_rates_mrps: tuple[float, ...]
-    """Of those above."""
+    """The subset of the rates above for `--quick`."""
     quick_precision: float
-    """Of the largest load within the SLO."""
+    """The precision of the largest load within the SLO."""
     kind: str | None = None
     """The requests whose latency is limited and shown; None: all."""
 
@@ -39,7 +39,7 @@ STORES = {
         packet_bytes=64,
         saturation_mrps=100.0,
         rates_mrps=(5.0, 10.0, 20.0, 25.0, 30.0, 33.0, 36.0),
-        # The last is near what 16x1 can serve, where tails differ most.
+        # The last rate is near the throughput of 16x1, where tails differ most.
         quick_rates_mrps=(10.0, 20.0, 36.0),
         quick_precision=0.04,
     ),
@@ -50,12 +50,12 @@ STORES = {
         saturation_mrps=30.0,
         rates_mrps=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0),
         quick_rates_mrps=(2.0, 8.0),
-        # With forty scans, more would say nothing.
+        # Forty scans give no better precision.
         quick_precision=0.1,
         kind="get",
     ),
 }
-"""By their programs. Section 5: HERD with "95/5% read/write query mix, uniform key popularity", and
+"""Keyed by program. Section 5: HERD with "95/5% read/write query mix, uniform key popularity", and
 Masstree with "99% single-key gets, plus 1% long-running scans", of 100 keys."""
 
 
@@ -63,36 +63,37 @@ Masstree with "99% single-key gets, plus 1% long-running scans", of 100 keys."""
 class Recorded:
     """Processing times of a store, from which the microbenchmark draws, and the loads.
 
-    The paper shows its histograms and gives their means. The shape of ours is that of the store
-    here, as Figure 6 shows it: processing alone, where no request waits for another.
+    The paper shows its histograms and gives their means. The histograms here have the shape of the
+    store's here, as Figure 6 shows it: processing alone, where no request waits for another.
     """
 
     name: str
-    """What figures call it."""
+    """The name in figures."""
     file: str
     """The recorded histogram, in the folder `recorded`."""
     saturation_mrps: float
-    """More than 16 cores take."""
+    """More than the throughput of 16 cores."""
     warm_mrps: float
-    """At which rate the receive slots are used once: less than cores under a lock can take."""
+    """The rate during the first use of all receive slots: below the throughput of cores under a
+    lock."""
     rates_mrps: tuple[float, ...]
     quick_rates_mrps: tuple[float, ...]
-    """Of those above."""
+    """The subset of the rates above for `--quick`."""
     quick_precision: float
-    """Of the largest load within the SLO."""
+    """The precision of the largest load within the SLO."""
     quick_requests: int
     mean_ns: float | None = None
-    """Times are scaled to this mean; None: they stand in the file as they are."""
+    """Times are scaled to this mean; None: the times in the file are used unscaled."""
     long_ns: float | None = None
-    """Requests that take so long or longer are of a kind of their own."""
+    """Requests of at least this processing time are a kind of their own."""
     kind: str | None = None
     """The requests whose latency is limited and shown; None: all."""
     limit_ns: float | None = None
-    """Of their p99; None: ten mean service times."""
+    """The limit on their p99; None: ten mean service times."""
 
     @property
     def path(self) -> Path:
-        """Where the histogram is."""
+        """The path of the histogram."""
         return Path(__file__).parent / "recorded" / self.file
 
 
@@ -116,7 +117,7 @@ RECORDED = {
         rates_mrps=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
         quick_rates_mrps=(2.0, 4.0),
         quick_precision=0.1,
-        # Of which forty are scans with --quick, as of the store below.
+        # Forty of these requests are scans with --quick, as in the store above.
         quick_requests=4000,
         long_ns=30_000.0,
         kind="short",
@@ -124,6 +125,6 @@ RECORDED = {
     ),
 }
 """Section 5: HERD's times "have a mean of 330ns". Of Masstree's, 99 % are gets with "an average of
-1.25 us"; "the runtime of scans is 60-120 us", of which the paper does not say more: here each
-microsecond of these as often as another. Section 6.1: the limit of gets is "10x the service time of
+1.25 us"; "the runtime of scans is 60-120 us", whose distribution the paper does not give: here it
+is uniform, in steps of a microsecond. Section 6.1: the limit of gets is "10x the service time of
 the get operations, equalling 12.5us"."""

@@ -1,4 +1,4 @@
-"""Section 2.2, load balancing in theory: Figure 2, and what the paper claims of it."""
+"""Section 2.2, load balancing in theory: Figure 2, and the paper's claims about it."""
 
 import dataclasses
 import itertools
@@ -18,7 +18,7 @@ ORGANISATIONS = {
     "8x2": (8, 2),
     "16x1": (16, 1),
 }
-"""Queues, and units that serve each (Figure 1)."""
+"""Queues, and the units that serve each queue (Figure 1)."""
 BEST, WORST = "1x16", "16x1"
 DISTRIBUTIONS = {
     "fixed": "fixed",
@@ -26,8 +26,8 @@ DISTRIBUTIONS = {
     "exponential": "exponential",
     "generalized-extreme-value": "GEV",
 }
-"""In the order of their variance. The parameters of the extreme values are those of Section 5,
-which are the simulator's defaults."""
+"""Distributions in the order of their variance. The parameters of the extreme values are those of
+Section 5, which are the simulator's defaults."""
 BASE_NS, EXTRA_NS = 300, 300
 """Section 5: "we use 300ns as a base latency and add an extra 300ns on average"."""
 FIXED_PART = BASE_NS / (BASE_NS + EXTRA_NS)
@@ -38,9 +38,9 @@ REQUESTS = 20_000_000
 QUICK = 10
 """`--quick` divides the number of requests by this."""
 PLOTTED = 100.0
-"""The plot shows no longer latencies, in mean service times."""
+"""The plot's longest latency, in mean service times."""
 PRECISION = 0.005
-"""Of the largest load within the SLO; runs are short here."""
+"""The precision of the largest load within the SLO; runs are short here."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,18 +50,18 @@ class System:
     organisation: str
     distribution: str
     load_percent: float | None = None
-    """Of what all units can serve; None: the largest within the SLO."""
+    """The load as a part of the capacity of all units; None: the largest within the SLO."""
     fixed_part: float = FIXED_PART
     """The part of the mean service time that is the same for all requests."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """The name in progress lines and error messages."""
         load = "within the SLO" if self.load_percent is None else f"load {self.load_percent} %"
         return f"{self.organisation}, {self.distribution}, {load}"
 
     def run(self, quick: bool) -> Run:
-        """Return its run."""
+        """Return the run."""
         queues, units = ORGANISATIONS[self.organisation]
         description = Description.from_dict(
             {
@@ -84,7 +84,7 @@ class System:
 
 
 def _shown() -> list[tuple[str, str, float]]:
-    """Return what Figure 2 shows: organisation, distribution, part that is fixed."""
+    """Return the systems in Figure 2: organisation, distribution, fixed part."""
     shown = [(organisation, "exponential", FIXED_PART) for organisation in ORGANISATIONS]
     for fixed_part in (FIXED_PART, 0.0):
         shown += itertools.product((BEST, WORST), DISTRIBUTIONS, (fixed_part,))
@@ -101,7 +101,7 @@ def _points(quick: bool) -> dict[System, Run]:
 
 
 def tail_row(results: Results, system: System, series: str) -> Row | None:
-    """Return the row of a system's p99, over the load that it was offered."""
+    """Return the row of a system's p99, over the offered load."""
     outcome = results.get(system)
     if outcome is None or system.load_percent is None:
         return None
@@ -153,7 +153,7 @@ def _rows(results: Results) -> list[Row]:
 
 
 def _plotted(row: Row) -> Row:
-    """Return a row as a logarithmic plot can show it: the interval of a heavy tail may reach 0."""
+    """Return a row that a logarithmic plot can show: the interval of a heavy tail may reach 0."""
     drawn = row.ci95 is not None and row.ci95[0] > 0
     return row if drawn else dataclasses.replace(row, ci95=None)
 
@@ -206,7 +206,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def largest_load(results: Results, system: System) -> float:
@@ -228,9 +228,9 @@ def _p99(results: Results, organisation: str, distribution: str, load: float) ->
 
 
 def _least_growth(results: Results) -> Part:
-    """Return the least by which a p99 grows from a distribution to the next, over all loads.
+    """Return the least growth of a p99 from one distribution to the next, over all loads.
 
-    Of the loads before the saturation of both.
+    Only loads before the saturation of both count.
     """
 
     def growth(case: tuple[str, str, str, int]) -> float:
@@ -250,7 +250,7 @@ def _least_growth(results: Results) -> Part:
 
 
 def _least_gain_of_units(results: Results) -> Part:
-    """Return the least by which a peak grows from an organisation to the next with more units."""
+    """Return the least growth of a peak from one organisation to the next with more units."""
 
     def gain(pair: tuple[str, str]) -> float:
         more, fewer = (largest_load(results, System(one, "exponential")) for one in pair)

@@ -1,4 +1,4 @@
-"""The study of spinning (SoCC 2019): its figures, and what it claims. One module a section.
+"""The study of spinning (SoCC 2019): figures and claims. One module a section.
 
 Golestani, Mirhosseini and Wenisch, "Software Data Planes: You Can't Always Spin to Win".
 """

@@ -1,4 +1,4 @@
-"""Section 8, solution directions: what is left of the four problems if cores need not spin."""
+"""Section 8, solution directions: the remainder of the four problems if cores need not spin."""
 
 import dataclasses
 import itertools
@@ -18,10 +18,11 @@ MECHANISMS = {
     QWAIT: "QWAIT",
     INTERRUPTS: "user interrupts",
 }
-"""How a core learns of packets, in the order of the parameter `mechanism` of `wait-forward`."""
+"""The ways to notify a core of packets, in the order of `wait-forward`'s parameter `mechanism`."""
 _DESCRIBED: dict[str, dict[str, Any]] = {
     POLLING: {},
-    # 32 rows of 2 ways in each of the 24 directory banks: 1024 are no power of two of rows.
+    # 32 rows of 2 ways in each of the 24 directory banks: 1024 entries would not give a power of
+    # two of rows.
     QWAIT: {"systems": {"hyperplane": {"entries": 1536}}, "interface": {"counters": True}},
     INTERRUPTS: {"systems": {"user_interrupts": {}}},
 }
@@ -46,9 +47,9 @@ SHARED_CORES = 4
 SHARED_LOADS_MRPS = (1.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0)
 QUICK_SHARED_LOADS_MRPS = (4.0, 12.0, 20.0)
 HICCUP_US = 10.0
-"""Of one packet in a hundred, for which scale-up is ahead (`spin-to-win.switching`)."""
+"""The hiccup of one packet in a hundred, with which scale-up is ahead (`spin-to-win.switching`)."""
 SPAN_US, QUICK_SPAN_US = 400, 150
-"""Of runs without packets."""
+"""The length of runs without packets."""
 PACKETS, QUICK_PACKETS = 600, 150
 FULL_PACKETS, QUICK_FULL_PACKETS = 6000, 2000
 SHARED_PACKETS, QUICK_SHARED_PACKETS = 20_000, 3000
@@ -56,7 +57,7 @@ SHARED_PACKETS, QUICK_SHARED_PACKETS = 20_000, 3000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Waiting:
-    """Cores that forward packets, and learn of them by polling or by waiting."""
+    """Cores that forward packets, and poll or wait for them."""
 
     part: str
     mechanism: str
@@ -108,7 +109,7 @@ class Waiting:
             warmup=warmup,
             flows=1 if self.part in (QUEUES, FULL_QUEUES) else machine.FLOWS,
             threads=threads,
-            # The ports are set up by then, and the clock is measured, which takes 10 us.
+            # Before then the ports are set up and the clock is measured, which takes 10 us.
             begin_ns=20_000 + 500 * self.queues,
             **described,
         )
@@ -156,7 +157,7 @@ def hart_ipc(outcome: Outcome, hart: int) -> float:
 
 
 def cores_watts(outcome: Outcome, cores: int) -> float:
-    """Return the power of the cores that forward, with what leaks."""
+    """Return the power of the forwarding cores, leakage included."""
     energy = outcome.result["servers"][-1]["energy_nj"]["cores"][:cores]
     total = sum(core["total"] for core in energy)
     return float(total * 1e-9 / outcome.result["simulated_seconds"])
@@ -164,7 +165,7 @@ def cores_watts(outcome: Outcome, cores: int) -> float:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Value:
-    """What a row shows of a run."""
+    """A value of a run in a row."""
 
     statistic: str
     y: float
@@ -195,7 +196,7 @@ def _throughput(outcome: Outcome, by: str) -> list[_Value]:
 
 
 def _values(point: Waiting, outcome: Outcome) -> tuple[float, str, list[_Value]]:
-    """Return where a point is on the axis of its part, the axis, and what is shown."""
+    """Return a point's place on the axis of its part, the axis, and the values."""
     if point.part == WORK:
         return point.load_mrps, _MPPS, _work(outcome)
     if point.part == QUEUES:

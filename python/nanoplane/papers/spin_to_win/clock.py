@@ -1,4 +1,4 @@
-"""Section 4.2: what spinning cores take from the clock of another one, and what they wear out."""
+"""Section 4.2: the effect of spinning cores on another core's clock, and on their own lifetime."""
 
 import dataclasses
 from typing import Any
@@ -18,16 +18,16 @@ the same, and the 8160F 160 W."""
 MAX_GHZ = 3.7
 """Table 1: "@2.10-3.70 GHz"."""
 STATED = {0: 3.45, 8: 3.25, 16: 2.95}
-"""Section 4.2: the clock by the number of other cores that spin, in GHz."""
+"""Section 4.2: the clock in GHz, keyed by the number of other cores that spin."""
 SPINNING = (0, 4, 8, 12, 16, 20, 23)
 WINDOWS, WINDOW_US = 3, 10
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spinning:
-    """Cores that spin on a queue each to which nothing comes, beside one that has work.
+    """Cores that each spin on an empty queue, beside one that has work.
 
-    That one spins, too: what an application draws is not known.
+    The latter spins, too: the power of an application is unknown.
     """
 
     spinning: int
@@ -43,10 +43,10 @@ class Spinning:
 
 
 def allowed_ghz(outcome: Outcome) -> float:
-    """Return the clock that the budget allows all cores that are not idle.
+    """Return the clock that the budget allows for all cores that are not idle.
 
-    Dynamic power goes with the cube of the clock, as the voltage goes with the clock; leakage stays
-    as it is.
+    Dynamic power is proportional to the cube of the clock, as the voltage is proportional to the
+    clock; leakage is constant.
     """
     energy = outcome.result["servers"][-1]["energy_nj"]
     seconds = outcome.result["simulated_seconds"] * 1e9

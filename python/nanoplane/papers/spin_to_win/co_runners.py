@@ -15,21 +15,21 @@ from nanoplane.sweep import Run
 NOTHING, IDLE, FULL, MATRIX, MIX = "nothing", "idle routing", "full routing", "matrix", "mix"
 _BESIDE = {NOTHING: 0, MATRIX: 1}
 _INSTEAD = {MIX: 2, NOTHING: 3}
-"""As the parameters of `l3-forward` have them."""
+"""The encoding of `l3-forward`'s parameters."""
 BESIDE_MATRIX = (NOTHING, IDLE, FULL, MIX)
-"""What runs on the first hardware thread, with the matrix multiplication on the second one."""
+"""The first hardware thread's program, beside the matrix multiplication on the second one."""
 WINDOW_US, SKIP_US = 40, 120
-"""Before the first window the caches fill with rings and buffers."""
+"""Rings and buffers fill the caches before the first window."""
 WINDOWS, QUICK_WINDOWS = 10, 5
 ROUTED_MRPS = 34.0
-"""About what the core routes, for the length of a run."""
+"""Approximately the routing throughput of the core, for the length of a run."""
 SPAN_US, QUICK_SPAN_US = 400.0, 200.0
-"""Of runs without packets."""
+"""The length of runs without packets."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pair:
-    """What runs on the two hardware threads of the first core."""
+    """The programs of the first core's two hardware threads."""
 
     first: str
     second: str
@@ -59,7 +59,7 @@ class Pair:
                 routed=True,
                 threads=2,
             )
-        # Another core ends the run, when it has polled idle queues for long enough.
+        # Another core ends the run, after polling idle queues for long enough.
         span_us = QUICK_SPAN_US if quick else SPAN_US
         parameters |= {"instead": _INSTEAD[self.first], "cores": 2, "queues": 2, "timed_core": 1}
         parameters |= {"window_us": span_us / 2, "windows": 1}
@@ -144,7 +144,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _lost_percent(results: Results, first: str, than: str = NOTHING) -> float:
@@ -163,7 +163,7 @@ def _routing_ipc_lost_percent(results: Results) -> Estimate:
 
 
 def _core_gains_percent(results: Results, over_routing: bool) -> Estimate:
-    """Return how much more both execute together than routing alone, or the better one alone."""
+    """Return the gain in IPC of both together over routing alone, or over the better one alone."""
     alone, beside = (machine.ipc(results[pair]) for pair in (ALONE, COLLOCATED))
     matrix_alone, matrix = (matrix_ipc(results[Pair(one, MATRIX)]) for one in (NOTHING, FULL))
     other = 0.0 if over_routing else matrix_alone

@@ -13,9 +13,9 @@ from nanoplane.sweep import Run
 
 SIZES = (64, 128, 256, 512, 1024, 1518)
 MTU = SIZES[-1]
-"""With Ethernet's header and checksum."""
+"""The largest frame, with Ethernet's header and checksum."""
 SMALL = (64, 128)
-"""Sizes for which "the RX core cannot keep up"; from 256 bytes on it does."""
+"""Sizes for which "the RX core cannot keep up"; from 256 bytes on it keeps up."""
 SENT, QUICK_SENT = 20_000, 4000
 CORES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 QUICK_CORES = (1, 2, 4, 8, 16)
@@ -23,12 +23,12 @@ FORWARDED_SIZES = (64, 128, 256, 512)
 QUICK_SIZES = (64, 128, 256)
 PACKETS, QUICK_PACKETS = 12_000, 4000
 WARMUP = 6000
-"""Until the input buffer is full, and queues are as they stay."""
+"""The packets that fill the input buffer and bring the queues to their steady state."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OneCore:
-    """One core sends as fast as it can, and one of another server receives and discards."""
+    """One core sends as fast as possible, and one core of another server receives and discards."""
 
     size: int
 
@@ -44,7 +44,7 @@ class OneCore:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Forwarding:
-    """Cores that forward what fills the line, each with a queue of its own."""
+    """Cores that forward at the full rate of the line, each with a queue of its own."""
 
     size: int
     cores: int
@@ -77,7 +77,7 @@ _RECEIVED = re.compile(r"(\d+) packets received in (\d+) cycles at (\d+) Hz")
 
 
 def received_mrps(outcome: Outcome) -> float:
-    """Return the packets that the receiver took, in millions a second."""
+    """Return the rate of received packets, in millions a second."""
     output = outcome.result["servers"][-1]["output"]
     if (found := _RECEIVED.search(output)) is None:
         raise ValueError(f"the receiver says {output!r}")
@@ -86,23 +86,23 @@ def received_mrps(outcome: Outcome) -> float:
 
 
 def sent_mrps(outcome: Outcome) -> float:
-    """Return the packets that the sender sent, over the run, in millions a second."""
+    """Return the rate of sent packets over the run, in millions a second."""
     frames = outcome.result["servers"][0]["interface"]["frames"]["frames_sent"]
     return float(frames / outcome.result["simulated_seconds"] / 1e6)
 
 
 def line_mrps(size: int) -> float:
-    """Return the packets that the line carries, in millions a second: with preamble and gap."""
+    """Return the line rate in million packets a second, with preamble and gap."""
     return machine.LINE_GBIT_PER_S * 1000 / (8 * (size + 20))
 
 
 def forwarded_mrps(outcome: Outcome) -> float:
-    """Return the packets that come back, in millions a second."""
+    """Return the rate of returned packets, in millions a second."""
     return float(machine.measurement(outcome)["throughput_mrps"])
 
 
 def received_by_interface_mrps(outcome: Outcome) -> float:
-    """Return the packets that the interface has written to memory, over the run."""
+    """Return the rate of packets that the interface wrote to memory, over the run."""
     frames = outcome.result["servers"][0]["interface"]["frames"]["frames_delivered"]
     seconds = outcome.result["simulated_seconds"] - machine.BEGIN_NS / 1e9
     return float(frames / seconds / 1e6)
@@ -199,7 +199,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _gbit_per_s(results: Results, size: int) -> float:

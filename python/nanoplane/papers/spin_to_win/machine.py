@@ -1,4 +1,4 @@
-"""Section 3, methodology: the machine under test, the packet generator, and what a core counts."""
+"""Section 3, methodology: the machine under test, the packet generator, and a core's counters."""
 
 import dataclasses
 import math
@@ -15,24 +15,24 @@ from nanoplane.sweep import Run
 CORES = 24
 LINE_GBIT_PER_S = 100.0
 FLOWS = 1024
-"""Of the packet generator where receive-side scaling is to spread packets over all queues."""
+"""Flows of the packet generator where receive-side scaling spreads packets over all queues."""
 CHECKSUM_BYTES = 4
 """A packet's size in the paper includes Ethernet's checksum, which is not in memory."""
 HEADER_BYTES = 64
-"""Of a packet of the load generator, at least; its message has at least one byte more."""
+"""The minimum header of the load generator's packets; a message has at least one byte more."""
 TIMED_BYTES = 96
 """Section 3: "96-byte for experiments requiring timestamps for latency measurement"."""
 SHORTEST_BYTES = 64
 OVERLOAD_MRPS = 60.0
-"""More than one core forwards."""
+"""More than the forwarding throughput of one core."""
 LINE_MRPS = 150.0
-"""More than the line carries."""
+"""More than the line rate."""
 BEGIN_NS = 5000.0
-"""The first packet comes when the ports have been set up."""
+"""The first packet arrives after the ports are set up."""
 
 
 def machine(threads: int = 1) -> dict[str, Any]:
-    """Return the machine under test (Table 1), with so many hardware threads for each core."""
+    """Return the machine under test (Table 1), with `threads` hardware threads for each core."""
     return {"preset": "spin-to-win-table1", "core": {"threads": threads}}
 
 
@@ -58,11 +58,11 @@ def loaded(
     interface: Mapping[str, Any] | None = None,
     begin_ns: float = BEGIN_NS,
 ) -> Run:
-    """Describe a server that gets packets of `bytes_` at its first port (Figure 4).
+    """Describe a server that receives packets of `bytes_` at its first port (Figure 4).
 
-    They come from the generator at random times (Poisson), and come back from the second port.
-    `routed` packets go to all prefixes of the routing table. The server has `systems`, which
-    are described by their names, beside those of the paper, and its interface what `interface` has.
+    The generator sends the packets at random times (Poisson); they return from the second port.
+    `routed` packets go to all prefixes of the routing table. `systems` are descriptions keyed by
+    name, in addition to the paper's, and `interface` describes the interface.
     """
     load: dict[str, Any] = {
         "offer": {"mode": "open", "rate_mrps": rate_mrps},
@@ -120,7 +120,7 @@ def pair(
 ) -> Run:
     """Describe two servers whose first ports are connected.
 
-    The run is over when the second one's program is. That one has `systems` and `interface` as in
+    The run ends with the program of the second server, which has `systems` and `interface` as in
     `loaded()`.
     """
     servers: list[dict[str, Any]] = [
@@ -140,7 +140,7 @@ def pair(
 
 
 def idle(source: str, program: str, parameters: Mapping[str, float], **described: Any) -> Run:
-    """Describe a server to which nothing comes; `described` as in `pair()`."""
+    """Describe a server without traffic; `described` as in `pair()`."""
     return pair(source, ("silent", {}), (program, parameters), **described)
 
 
@@ -152,20 +152,20 @@ _WINDOW = re.compile(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """What the first core has counted in a window of time (`poll_mode/window.h`)."""
+    """The first core's counts in a window of time (`poll_mode/window.h`)."""
 
     cycles: int
     instructions: int
     polls: int
     packets: int
     useful: int
-    """Cycles spent on packets, if they were told apart."""
+    """Cycles spent on packets, if counted separately."""
     l1_misses: int
     l2_misses: int
 
 
 def windows(outcome: Outcome) -> list[Window]:
-    """Return the windows that a server has printed."""
+    """Return the windows in a server's output."""
     output = outcome.result["servers"][-1]["output"]
     found = [Window(*map(int, numbers)) for numbers in _WINDOW.findall(output)]
     if len(found) < 2:
@@ -174,11 +174,11 @@ def windows(outcome: Outcome) -> list[Window]:
 
 
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
-"""Of two-sided 95 %, by degrees of freedom."""
+"""Quantiles of Student's t for two-sided 95 %, by degrees of freedom."""
 
 
 def mean(values: Sequence[float], points: Sequence[Any] = ()) -> Estimate:
-    """Return the mean of values of windows, which are taken to be independent."""
+    """Return the mean over windows, which are assumed to be independent."""
     average = statistics.fmean(values)
     degrees = len(values) - 1
     quantile = _STUDENT[degrees - 1] if degrees <= len(_STUDENT) else 2.2
@@ -187,12 +187,12 @@ def mean(values: Sequence[float], points: Sequence[Any] = ()) -> Estimate:
 
 
 def of_windows(outcome: Outcome, value: Callable[[Window], float]) -> Estimate:
-    """Return the mean of what windows give, and its interval."""
+    """Return the mean of a function of the windows, and its interval."""
     return mean([value(window) for window in windows(outcome)])
 
 
 def combined(combine: Callable[..., float], *parts: Estimate) -> Estimate:
-    """Return what independent estimates give together: their changes are added by squares."""
+    """Return a function of independent estimates; the squares of the changes add up."""
     values = [one.value for one in parts]
     middle = combine(*values)
     below = above = 0.0
@@ -213,13 +213,13 @@ def ipc(outcome: Outcome) -> Estimate:
 
 
 def polls_mhz(outcome: Outcome) -> Estimate:
-    """Return the queues that are polled, in millions a second."""
+    """Return the rate of polls of queues, in millions a second."""
     clock = clock_ghz(outcome)
     return of_windows(outcome, lambda window: 1000 * clock * window.polls / window.cycles)
 
 
 def packets_mrps(outcome: Outcome) -> Estimate:
-    """Return the packets that the first core forwards, in millions a second."""
+    """Return the rate of packets that the first core forwards, in millions a second."""
     clock = clock_ghz(outcome)
     return of_windows(outcome, lambda window: 1000 * clock * window.packets / window.cycles)
 
@@ -231,6 +231,6 @@ def clock_ghz(outcome: Outcome) -> float:
 
 
 def measurement(outcome: Outcome) -> dict[str, Any]:
-    """Return what the packet generator has measured."""
+    """Return the packet generator's measurements."""
     found: dict[str, Any] = outcome.result["clients"][0]["measurement"]
     return found

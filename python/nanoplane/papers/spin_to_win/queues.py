@@ -26,16 +26,16 @@ LIGHT_MRPS = 0.5
 """Section 5: "light load (< 1 Mpps)"."""
 MOST = QUEUES[-1]
 ROUNDS = 20
-"""That each queue is polled in an idle window at least, where there are many."""
+"""The minimum number of polls of each queue in an idle window, where there are many queues."""
 LIGHT_PACKETS, QUICK_LIGHT_PACKETS = 600, 150
 STEADY_QUEUES = 8
 BURSTS, QUICK_BURSTS = 60, 16
-"""Of 32 packets, that a run with one flow measures."""
+"""The number of bursts of 32 packets in the measurement of a run with one flow."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Polling:
-    """A core that polls queues and forwards what it finds, as TestPMD does."""
+    """A core that polls queues and forwards packets, as TestPMD does."""
 
     load: str
     driver: str
@@ -50,7 +50,7 @@ class Polling:
             "rx_vec_en": self.driver == VECTOR,
         }
         if self.load == IDLE:
-            # 70 ns a poll at most.
+            # A poll takes at most 70 ns.
             span_us = max(20, round(0.07 * ROUNDS * self.queues))
             windows = {"window_us": span_us / 4, "skip_us": span_us / 4, "windows": 4}
             return machine.idle(name, "io-forward", {**parameters, **windows})
@@ -64,8 +64,8 @@ class Polling:
                 warmup=30,
                 flows=1 if self.flows == SINGLE else machine.FLOWS,
             )
-        # With many flows the queues fill at first: what is measured begins behind a round over
-        # full bursts of all of them.
+        # With many flows the queues fill at first: the measurement begins after a round over full
+        # bursts of all queues.
         bursts = QUICK_BURSTS if quick else BURSTS
         warm = 3 if self.flows == SINGLE else 8 + self.queues
         many = (
@@ -86,7 +86,7 @@ class Polling:
 class Steady:
     """The same core for one of two lengths of a run.
 
-    What the longer one has more is a window of time without the cold start of the caches.
+    The difference between both lengths is a window of time without the cold start of the caches.
     """
 
     bursts: int
@@ -94,7 +94,7 @@ class Steady:
     queues: int = STEADY_QUEUES
 
     def run(self, quick: bool) -> Run:
-        """Return the run; both lengths are those of `quick`."""
+        """Return the run; the lengths do not depend on `quick`."""
         return machine.loaded(
             f"full, {self.flows} flow, {self.queues} queues, {self.bursts} bursts",
             "io-forward",
@@ -108,14 +108,14 @@ class Steady:
 
 STEADY = {
     SINGLE: (Steady(400), Steady(600)),
-    # Behind two rounds over all queues.
+    # The measurement begins after two rounds over all queues.
     MULTI: (Steady(1024, MULTI, MOST), Steady(1536, MULTI, MOST)),
 }
 STEADY_COUNTS = {
     "last_level_hits": "hits of the last level in a window",
     "last_level_misses": "misses of the last level in a window",
 }
-"""Of all agents: also the interface's reads of packets that it sends."""
+"""Counts of all agents, including the interface's reads of the packets that it sends."""
 
 
 def _cases(load: str, queues: tuple[int, ...]) -> list[Polling]:
@@ -147,7 +147,7 @@ def l2_misses_mhz(outcome: Outcome) -> Estimate:
 
 
 def memory_reads_a_packet(outcome: Outcome) -> float:
-    """Return the lines that are read from memory for each packet that is forwarded."""
+    """Return the lines read from memory for each forwarded packet."""
     server = outcome.result["servers"][-1]
     return float(
         server["fabric"]["memory_reads"] / server["interface"]["frames"]["frames_delivered"]
@@ -155,7 +155,7 @@ def memory_reads_a_packet(outcome: Outcome) -> float:
 
 
 def _window(results: Results, flows: str, count: Callable[[Mapping[str, Any]], float]) -> float:
-    """Return what the longer one of two runs has more of what their results count."""
+    """Return the difference of a count between the longer and the shorter run."""
     short, long = (count(results[point].result) for point in STEADY[flows])
     return long - short
 
@@ -165,7 +165,7 @@ def _of_memory(name: str) -> Callable[[Mapping[str, Any]], float]:
 
 
 def steady_reads_a_packet(results: Results, flows: str) -> float:
-    """Return the lines that are read from memory for each packet in a window of time."""
+    """Return the lines read from memory for each packet in a window of time."""
 
     def delivered(result: Mapping[str, Any]) -> float:
         return float(result["servers"][-1]["interface"]["frames"]["frames_delivered"])
@@ -175,7 +175,7 @@ def steady_reads_a_packet(results: Results, flows: str) -> float:
 
 
 def steady_mhz(results: Results, flows: str, name: str) -> float:
-    """Return what the fabric counts under a name in a window of time, in millions a second."""
+    """Return a count of the fabric in a window of time, in millions a second."""
     seconds = _window(results, flows, lambda result: float(result["simulated_seconds"]))
     return _window(results, flows, _of_memory(name)) / seconds / 1e6
 
@@ -186,7 +186,7 @@ def latency_us(outcome: Outcome) -> float:
 
 
 def throughput_mrps(outcome: Outcome) -> float:
-    """Return the packets that come back, in millions a second."""
+    """Return the rate of returned packets, in millions a second."""
     return float(machine.measurement(outcome)["throughput_mrps"])
 
 
@@ -337,7 +337,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _idle(results: Results, queues: int, driver: str = VECTOR) -> Outcome:

@@ -17,34 +17,35 @@ PAIRS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 QUICK_PAIRS = (1, 2, 4, 8, 12)
 MAX_PAIRS = PAIRS[-1]
 TEN = 10
-"""Cores that forward, of Figures 17 and 18."""
+"""Forwarding cores of Figures 17 and 18."""
 LOADS_MRPS = (1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0)
 QUICK_LOADS_MRPS = (1.0, 10.0, 20.0, 30.0, 40.0)
 LIGHT_MRPS = LOADS_MRPS[0]
 SATURATED_MRPS = 120.0
 BURST, ALONE = 32, 1
-"""Packets at a time: as many as DPDK's programs take, or one. The paper does not say."""
+"""Burst sizes: that of DPDK's programs, or one packet. The paper gives none."""
 HICCUP_NS = 1000.0
 """Section 7: "delayed by 1us with 1% probability"."""
 PACKETS, QUICK_PACKETS = 12_000, 4000
 WARMUP, QUICK_WARMUP = 6000, 3000
 ALONE_PART = 4
-"""Runs of one packet at a time are so many times shorter: they are slower by more."""
+"""The factor by which runs of one packet at a time are shorter, since they are slower by more than
+that."""
 LIGHT_PACKETS, QUICK_LIGHT_PACKETS = 1000, 250
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Cores that receive packets and hand them to as many that send them (Figure 15)."""
+    """Cores that receive packets and hand them to an equal number of sending cores (Figure 15)."""
 
     organisation: str
     pairs: int
     rate_mrps: float = SATURATED_MRPS
     hiccups: bool = False
     threads: int = 1
-    """Hardware threads of a core that forward, or that dispatch."""
+    """Hardware threads of each core that forwards or dispatches."""
     burst: int = BURST
-    """Packets that a poll, or a ring operation, takes at most."""
+    """The maximum number of packets in a poll or a ring operation."""
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
@@ -104,7 +105,7 @@ def _thread_points(quick: bool) -> dict[Any, Run]:
 
 
 def throughput_mrps(outcome: Outcome) -> float:
-    """Return the packets that come back, in millions a second."""
+    """Return the rate of returned packets, in millions a second."""
     return float(machine.measurement(outcome)["throughput_mrps"])
 
 
@@ -224,7 +225,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _full(
@@ -239,7 +240,7 @@ def _latency(results: Results, organisation: str, load: float, hiccups: bool = F
 
 
 def _best_pairs(results: Results, burst: int) -> float:
-    """Return with how many cores scale-up forwards most."""
+    """Return the number of cores with which scale-up forwards most."""
     rates = {}
     for pairs in PAIRS:
         try:
@@ -257,7 +258,7 @@ def _gain_percent(results: Results, organisation: str, burst: int) -> float:
 
 
 def _kept_up(results: Results, organisation: str, hiccups: bool) -> float:
-    """Return the largest load at which the mean round trip is at most four times the lightest."""
+    """Return the largest load whose mean round trip is at most four times that of the lightest."""
     light = _latency(results, organisation, LIGHT_MRPS, hiccups)
     kept = LIGHT_MRPS
     for load in LOADS_MRPS:
@@ -286,7 +287,7 @@ def _break_even_mrps(results: Results) -> float:
 
 
 def _step(results: Results, organisation: str) -> float:
-    """Return how many times a round trip is longer at the next load, at most."""
+    """Return the largest growth of a round trip from one load to the next."""
     found = []
     for load in LOADS_MRPS:
         try:
@@ -307,7 +308,7 @@ _EMPTY = "forwarders that find the shared ring empty read the line that dispatch
 
 
 def _core_claims(burst: int) -> list[Claim]:
-    """Return what Figure 16 claims, for so many packets at a time."""
+    """Return the claims of Figure 16, for a burst size."""
     name = f"spin-to-win.16-{burst}"
     how = f"{burst} at a time"
     only_four = (
@@ -350,7 +351,7 @@ def _core_claims(burst: int) -> list[Claim]:
 
 
 def _thread_claims(burst: int) -> list[Claim]:
-    """Return what Figure 18 claims, for so many packets at a time."""
+    """Return the claims of Figure 18, for a burst size."""
     how = f"{burst} at a time: on the two threads of five cores by on ten cores"
     return [
         Claim(

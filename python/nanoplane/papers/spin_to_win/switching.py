@@ -1,4 +1,4 @@
-"""Section 7, its outlook: a data plane that is scale-out or scale-up, whichever is faster."""
+"""Section 7, its outlook: a data plane that switches between scale-out and scale-up."""
 
 import dataclasses
 import itertools
@@ -18,19 +18,19 @@ ORGANISATIONS = {
     SWITCHING: "whichever has the shorter wait",
 }
 PAIRS = 4
-"""With how many cores scale-up forwards most in the paper (Figure 16)."""
+"""The number of cores with which scale-up forwards most in the paper (Figure 16)."""
 HICCUPS_US = (0.0, 1.0, 10.0)
-"""Of one packet in a hundred: none and 1 us, as in the paper, and 10 us."""
+"""Hiccups of one packet in a hundred: none and 1 us, as in the paper, and 10 us."""
 LOADS_MRPS = (1.0, 2.0, 4.0, 8.0, 12.0, 16.0, 20.0, 24.0, 32.0)
 QUICK_LOADS_MRPS = (4.0, 12.0, 20.0)
 PACKETS, QUICK_PACKETS = 30_000, 6000
 WARMUP, QUICK_WARMUP = 20_000, 12_000
-"""A data plane that switches learns first what both organisations cost, with cold caches."""
+"""A switching data plane first learns the costs of both organisations, with cold caches."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plane:
-    """Four cores that receive packets and hand them to as many that send them (Figure 15)."""
+    """Four cores that receive packets and hand them to four sending cores (Figure 15)."""
 
     organisation: str
     hiccup_us: float

@@ -14,15 +14,15 @@ from nanoplane.sweep import Run
 TAX, IPC = "tax", "ipc"
 QUEUES = (1, 2, 4, 8)
 IPC_QUEUES = (1, 4, 8)
-"""Of Figure 6."""
+"""Numbers of queues in Figure 6."""
 RATES_MRPS = (0.0, 2.0, 5.0, 10.0, 15.0, machine.OVERLOAD_MRPS)
-"""What is offered; the last one is more than the core routes: the paper's load of 100 %."""
+"""Offered loads; the last one exceeds the core's throughput: the paper's load of 100 %."""
 QUICK_RATES_MRPS = (0.0, 5.0, machine.OVERLOAD_MRPS)
 WINDOW_US, SKIP_US = 40, 120
-"""Before the first window the caches fill with rings and buffers."""
+"""Rings and buffers fill the caches before the first window."""
 WINDOWS, QUICK_WINDOWS = 10, 4
 ROUTED_MRPS = 34.0
-"""About what the core routes, for the length of an overloaded run."""
+"""Approximately the routing throughput of the core, for the length of an overloaded run."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ class Routing:
     """A core that routes packets of 64 bytes by 16,384 prefixes."""
 
     measured: str
-    """`tax`: the cycle counter is read around polls that bring packets; `ipc`: it is not."""
+    """`tax`: the program reads the cycle counter around polls that return packets; `ipc`: it does
+    not."""
     queues: int
     rate_mrps: float
 
@@ -174,7 +175,7 @@ FIGURES = (
 )
 
 
-# What the paper claims.
+# The paper's claims.
 
 
 def _full_tax(results: Results, queues: int) -> Estimate:
@@ -182,7 +183,7 @@ def _full_tax(results: Results, queues: int) -> Estimate:
 
 
 def _amortised(results: Results) -> Estimate:
-    """Return how much less the tax is with eight queues, at a load that both forward."""
+    """Return the reduction of the tax with eight queues, at a load that both forward."""
     rate = QUICK_RATES_MRPS[1]
     one, eight = (tax_percent(results, Routing(TAX, queues, rate)) for queues in (1, 8))
     return machine.combined(lambda few, many: few - many, one, eight)

@@ -1,4 +1,4 @@
-"""What the two stores do under load: latency, throughput, cycles, misses and DRAM bandwidth."""
+"""The two stores under load: latency, throughput, cycles, misses and DRAM bandwidth."""
 
 import dataclasses
 import math
@@ -20,22 +20,22 @@ STORES = {CACHE: "memcached", TRANSACTIONS: "Silo, TPC-C"}
 SPIN, QWAIT = "spin", "hyperplane"
 NOTIFY = {SPIN: "spinning over rings of their own", QWAIT: "QWAIT over all rings"}
 PROGRAMS = {SPIN: "rings", QWAIT: "qwait"}
-"""How the names of the programs below guest/programs/stores end."""
+"""The suffixes of the programs' names below guest/programs/stores."""
 LINK_GBIT_PER_S = 10.0
-"""For each four cores (Section 5)."""
+"""The link rate for every four cores (Section 5)."""
 FRAME_BYTES = {CACHE: 81 * 64, TRANSACTIONS: 1520}
-"""Of the longest. With the values of Facebook's pool ETC a request has up to 4896 bytes; headers
-come on top. 1520 are Ethernet's without jumbo frames."""
+"""The length of the longest frame. With the values of Facebook's pool ETC a request has up to 4896
+bytes, plus headers. Ethernet without jumbo frames has 1520."""
 HEADER_BYTES = 64
 CLIENT_PORTS = 4096
-"""So many that receive-side scaling spreads requests nearly as evenly as chance would."""
+"""Enough ports that receive-side scaling spreads requests nearly as evenly as a random choice."""
 BEGIN_NS = 100_000.0
-"""The program has made its rings by then."""
+"""The program has initialised its rings before this time."""
 KEYS_PER_CORE = 170_000
-"""64 MB of items, with table and chunks: 64 times the megabyte of last-level cache of each core."""
+"""64 MB of items, with table and chunks: 64 times each core's megabyte of last-level cache."""
 WAREHOUSE_MIB = 119
 LOADS_MRPS = {CACHE: (0.2, 0.4, 0.6, 0.8), TRANSACTIONS: (0.03, 0.06, 0.09, 0.12)}
-"""For each core. At the largest of the cache, replies take 90 % of 10 Gb/s of four cores."""
+"""Loads for each core. At the cache's largest one, replies take 90 % of four cores' 10 Gb/s."""
 QUICK_LOADS = 2
 REQUESTS_PER_CORE = {CACHE: 2000, TRANSACTIONS: 500}
 QUICK_REQUESTS_PER_CORE = {CACHE: 400, TRANSACTIONS: 150}
@@ -43,7 +43,7 @@ WARMUP_PER_CORE = {CACHE: 200, TRANSACTIONS: 50}
 
 
 def machine(cores: int) -> dict[str, Any]:
-    """Return the paper's server with so many cores: a tile each, a memory controller for four."""
+    """Return the paper's server with `cores` cores: a tile each, one memory controller for four."""
     columns = 2 ** math.ceil(math.log2(cores) / 2)
     return {
         "preset": PRESET,
@@ -66,7 +66,7 @@ class Case:
     per_core_mrps: float
 
     def run(self, quick: bool) -> Run:
-        """Return its run."""
+        """Return the run."""
         operations: dict[str, Any] = {"warehouses": math.ceil(64 * self.cores / WAREHOUSE_MIB)}
         if self.store == CACHE:
             operations = {
@@ -127,7 +127,8 @@ def _points(quick: bool) -> dict[Any, Run]:
         Case(store, notify, cores, load)
         for cores in (QUICK_CORES if quick else CORES)
         for store, loads in LOADS_MRPS.items()
-        # One program after the other, so that runs find what the last one has prepared.
+        # One program after the other, so that each run finds the prepared state of the previous
+        # one.
         for notify in NOTIFY
         for load in (loads[:QUICK_LOADS] if quick else loads)
     )
@@ -144,10 +145,10 @@ def _misses(server: Mapping[str, Any]) -> dict[str, float]:
 
 
 def statistics(result: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Yield what a run shows beside its latencies: what, its unit, and its value.
+    """Yield a run's statistics beside its latencies: name, unit, and value.
 
-    Counts are of the whole run, the warm-up included, and divided by all requests of it; the time
-    is that from the first request on.
+    Counts are of the whole run, the warm-up included, divided by all its requests; the time begins
+    with the first request.
     """
     (server,), (client,) = result["servers"], result["clients"]
     requests = client["statistics"]["responses"]
@@ -161,7 +162,7 @@ def statistics(result: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     parts = {name for core in server["cores"] for name in core["stack"]}
     for part in sorted(parts):
         held = sum(core["stack"].get(part, 0) for core in server["cores"])
-        # Of a core with four threads the stacks of all are added.
+        # For a core with four threads, the stacks of all threads are added.
         yield f"cycles: {part.replace('_', ' ')}", "of a thread's", held / (THREADS * cycles)
 
 

@@ -1,4 +1,4 @@
-"""How much memory a number of cores read and write, one line after the other."""
+"""The bandwidth of a number of cores that read and write memory sequentially."""
 
 import dataclasses
 from typing import Any
@@ -27,10 +27,11 @@ CORES = {
     "cargo-table5": (1, 2, 4),
 }
 WORKING_SET_BYTES = 64 * MIB
-"""Of each core: more than any preset's last-level cache has, so that every line is fetched."""
+"""The array of each core: larger than any preset's last-level cache, so that every line is
+fetched."""
 REQUEST_BYTES = 64 << 10
 REQUESTS, QUICK_REQUESTS = 50, 20
-"""For each core; at least a hundred."""
+"""Requests for each core; a run has at least a hundred."""
 READS, MIXED, WRITES, RANDOM = "reads", "mixed", "writes", "random"
 KINDS = {
     READS: "reads",
@@ -44,14 +45,14 @@ _QUICK_CORES = (1, 4, 16, 24)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stream:
-    """Cores that go through memory."""
+    """Cores that stream through memory."""
 
     preset: str
     kind: str
     cores: int
 
     def run(self, quick: bool) -> Run:
-        """Return its run."""
+        """Return the run."""
         made = run(
             self.preset,
             "memory-stream",
@@ -62,15 +63,15 @@ class Stream:
                 **({"is_random": 1} if self.kind == RANDOM else {}),
             },
             requests=max(100, self.cores * (QUICK_REQUESTS if quick else REQUESTS)),
-            # Until the caches evict as many lines as they get.
+            # The warm-up ends when the caches evict as many lines as they fill.
             warmup=4 * self.cores + LARGEST_CACHE_BYTES // REQUEST_BYTES,
             cores=self.cores,
             memory_mib=64 + 2 * self.cores * WORKING_SET_BYTES // MIB,
         )
         if self.kind != RANDOM:
             return made
-        # Those of the second level would fetch lines that nobody reads; they were off in what is
-        # published.
+        # Prefetchers of the second level would fetch lines that no core reads; the published
+        # measurements had them off.
         description = made.description
         for key in ("l1_data_prefetcher", "l2.prefetcher"):
             description = description.set(f"server.core.{key}", "none")
@@ -90,11 +91,11 @@ def _points(quick: bool) -> dict[Any, Run]:
 
 
 GB_PER_S = REQUEST_BYTES / 1000
-"""Of a million requests a second."""
+"""The value of a million requests a second."""
 
 
 def _gb_per_s(results: Results, point: Stream) -> float:
-    """Return the bytes that the program reads and writes, in gigabytes a second."""
+    """Return the program's reads and writes, in gigabytes a second."""
     return GB_PER_S * float(results[point].result["throughput_mrps"])
 
 
@@ -146,13 +147,13 @@ FIGURES = (
 )
 
 
-# What is published of Skylake-SP: STREAM's triad, which reads two arrays and writes a third, and
-# counts what the program reads and writes.
+# Published measurements of Skylake-SP: STREAM's triad, which reads two arrays and writes a third,
+# and counts the program's reads and writes.
 
 _TRIAD = "two reads to a write, as in the triad"
 LINES_MOVED = 4 / 3
-"""By memory, for each line that the program reads or writes: the third one, which is written, is
-read first."""
+"""Lines that memory moves for each line that the program reads or writes: the third line, which is
+written, is read first."""
 
 
 def _triad(cores: int) -> Stream:
@@ -160,12 +161,12 @@ def _triad(cores: int) -> Stream:
 
 
 _MOVED = {READS: 1.0, MIXED: LINES_MOVED, WRITES: 2.0, RANDOM: 1.0}
-"""Lines that memory moves for each line of the program: what is written is read first, so that
+"""Lines that memory moves for each line of the program: a written line is read first, so that
 writes alone are one read to one write in memory, and MIXED is three to one."""
 
 
 def _mix(name: str, kind: str, quote: str, both: float) -> Claim:
-    """Claim what Memory Latency Checker has for a mix, as traffic of memory, on two processors."""
+    """Make the claim of Memory Latency Checker's mix, as memory traffic of two processors."""
     return Claim(
         f"substrate.bandwidth.{name}",
         GENIUS,

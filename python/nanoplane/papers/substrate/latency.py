@@ -1,4 +1,4 @@
-"""How long a load takes that needs the value of the one before, by the size of the working set."""
+"""The time of a load that depends on the previous one, over the size of the working set."""
 
 import dataclasses
 import itertools
@@ -27,10 +27,12 @@ from nanoplane.sweep import Run
 KIB, MIB = 1 << 10, 1 << 20
 LINE_BYTES = 64
 LOADS = 4096
-"""Of a request. What the data plane does beside them, some 50 ns, is a hundredth of a ns a load."""
+"""Loads of a request. The data plane's own work beside them, some 50 ns, is a hundredth of a ns a
+load."""
 REQUESTS = 100
 LARGEST_CACHE_BYTES = 33 * MIB
-"""Of any preset. Each of its lines has been used before anything is measured."""
+"""The largest cache of any preset. Each of its lines has been used before the measurement
+begins."""
 WORKING_SETS = tuple(4 * KIB << power for power in range(0, 19, 2))
 """From 4 KB to 1 GB."""
 QUICK_WORKING_SETS = (16 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB)
@@ -48,7 +50,7 @@ class Chase:
     page: str = NO_PAGES
 
     def run(self) -> Run:
-        """Return its run."""
+        """Return the run."""
         lines_before = 2 * min(self.bytes, LARGEST_CACHE_BYTES) // LINE_BYTES
         return run(
             self.preset,
@@ -76,7 +78,7 @@ def _points(quick: bool) -> dict[Any, Run]:
 
 
 def _load_ns(results: Results, point: Chase) -> float:
-    """Return how long a load takes."""
+    """Return the time of a load."""
     return float(results[point].result["service_ns"]["mean"]) / LOADS
 
 
@@ -133,10 +135,10 @@ FIGURES = (
 )
 
 
-# What is published of Skylake-SP.
+# Published measurements of Skylake-SP.
 
 CLOCK_GHZ = 2.8
-"""Of the preset."""
+"""Clock of the preset."""
 _CHOSEN = "the description has the latencies whose sum this is"
 _WALKS = (
     "unexplained: 16 MB are more pages than the second-level TLB has, so each load waits for a "

@@ -1,9 +1,9 @@
 """Rings that need more room than the ways for I/O: received lines leak into memory.
 
 Tootoonchian et al., "ResQ: Enabling SLOs in Network Function Virtualization" (NSDI 2018), named it
-leaky DMA: an interface that has more buffers than the ways hold evicts what it has received before
-a core reads it. Farshin et al., "Reexamining Direct Cache Access to Optimize I/O Intensive
-Applications for Multi-hundred-gigabit Networks" (ATC 2020), have two of eleven ways as the default.
+leaky DMA: an interface with more buffers than the ways hold evicts received lines before a core
+reads them. Farshin et al., "Reexamining Direct Cache Access to Optimize I/O Intensive Applications
+for Multi-hundred-gigabit Networks" (ATC 2020), have two of eleven ways as the default.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ from nanoplane.sweep import Run
 PRESET = "spin-to-win-table1"
 PACKET_BYTES = 1500
 LINES_A_PACKET = -(-PACKET_BYTES // 64)
-"""Its buffer begins at a line."""
+"""A packet's buffer begins at a line."""
 RINGS = (512, 1024, 2048, 4096, 8192, 16384)
 QUICK_RINGS = (1024, 4096, 8192)
 WAYS = {2: "2 of 11 ways", 11: "all ways"}
 LAPS = (2, 3)
-"""Of the ring, which two runs receive: what the last lap adds is the steady state."""
+"""Laps of the ring in the two runs: the additional lap is the steady state."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _points(quick: bool) -> dict[Any, Run]:
 
 
 def written_lines(results: Results, ways: int, descriptors: int) -> float:
-    """Return how many lines go to memory for each line of packets received, in the steady state."""
+    """Return the lines written to memory for each line of packets received, in the steady state."""
     fewer, more = (
         results[Ring(ways, descriptors, laps)].result["servers"][1]["fabric"]["memory_writes"]
         for laps in LAPS

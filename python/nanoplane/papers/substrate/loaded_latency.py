@@ -1,4 +1,4 @@
-"""How long a load from memory takes while other cores use memory, from idle to saturated."""
+"""The latency of a load from memory while other cores use memory, from idle to saturated."""
 
 import dataclasses
 import itertools
@@ -14,12 +14,12 @@ from nanoplane.papers.substrate.machines import GENIUS, SKYLAKE, interval, run
 from nanoplane.sweep import Run
 
 STREAMS = 17
-"""Cores that stream beside the one whose loads are timed: a Xeon Gold 6140 has 18."""
+"""Cores that stream beside the core whose loads are timed: a Xeon Gold 6140 has 18."""
 DELAYS = (0, 10, 20, 30, 60, 120, 400)
 """Cycles between two lines of a stream."""
 QUICK_DELAYS = (0, 30, 120)
 LOADS = 128
-"""Of a request: the data plane's own work is less than half a ns a load."""
+"""Loads of a request: the data plane's own work is less than half a ns a load."""
 WORKING_SET_BYTES = 64 * MIB
 RANKS = {1: "one rank a channel", 2: "two ranks"}
 MEMORY_CURVES = (*itertools.product((READS,), RANKS), (MIXED, 2))
@@ -30,14 +30,14 @@ class Load:
     """A chase of pointers on one core, and streams on others."""
 
     kind: str
-    """What the streams do."""
+    """The kind of the streams' accesses."""
     ranks: int
-    """Of each channel."""
+    """Ranks of each channel."""
     streams: int
     delay: int
 
     def run(self) -> Run:
-        """Return its run."""
+        """Return the run."""
         made = run(
             SKYLAKE,
             "loaded-latency",
@@ -58,7 +58,7 @@ class Load:
 
 def _curve(kind: str, ranks: int, quick: bool) -> list[Load]:
     delays = QUICK_DELAYS if quick else DELAYS
-    # Without streams nothing is written, so that there is one idle memory.
+    # Without streams there are no writes, so that there is one idle memory.
     idle = Load(READS, ranks, 0, 0)
     return [idle, *(Load(kind, ranks, STREAMS, delay) for delay in reversed(delays))]
 
@@ -71,12 +71,12 @@ def _points(quick: bool) -> dict[Any, Run]:
 
 
 def load_ns(results: Results, point: Load) -> float:
-    """Return how long a load takes."""
+    """Return the time of a load."""
     return float(results[point].result["service_ns"]["mean"]) / LOADS
 
 
 def memory_gb_per_s(results: Results, point: Load) -> float:
-    """Return what memory moves in the whole run, in gigabytes a second."""
+    """Return the memory traffic of the whole run, in gigabytes a second."""
     result = results[point].result
     lines = result["fabric"]["memory_reads"] + result["fabric"]["memory_writes"]
     return float(LINE_BYTES * lines / result["simulated_seconds"] / 1e9)
@@ -162,7 +162,7 @@ MEASURED = (
     (100.9, 163.31),
     (105.3, 166.18),
 )
-"""GB/s of a processor and ns a load."""
+"""GB/s of a processor, and ns a load."""
 _RANKS = "the number of ranks: it is not said, and with one instead of two it is {} here"
 
 

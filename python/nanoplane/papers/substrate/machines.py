@@ -1,4 +1,4 @@
-"""The presets that are calibrated, and what is published of the real machine among them."""
+"""The calibrated presets, and the publications about the real machine among them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +24,8 @@ PAGES = {
 }
 """How a preset maps memory: not at all, or in pages of one size."""
 PAGE_SIZES = dict.fromkeys((SKYLAKE, "spin-to-win-table1"), (SMALL, LARGE, HUGE))
-"""Of the presets that translate addresses. Both have the same cores, caches and memory."""
+"""Page sizes of the presets that translate addresses. Both have the same cores, caches and
+memory."""
 ANANDTECH = (
     "De Gelas and Cutress, \"Sizing Up Servers: Intel's Skylake-SP Xeon versus AMD's EPYC 7000\", "
     "AnandTech, July 2017"
@@ -38,7 +39,7 @@ GENIUS = (
     "Intel's Memory Latency Checker 3.10 on two Xeon Gold 6140 with 192 GiB, KU Leuven's cluster "
     "Genius: skylake_mlc.txt of https://github.com/hpcleuven/VscDocumentation"
 )
-"""18 cores of the same kind each."""
+"""Each processor has 18 cores of the same kind."""
 OPTANE_STUDY = (
     'Yang et al., "An Empirical Guide to the Behavior and Use of Scalable Persistent Memory", FAST '
     "2020: graphs/05-bandwidth_accesssize_dram.csv of https://github.com/NVSL/OptaneStudy"
@@ -59,9 +60,9 @@ def run(
     memory_mib: int,
     page: str = NO_PAGES,
 ) -> Run:
-    """Return the run of a calibration program that always has requests, one queue to a core.
+    """Return the run of a calibration program that always has requests, one queue for each core.
 
-    Memory is mapped in pages of size `page`; without it, as the preset does.
+    `page` is the size of the pages that map memory; without it the preset decides.
     """
     server: dict[str, Any] = {
         "preset": preset,
@@ -81,7 +82,7 @@ def run(
                     "queues": cores,
                     "parameters": {name: float(value) for name, value in parameters.items()},
                 },
-                # More than any of them takes.
+                # More than the throughput of any of them.
                 "traffic": {"load": "saturate", "saturation_rate_mrps": 0.5 * cores},
                 "measure": {"requests": requests, "warmup": warmup, "seed": 1},
             },
