@@ -1,13 +1,16 @@
 """CARGO's figures: the analytical model, and what is read off identified regions."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 from nanoplane import claims
+from nanoplane.figures import Row, find
 from nanoplane.papers import cargo
-from nanoplane.papers.cargo import model, offload, platforms, regions
+from nanoplane.papers.cargo import links, model, offload, platforms, regions, split
 from nanoplane.papers.cargo.model import Program, predict
+from nanoplane.papers.compare import key_value, key_value_cargo
 
 
 def test_few_threads_never_wait() -> None:
@@ -83,6 +86,85 @@ def test_what_crosses_pci_express_is_a_part_of_both_directions() -> None:
     assert offload.express_percent({"servers": [server]}, "state") == 0
 
 
+def _without(description: dict[str, Any], *removed: str) -> dict[str, Any]:
+    """Return a copy of the description of a rack's server, without keys of its interface."""
+    (server,) = description["rack"]["servers"]
+    interface = {
+        key: value for key, value in server["server"]["dma_nic"].items() if key not in removed
+    }
+    return {**server, "server": {**server["server"], "dma_nic": interface}}
+
+
+@pytest.mark.parametrize("system", offload.SYSTEMS)
+def test_links_differ_in_the_link_alone(system: str) -> None:
+    runs = {link: links.LinkCase(system, link, 2.0).run(quick=True) for link in links.LINKS}
+    servers = {link: run.description.resolve().data for link, run in runs.items()}
+    assert len({repr(_without(data, "express")) for data in servers.values()}) == 1
+    told = {
+        link: data["rack"]["servers"][0]["server"]["dma_nic"]["express"]
+        for link, data in servers.items()
+    }
+    assert [one["latency_ns"] for one in told.values()] == [250, 250, 250, 70, 0]
+    # 16 lanes of the third generation, and of the fifth; and no link.
+    rates = [one["rate_gbit_per_s"] for one in told.values()]
+    assert rates == [115.76, 115.76, 463.04, 463.04, 10_000]
+
+
+def test_only_sure_gains_count() -> None:
+    def row(link: str, mrps: float, ci95: tuple[float, float]) -> Row:
+        return Row(
+            series="",
+            x=mrps,
+            x_unit="Mrps offered",
+            y=sum(ci95) / 2,
+            y_unit="times",
+            statistic=links.GAIN,
+            labels={"link": link},
+            ci95=ci95,
+            samples=1,
+        )
+
+    rows = [
+        row(links.ON_CHIP, 4.0, (1.01, 1.2)),
+        row(links.ON_CHIP, 2.0, (0.99, 1.3)),
+        row(links.PAPER, 2.0, (0.9, 0.99)),
+        row(links.CXL, 2.0, (0.9, 1.1)),
+    ]
+    answer = find("cargo.links").answer
+    assert answer is not None
+    assert answer(rows) == (
+        "Whether regions shorten the mean latency. PCIe 3.0: they cost at 2 Mrps. "
+        "CXL-like with 70 ns: no load decides. on the chip: they gain at 4 Mrps."
+    )
+
+
+def test_the_time_in_a_core_is_neither_halted_nor_another_threads() -> None:
+    stack = {"base": 300, "memory": 100, "other_hart": 50, "halted": 9000}
+    result = {
+        "servers": [{"cores": [{"stack": stack}]}],
+        "clients": [{"statistics": {"responses": 2}}],
+        "measurement": {"latency_ns": {"mean": 80.0}},
+    }
+    # 400 cycles of 4 GHz for two requests.
+    assert split.core_ns(result) == 50
+    assert split.waiting_ns(result) == 30
+
+
+def test_the_compared_store_has_the_same_rack_with_regions_and_without() -> None:
+    for system in key_value_cargo.INTERFACES:
+        usual = key_value.Case(system, 2.5).run(quick=True).description.data
+        for regions_of in key_value_cargo.REGIONS:
+            case = key_value_cargo.CargoCase(system, regions_of, 2.5)
+            run = case.run(quick=True)
+            run.description.check()
+            data = run.description.data
+            assert data["rack"]["clients"] == usual["rack"]["clients"]
+            assert data["measure"] == usual["measure"]
+            server = _without(data, "processors")
+            server["server"].pop("critical_region", None)
+            assert server == usual["rack"]["servers"][0]
+
+
 def test_every_number_that_the_paper_claims_is_listed() -> None:
     listed = claims.claims("cargo")
     assert len({claim.id for claim in listed}) == len(listed)
@@ -96,6 +178,7 @@ def test_every_number_that_the_paper_claims_is_listed() -> None:
     assert {figure.name for figure in cargo.FIGURES} == {
         *("cargo.table1", "cargo.2", "cargo.table2", "cargo.table3", "cargo.4", "cargo.5"),
         "cargo.nic",
+        *("cargo.17", "cargo.links"),
         *behind_the_interface,
     }
     assert set(model.MEMORY_PARTS).isdisjoint(model.IDLE_PARTS)

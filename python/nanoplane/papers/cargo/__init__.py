@@ -1,8 +1,18 @@
 """CARGO: its figures, and what it claims."""
 
-from nanoplane.papers.cargo import cycles, gets, model, not_run, offload, platforms, regions
+from nanoplane.papers.cargo import (
+    cycles,
+    gets,
+    links,
+    model,
+    not_run,
+    offload,
+    platforms,
+    regions,
+    split,
+)
 
-_PARTS = (model, platforms, gets, cycles, regions, offload)
+_PARTS = (model, platforms, gets, cycles, regions, offload, links, split)
 
 FIGURES = tuple(figure for part in _PARTS for figure in part.FIGURES)
 CLAIMS = (*(claim for part in _PARTS for claim in part.CLAIMS), *not_run.CLAIMS)

@@ -1,0 +1,193 @@
+"""Section 6.3, what CARGO changes of the time in which a request waits, and in a core: Figure 17.
+
+A thread that spins is as busy with polling as with requests. One that waits with QWAIT halts, so
+that its other cycles are those of requests: both stores have QWAIT over all rings here. With one
+core the interface knows which core will serve a packet.
+"""
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from nanoplane.claims import Claim, within
+from nanoplane.description import Description
+from nanoplane.figures import Figure, Results, Row
+from nanoplane.intervals import UndecidedError
+from nanoplane.papers import plots
+from nanoplane.papers.cargo import links, offload
+from nanoplane.papers.cargo.cases import CACHE, DATABASE, STORES
+from nanoplane.papers.cargo.model import parts
+from nanoplane.papers.cargo.offload import (
+    BASELINE,
+    CARGO,
+    LARGE_NIC,
+    PAPER_NIC,
+    SYSTEMS,
+    WAITING,
+)
+from nanoplane.papers.stores import load
+from nanoplane.sweep import Run
+
+CLOCK_GHZ = 4.0
+PAPER, ON_CHIP = "paper", "on-chip"
+INTERFACES = {
+    PAPER: f"{PAPER_NIC} behind PCIe 3.0, lower load",
+    ON_CHIP: f"{LARGE_NIC} on the chip, higher load",
+}
+HIGHER_MRPS = {CACHE: 4.0, DATABASE: 0.12}
+"""Of one core. Transactions have the lower load here, too: it keeps four threads busy."""
+REQUESTS = {CACHE: 8000, DATABASE: 1000}
+QUICK_REQUESTS = {CACHE: 800, DATABASE: 100}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SplitCase:
+    """A store on one core with four threads that wait with QWAIT."""
+
+    store: str
+    system: str
+    interface: str
+
+    def run(self, quick: bool) -> Run:
+        """Return its run: that of the figures behind the interface, with another program."""
+        is_papers = self.interface == PAPER
+        like = offload.Case(
+            self.store,
+            self.system,
+            1,
+            WAITING if is_papers else f"{HIGHER_MRPS[self.store]:g}",
+            PAPER_NIC if is_papers else LARGE_NIC,
+        )
+        data: dict[str, Any] = like.run(quick).description.data
+        waits = load.Case(self.store, load.QWAIT, 1, like.per_core_mrps).run(quick)
+        (entry,) = data["rack"]["servers"]
+        (program,) = waits.description.data["rack"]["servers"]
+        express = links.LINKS[links.PAPER if is_papers else links.ON_CHIP]
+        interface = {**entry["server"]["dma_nic"], "express": dict(express)}
+        server = {
+            **entry,
+            "program": program["program"],
+            "systems": program["systems"],
+            "server": {**entry["server"], "dma_nic": interface},
+        }
+        requests = (QUICK_REQUESTS if quick else REQUESTS)[self.store]
+        return Run(
+            Description.from_dict(
+                {
+                    **data,
+                    "rack": {**data["rack"], "servers": [server]},
+                    "measure": {**data["measure"], "requests": requests},
+                },
+                source=f"{self.store}, QWAIT, {SYSTEMS[self.system]}, {INTERFACES[self.interface]}",
+            )
+        )
+
+
+def _points(quick: bool) -> dict[Any, Run]:
+    cases = itertools.starmap(SplitCase, itertools.product(STORES, SYSTEMS, INTERFACES))
+    return {case: case.run(quick) for case in cases}
+
+
+def core_ns(result: Mapping[str, Any]) -> float:
+    """Return the time of a request in a core.
+
+    These are cycles in which a thread neither halts nor waits for others of the core, the warm-up
+    included, by all requests.
+    """
+    (server,), (client,) = result["servers"], result["clients"]
+    cycles = sum(parts(server["cores"]).values())
+    return float(cycles / client["statistics"]["responses"] / CLOCK_GHZ)
+
+
+def waiting_ns(result: Mapping[str, Any]) -> float:
+    """Return the rest of the mean latency: the queue's, and the way to the core and back."""
+    return offload.latency_ns(result, "mean") - core_ns(result)
+
+
+CORE, REST = "in a core", "queue and way"
+_PARTS = {CORE: core_ns, REST: waiting_ns}
+
+
+def queue_percent(results: Results, store: str, interface: str) -> float:
+    """Return the part of the improvement of the mean latency that the queue has.
+
+    Raises UndecidedError if there is none.
+    """
+    without, with_regions = (
+        results[SplitCase(store, system, interface)].result for system in (BASELINE, CARGO)
+    )
+    gained = offload.latency_ns(without, "mean") - offload.latency_ns(with_regions, "mean")
+    if gained <= 0:
+        raise UndecidedError(
+            "with CARGO the mean latency does not surely fall, so that there is nothing to divide"
+        )
+    return 100 * (waiting_ns(without) - waiting_ns(with_regions)) / gained
+
+
+def _rows(results: Results) -> list[Row]:
+    return [
+        Row.measured(
+            case,
+            results[case],
+            series=f"{STORES[case.store]}, {SYSTEMS[case.system]}, {INTERFACES[case.interface]}",
+            x=number,
+            x_unit="part",
+            y=value(results[case].result),
+            y_unit="ns",
+            statistic=part,
+        )
+        for case in results
+        if isinstance(case, SplitCase)
+        for number, (part, value) in enumerate(_PARTS.items())
+    ]
+
+
+def _chart(rows: list[Row]) -> plots.Chart:
+    return plots.bars(
+        rows,
+        lambda row: f"{STORES[row.labels['store']]}, {INTERFACES[row.labels['interface']]}",
+        group=lambda row: row.statistic,
+        y=plots.linear("ns of the mean latency"),
+        colour=plots.Series.label("system", "system", SYSTEMS, plots.COLOURS),
+    )
+
+
+FIGURES = (
+    Figure(
+        name="cargo.17",
+        title="The mean latency of a request: in a core, and the rest",
+        caption=(
+            "Both stores on one core with four threads that wait with QWAIT, so that cycles that "
+            "are neither halted nor another thread's are those of requests. The rest of the "
+            "latency at the client is the queue's, and the way to the core and back, which is the "
+            "same with CARGO but for what the interface adds. Two systems: the paper's interface "
+            "under the lower load, and one of 24 cores at 2 GHz on the chip. The paper shows the "
+            "parts of the improvement, on 1 to 16 cores."
+        ),
+        points=_points,
+        rows=_rows,
+        chart=_chart,
+    ),
+)
+
+_QUOTE = (
+    "CARGO achieves 68%, 58% improvement from queuing delay and 32%, 42% improvement from core "
+    "for memcached and Silo"
+)
+
+CLAIMS = tuple(
+    Claim(
+        f"cargo.17.queue-{STORES[store].lower()}",
+        "Section 6.3",
+        _QUOTE,
+        "%",
+        f"{store}, one core: the part of the improvement of the mean latency that is not the "
+        "core's, behind the paper's interface, under the lower load",
+        within(percent, 0.2, below="unexplained", above="unexplained"),
+        functools.partial(queue_percent, store=store, interface=PAPER),
+        paper_value=percent,
+    )
+    for store, percent in ((CACHE, 68.0), (DATABASE, 58.0))
+)
