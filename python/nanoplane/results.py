@@ -437,6 +437,8 @@ class Energy(TypedDict):
 
     cores: list[CoreEnergy]
     """The cores that the result shows."""
+    critical_regions: NotRequired[Split]
+    """CARGO's structures beside the cores; what the interface executes is in its own components."""
     directory: Split
     """The directory."""
     dram: Split

@@ -59,9 +59,20 @@ def observed() -> dict[str, Any]:
 
 
 def test_identification_changes_no_other_result() -> None:
-    result = dict(observed())
+    result, plain = dict(observed()), run()
     assert result.pop(KEY)["epochs"] > 0
-    assert result == run()
+    # Its structures need energy, and are the only ones that need more.
+    energies = [dict(one.pop(name)) for one in (result, plain) for name in ("energy_nj", "power_w")]
+    assert result == plain
+    with_it, _, without, _ = energies
+    of_structures = with_it.pop("critical_regions")
+    assert of_structures["dynamic"] > 0
+    assert of_structures["static"] > 0
+    assert with_it["total"] - without["total"] == pytest.approx(sum(of_structures.values()))
+    sums = {"total", "dynamic", "static", "per_request"}
+    assert {name: with_it[name] for name in with_it.keys() - sums} == {
+        name: without[name] for name in without.keys() - sums
+    }
 
 
 def test_what_is_identified_adds_up() -> None:

@@ -61,6 +61,22 @@ pub struct Epoch {
     pub ready: Vec<u64>,
 }
 
+/// How often the structures have been accessed, for the energy of that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accesses {
+    /// The context instruction cache: a look-up for each instruction of the procedure and for
+    /// each predecessor, and a write for each entry that is made or updated.
+    pub instruction_cache: u64,
+    /// Reads of tables of registers: the register-to-PC map, the checkpoint, the return stack.
+    pub register_reads: u64,
+    /// Writes of these, and of the states of registers.
+    pub register_writes: u64,
+    /// Rows of IN values that were compared or written.
+    pub in_values: u64,
+    /// Rows of GEN values that were compared or written.
+    pub gen_values: u64,
+}
+
 /// The operands of an instruction; `None` if one of them is a floating-point register.
 type Operands = Option<[Option<Operand>; 2]>;
 
@@ -147,6 +163,7 @@ pub struct Identification {
     misses: u64,
     /// The procedure of the epoch's first load that missed; `None` until there is one.
     region_of: Option<Procedure>,
+    accesses: Accesses,
 }
 
 impl Identification {
@@ -160,6 +177,7 @@ impl Identification {
             sizes,
             misses: 0,
             region_of: None,
+            accesses: Accesses::default(),
         }
     }
 
@@ -181,6 +199,16 @@ impl Identification {
     /// Tables IV and V.
     pub fn predictor(&self) -> &ValuePredictor {
         &self.predictor
+    }
+
+    /// How often the structures have been accessed.
+    pub fn accesses(&self) -> Accesses {
+        let (in_values, gen_values) = self.predictor.accesses();
+        Accesses {
+            in_values,
+            gen_values,
+            ..self.accesses
+        }
     }
 
     /// What a register of a hart holds, if an instruction has been seen to write it.
@@ -222,6 +250,8 @@ impl Identification {
     /// The hart is in the procedure that the region is of, or the epoch has none yet.
     fn observe(&mut self, thread: usize, executed: &Executed, missed: bool) {
         let (pc, instruction) = (executed.pc, executed.instruction);
+        self.accesses.instruction_cache += 1;
+        self.accesses.register_writes += u64::from(result(&instruction).is_some());
         self.follow_control(thread, pc);
         let is_control = is_local_control(&instruction);
         let originates_here = is_control && self.threads[thread].is_block_critical;
@@ -229,7 +259,7 @@ impl Identification {
             self.access(thread, executed, missed);
         }
         if instruction.class.is_control() {
-            let operands = self.operands(thread, &instruction);
+            let operands = self.read_operands(thread, &instruction);
             let of = &mut self.threads[thread];
             of.is_block_critical = false;
             of.led_here = None;
@@ -252,6 +282,7 @@ impl Identification {
         if !std::mem::take(&mut of.is_calling) {
             return;
         }
+        self.accesses.register_writes += 1;
         of.calls.push_back(pc);
         if of.calls.len() > RETURN_STACK {
             of.calls.pop_front();
@@ -266,6 +297,7 @@ impl Identification {
     /// The hart returns from a procedure.
     fn leave(&mut self, thread: usize) {
         let of = &mut self.threads[thread];
+        self.accesses.register_reads += 1;
         let left = of.calls.pop_back();
         of.forget_control();
         match self.region_of {
@@ -277,13 +309,15 @@ impl Identification {
     }
 
     /// The operands of an instruction, by Table II.
-    fn operands(&self, thread: usize, instruction: &Instruction) -> Operands {
+    fn read_operands(&mut self, thread: usize, instruction: &Instruction) -> Operands {
         let map = &self.threads[thread].map;
         let operand = |register: Register| Operand {
             register,
             producer: map.producer(register),
         };
-        operands(instruction).map(|registers| registers.map(|one| one.map(operand)))
+        let registers = operands(instruction)?;
+        self.accesses.register_reads += registers.iter().flatten().count() as u64;
+        Some(registers.map(|one| one.map(operand)))
     }
 
     /// The instruction at `pc` follows: control flow that was not passed through has led to it.
@@ -301,13 +335,14 @@ impl Identification {
             && largest.is_some_and(|largest| last.pc > largest)
         {
             of.bypass = Some((last, Box::new(of.values)));
+            self.accesses.register_writes += REGISTERS as u64;
         }
     }
 
     /// An instruction that is in the cache, or comes into it, is executed.
     fn access(&mut self, thread: usize, executed: &Executed, missed: bool) {
         let (pc, instruction) = (executed.pc, executed.instruction);
-        let operands = self.operands(thread, &instruction);
+        let operands = self.read_operands(thread, &instruction);
         let often = self.sizes.often();
         let entry = self.entry(pc, pc);
         entry.instruction = Some(instruction);
@@ -329,6 +364,7 @@ impl Identification {
 
     /// The entry of the instruction at `pc`, which is made if it is not there; `keep` stays.
     fn entry(&mut self, pc: u64, keep: u64) -> &mut Entry {
+        self.accesses.instruction_cache += 1;
         if self.cache.get(pc).is_none() {
             return self.cache.allocate(pc, keep);
         }
@@ -356,6 +392,7 @@ impl Identification {
         if let Some((branch, checkpoint)) = &of.bypass
             && uses.clone().next().is_some()
         {
+            self.accesses.register_reads += uses.clone().count() as u64;
             // The branch supplies the values that are used now if it left them as they are.
             let is_supplied = uses.map(|one| usize::from(one.register)).all(|register| {
                 checkpoint[register].is_some() && checkpoint[register] == of.values[register]
@@ -394,6 +431,7 @@ impl Identification {
         for (begins, row) in rows {
             if let Some(Some(row)) = row {
                 self.predictor.generate(row, value);
+                self.accesses.register_writes += 1;
                 self.states.update(begins, &self.predictor);
             }
         }
@@ -419,6 +457,7 @@ impl Identification {
         }
         let mut arguments = of.arguments.iter();
         *row = Some(self.predictor.receive(begins, value));
+        self.accesses.register_writes += 1;
         self.states.update(begins, &self.predictor);
         if let Some(argument) = arguments.position(|&argument| argument == value) {
             self.states.matches_argument(begins, argument);

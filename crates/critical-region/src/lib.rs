@@ -36,11 +36,11 @@ mod spec;
 mod storage;
 mod system;
 
-pub use crate::spec::{CriticalRegionSpec, OffloadSpec};
+pub use crate::spec::{CriticalRegionEnergySpec, CriticalRegionSpec, OffloadSpec};
 pub use crate::system::{KIND, Statistics};
 pub use executable::executable;
 pub use identification::{
-    Epoch, Identification, Procedure, RETURN_STACK, Sizes, misses_second_level,
+    Accesses, Epoch, Identification, Procedure, RETURN_STACK, Sizes, misses_second_level,
 };
 pub use instruction_cache::{ContextInstructionCache, Entry, Operand};
 pub use listener::Listener;

@@ -1,7 +1,7 @@
 //! The identification hardware of a core, as a probe of its harts, and what is counted of it.
 
 use crate::executable::executable;
-use crate::identification::{Epoch, Identification, Sizes, misses_second_level};
+use crate::identification::{Accesses, Epoch, Identification, Sizes, misses_second_level};
 use crate::region::{Kind, Region};
 use crate::register_state::RegisterState;
 use fabric::{Clock, Time};
@@ -180,6 +180,11 @@ impl Observer {
         };
         self.identification.set_arguments(thread, &values);
         self.counts.packets_begun += 1;
+    }
+
+    /// How often its structures have been accessed so far.
+    pub fn accesses(&self) -> Accesses {
+        self.identification.accesses()
     }
 
     /// What it has counted so far.

@@ -68,6 +68,8 @@ pub struct ValuePredictor {
     gen_values: Vec<Option<GenValue>>,
     /// How often each register has had an IN value, as an operand and as a result.
     received: [[u64; REGISTERS]; 2],
+    /// Rows of both tables that were compared or written.
+    accesses: (u64, u64),
 }
 
 impl ValuePredictor {
@@ -80,7 +82,13 @@ impl ValuePredictor {
             results: [None; REGISTERS],
             gen_values: vec![None; gen_rows],
             received: [[0; REGISTERS]; 2],
+            accesses: (0, 0),
         }
+    }
+
+    /// How many rows of IN and of GEN values have been compared or written.
+    pub fn accesses(&self) -> (u64, u64) {
+        self.accesses
     }
 
     /// The rows of a register's IN values.
@@ -102,6 +110,8 @@ impl ValuePredictor {
         let (kind, register) = of.place();
         self.received[kind][register] += 1;
         let rows: Vec<usize> = self.rows(of).collect();
+        // All rows of the register are compared, and one is written.
+        self.accesses.0 += rows.len() as u64 + 1;
         for &row in &rows {
             if let Some(known) = &mut self.in_values[row]
                 && known.value == value
@@ -148,6 +158,9 @@ impl ValuePredictor {
             return;
         };
         let rows = known.generated;
+        // The row of the IN value leads to those of its GEN values, of which one is written.
+        self.accesses.0 += 1;
+        self.accesses.1 += rows.iter().flatten().count() as u64 + 1;
         let has = |row: Option<usize>| row.and_then(|row| self.gen_values[row]);
         let matching = rows
             .into_iter()

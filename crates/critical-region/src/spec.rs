@@ -1,5 +1,6 @@
 //! The description of CARGO's hardware.
 
+use crate::Storage;
 use crate::convention::REGISTERS;
 use crate::identification::Sizes;
 use schemars::JsonSchema;
@@ -11,6 +12,68 @@ const MAXIMUM_ENTRIES: usize = 1 << 16;
 
 /// The firmware's list is a word: a byte for their number, and one for each.
 const MAXIMUM_REGIONS: usize = 7;
+
+energy::costs! {
+    /// The energy of the structures beside each core, from McPAT's numbers in `server.energy`.
+    /// Tables of instructions and of values are its data cache at their sizes, as the tables of
+    /// prefetchers are; tables of registers are files of 32 registers of 64 bits with the ports of
+    /// a core of width 1.
+    CriticalRegionEnergySpec {
+        /// An access to the context instruction cache: 256 entries of 16 bytes as the prefetcher
+        /// `stride` has, 9.08 pJ, with 16 ways instead of 4.
+        instruction_cache_pj = 12.6,
+        /// Leakage of the context instruction cache.
+        instruction_cache_static_mw = 33.8,
+        /// An access to the table of IN values, 714 bytes.
+        in_value_pj = 3.81,
+        /// Leakage of the table of IN values.
+        in_value_static_mw = 14.4,
+        /// An access to the table of GEN values, 1601 bytes.
+        gen_value_pj = 5.69,
+        /// Leakage of the table of GEN values.
+        gen_value_static_mw = 19.3,
+        /// A read of a register's entry: of the register-to-PC map, the checkpoint or the return
+        /// stack.
+        register_read_pj = 1.89,
+        /// A write of a register's entry, also of the register states.
+        register_write_pj = 2.67,
+        /// Leakage of each 256 bytes of these: 32 registers of 64 bits.
+        registers_static_mw = 1.30,
+    }
+}
+
+/// What McPAT's data cache takes for an access, and what it leaks, with 8 and with 16 KB, as parts of
+/// what it does with 32 (`crates/energy/src/sizes.rs`). Below that a cost is a power of the size.
+const OF_8_KB: (f64, f64) = (0.403, 0.602);
+const OF_16_KB: (f64, f64) = (0.569, 0.773);
+
+/// What a table takes for an access and leaks that is so many times as large, as multiples.
+fn table(times: f64) -> (f64, f64) {
+    // The host's own logarithm may differ in the last bit from another host's.
+    let power = |small: f64, large: f64| libm::pow(times, libm::log2(large / small));
+    (power(OF_8_KB.0, OF_16_KB.0), power(OF_8_KB.1, OF_16_KB.1))
+}
+
+impl CriticalRegionEnergySpec {
+    /// The costs of structures with so many entries. Ways cost nothing more: the look-up of the
+    /// context instruction cache compares as many as it has by default.
+    pub(crate) fn of_sizes(self, sizes: Sizes) -> CriticalRegionEnergySpec {
+        let (usual, of) = (Storage::of(Sizes::default(), 1), Storage::of(sizes, 1));
+        let bytes = |of: usize, usual: usize| table(of as f64 / usual as f64);
+        let (access, leakage) = bytes(of.instruction_cache_bytes, usual.instruction_cache_bytes);
+        let in_values = bytes(of.in_value_bytes, usual.in_value_bytes);
+        let gen_values = bytes(of.gen_value_bytes, usual.gen_value_bytes);
+        CriticalRegionEnergySpec {
+            instruction_cache_pj: self.instruction_cache_pj * access,
+            instruction_cache_static_mw: self.instruction_cache_static_mw * leakage,
+            in_value_pj: self.in_value_pj * in_values.0,
+            in_value_static_mw: self.in_value_static_mw * in_values.1,
+            gen_value_pj: self.gen_value_pj * gen_values.0,
+            gen_value_static_mw: self.gen_value_static_mw * gen_values.1,
+            ..self
+        }
+    }
+}
 
 /// CARGO's identification of critical regions, beside each core.
 ///
@@ -37,6 +100,8 @@ pub struct CriticalRegionSpec {
     /// Loads that miss the second-level cache, after which an epoch ends (4096: 4K in Section 4.2).
     #[schemars(range(min = 1, max = 1_000_000_000_u64))]
     pub epoch_misses: u64,
+    /// The energy of accesses, and the leakage.
+    pub energy: CriticalRegionEnergySpec,
     /// The execution of regions on a programmable network interface, `server.dma_nic.processors`,
     /// with the firmware `critical-regions`. Without it, regions are identified but not sent.
     pub offload: Option<OffloadSpec>,
@@ -81,6 +146,7 @@ impl Default for CriticalRegionSpec {
             in_values: sizes.in_values,
             gen_values: sizes.gen_values,
             epoch_misses: sizes.epoch_misses,
+            energy: CriticalRegionEnergySpec::default(),
             offload: None,
         }
     }
@@ -116,5 +182,57 @@ impl CriticalRegionSpec {
                 self.instructions
             ),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `crates/energy/src/sizes.rs` has these factors of registers; docs/energy.md what the tables
+    /// of prefetchers cost.
+    #[test]
+    fn defaults_follow_from_mcpat() {
+        let costs = CriticalRegionEnergySpec::default();
+        let storage = Storage::of(Sizes::default(), 1);
+        let near = |value: f64, expected: f64| {
+            assert!((value - expected).abs() < 0.005 * expected, "{expected}");
+        };
+        // The prefetcher `stride` has 4096 bytes.
+        let table = |bytes: usize| {
+            let (access, leakage) = table(bytes as f64 / 4096.0);
+            (9.08 * access, 27.1 * leakage)
+        };
+        // 16 ways instead of 4.
+        assert_eq!(storage.instruction_cache_bytes, 4096);
+        near(costs.instruction_cache_pj, 9.08 * 1.385);
+        near(costs.instruction_cache_static_mw, 27.1 * 1.246);
+        let (access, leakage) = table(storage.in_value_bytes);
+        near(costs.in_value_pj, access);
+        near(costs.in_value_static_mw, leakage);
+        let (access, leakage) = table(storage.gen_value_bytes);
+        near(costs.gen_value_pj, access);
+        near(costs.gen_value_static_mw, leakage);
+        // From 64 registers to 32 is one halving.
+        let halved = |smaller: f64, larger: f64| smaller * smaller / larger;
+        let file = 0.243 * halved(0.453, 0.525);
+        near(costs.register_read_pj, 19.9 * file);
+        near(costs.register_write_pj, 28.1 * file);
+        near(
+            costs.registers_static_mw,
+            25.6 * 0.157 * halved(0.417, 0.536),
+        );
+    }
+
+    #[test]
+    fn costs_follow_sizes() {
+        let usual = CriticalRegionEnergySpec::default();
+        assert_eq!(usual.of_sizes(Sizes::default()), usual);
+        let small = usual.of_sizes(Sizes {
+            instructions: 64,
+            ..Sizes::default()
+        });
+        assert!(small.instruction_cache_pj < 0.55 * usual.instruction_cache_pj);
+        assert_eq!(small.in_value_pj, usual.in_value_pj);
     }
 }

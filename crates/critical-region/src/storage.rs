@@ -64,12 +64,17 @@ impl Storage {
     /// All of them.
     pub fn total_bytes(&self) -> usize {
         self.instruction_cache_bytes
-            + self.register_map_bytes
+            + self.register_bytes()
+            + self.in_value_bytes
+            + self.gen_value_bytes
+    }
+
+    /// Those with entries for registers, and the return stacks.
+    pub fn register_bytes(&self) -> usize {
+        self.register_map_bytes
             + self.return_stack_bytes
             + self.checkpoint_bytes
             + self.register_state_bytes
-            + self.in_value_bytes
-            + self.gen_value_bytes
     }
 }
 

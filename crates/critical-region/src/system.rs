@@ -6,6 +6,7 @@ use crate::observer::{Counts, HartProbe, Observer, SharedObserver};
 use crate::region::Kind as InstructionKind;
 use crate::register_state::RegisterState;
 use crate::{CriticalRegionSpec, Storage};
+use energy::{Split, leaked, spent};
 use fabric::{AgentId, Attachment, Fabric, Time};
 use pipeline::Probe;
 use queues::Ledger;
@@ -19,6 +20,10 @@ use system::{Attached, Hardware, Host, Kind, Refusal, Site, System};
 /// What CARGO's hardware is to a server.
 pub const KIND: Kind = Kind {
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
+    components: &[(
+        "critical_regions",
+        "CARGO's structures beside the cores; what the interface executes is in its own components.",
+    )],
     observes_cores: true,
     ..Kind::new("critical_region")
 };
@@ -231,6 +236,7 @@ impl System for CriticalRegionSpec {
             ..Attached::new(Part {
                 cores,
                 listener,
+                spec: self.clone(),
                 storage: Storage::of(sizes, threads),
             })
         })
@@ -241,6 +247,7 @@ impl System for CriticalRegionSpec {
 struct Part {
     cores: Vec<SharedObserver>,
     listener: Option<AgentId>,
+    spec: CriticalRegionSpec,
     storage: Storage,
 }
 
@@ -258,5 +265,55 @@ impl Hardware for Part {
             ..listener.statistics()
         });
         serde_json::json!(told)
+    }
+
+    fn events(&self, _fabric: &mut Fabric, _now: Time) -> Vec<u64> {
+        let mut sums = [0; 5];
+        for core in &self.cores {
+            let of = core.borrow().accesses();
+            let counts = [
+                of.instruction_cache,
+                of.in_values,
+                of.gen_values,
+                of.register_reads,
+                of.register_writes,
+            ];
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum += count;
+            }
+        }
+        sums.to_vec()
+    }
+
+    fn energy(
+        &self,
+        _fabric: &mut Fabric,
+        events: &[u64],
+        seconds: f64,
+        follows_sizes: bool,
+    ) -> Vec<Split> {
+        let costs = match follows_sizes {
+            true => self.spec.energy.of_sizes(self.spec.sizes()),
+            false => self.spec.energy,
+        };
+        let of_events = [
+            costs.instruction_cache_pj,
+            costs.in_value_pj,
+            costs.gen_value_pj,
+            costs.register_read_pj,
+            costs.register_write_pj,
+        ];
+        let dynamic = of_events
+            .iter()
+            .zip(events)
+            .map(|(&pj, &count)| spent(pj, count));
+        let milliwatts = costs.instruction_cache_static_mw
+            + costs.in_value_static_mw
+            + costs.gen_value_static_mw
+            + costs.registers_static_mw * self.storage.register_bytes() as f64 / 256.0;
+        vec![Split {
+            dynamic: dynamic.sum(),
+            leakage: leaked(milliwatts * self.cores.len() as f64, seconds),
+        }]
     }
 }
