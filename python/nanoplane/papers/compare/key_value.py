@@ -821,16 +821,27 @@ def _chart(rows: list[Row]) -> plots.Chart:
 def _varied_chart(
     title: str,
     statistics: tuple[str, ...],
-    axis: Callable[[str], plots.Axis] = plots.logarithmic,
+    x: Callable[[str], plots.Axis] = plots.logarithmic,
+    rates: Callable[[str], plots.Axis] = plots.logarithmic,
 ) -> Any:
     def chart(rows: list[Row]) -> plots.Chart:
         shown = [
-            _panel(rows, one, axis(title), axis("microseconds" if "latency" in one else MRPS))
+            _panel(
+                rows,
+                one,
+                x(title),
+                plots.logarithmic("microseconds") if "latency" in one else rates(MRPS),
+            )
             for one in statistics
         ]
         return plots.beside(*shown, shared=True)
 
     return chart
+
+
+def _near(title: str) -> plots.Axis:
+    """Return an axis of numbers that differ by little: neither decades nor zero have a place."""
+    return plots.Axis(title, {"zero": False, "padding": 12}, {"tickCount": 6})
 
 
 def _answer(rows: list[Row]) -> str:
@@ -889,7 +900,7 @@ FIGURES = (
         rows=lambda results: _varied(
             results, room_cases(), lambda case: (float(case.room or 0), "entries or slots")
         ),
-        chart=_varied_chart("entries or slots", (PEAK, P99)),
+        chart=_varied_chart("entries or slots", (WITHIN, PEAK, P99), rates=plots.linear),
         optional={"system": tuple(name for name in SYSTEMS if name not in FEW)},
     ),
     Figure(
@@ -911,8 +922,8 @@ FIGURES = (
         chart=_varied_chart(
             "kilobytes of last-level cache",
             (PEAK, WITHIN),
-            # They lie so close together that neither powers of ten nor zero have a place.
-            lambda title: plots.Axis(title, {"zero": False, "padding": 12}, {"tickCount": 6}),
+            x=_near,
+            rates=_near,
         ),
         answer=_answer,
     ),
