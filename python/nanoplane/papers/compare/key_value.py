@@ -925,7 +925,7 @@ FIGURES = (
             x=_near,
             rates=_near,
         ),
-        answer=_answer,
+        answer=lambda rows: _answer([row for row in rows if row.labels["silicon"] == "equal"]),
     ),
     Figure(
         name="compare.key-value-values",
