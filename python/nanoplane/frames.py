@@ -190,15 +190,21 @@ def _chart(rows: list[Row]) -> Any:
     from nanoplane.papers import plots
 
     series = list(dict.fromkeys(row.series for row in rows))
-    colours = [plots.COLOURS[index % len(plots.COLOURS)] for index in range(len(series))]
     across = rows[0].x_unit
-    if not _are_numbers([row.labels[across] for row in rows]):
+
+    def value(row: Row) -> str:
+        return row.labels[across]
+
+    if not _are_numbers([value(row) for row in rows]):
+        # Bars that are alone in their groups have the colours of these.
+        of = value if len(series) == 1 else lambda row: row.series
+        names = list(dict.fromkeys(map(of, rows)))
         return plots.bars(
             rows,
             lambda row: row.statistic,
-            group=lambda row: row.labels[across],
+            group=value,
             y=plots.linear(""),
-            colour=plots.Series("", lambda row: row.series, series, colours),
+            colour=plots.Series("", of, names, _colours(names)),
             shared_y=False,
         )
     xs = sorted({row.x for row in rows})
@@ -211,10 +217,20 @@ def _chart(rows: list[Row]) -> Any:
         lambda row: row.statistic,
         x=axis,
         y=plots.linear(""),
-        colour=plots.Series("", lambda row: row.series, series, colours),
+        colour=plots.Series("", lambda row: row.series, series, _colours(series)),
         dash=plots.Series("", lambda _: "", [""], plots.DASHES[:1]),
         shared_y=False,
     )
+
+
+def _colours(names: Sequence[str]) -> list[str]:
+    """Return the colours that systems have in all figures, if these tell them apart."""
+    from nanoplane.papers import plots
+
+    colours = plots.colours(names)
+    if len(set(colours)) == len(names):
+        return colours
+    return [plots.COLOURS[index % len(plots.COLOURS)] for index in range(len(names))]
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:

@@ -13,6 +13,7 @@ import pytest
 
 from command_line import Command
 from nanoplane import Description, DescriptionError, comparison, sweep
+from nanoplane.papers import plots
 
 pytestmark = pytest.mark.usefixtures("fake")
 
@@ -200,6 +201,8 @@ def test_names_are_groups_of_bars(command: Command) -> None:
     page = Path("out.html").read_text()
     assert status == 0
     assert re.search(r'"type": ?"bar"', page)
+    # One bar of each name, in the colour that it has in all figures.
+    assert plots.SYSTEMS["hyperplane"] in page
     # The table names them, too, and has no numbers in their place.
     assert re.search(r"<td[^>]*>spin</td>", page)
     assert re.search(r"<td[^>]*>hyperplane</td>", page)

@@ -186,7 +186,10 @@ def test_requests_of_data_planes_in_a_rack_are_explained() -> None:
     explained = result["slowest"]["data plane"]
     assert len(explained) == 3
     assert all("waited" in one["reason"] for one in explained)
-    assert "The 3 slowest requests of data plane" in nanoplane("run", example, *short).stdout
+    assert (
+        'The 3 slowest requests of the server "data plane"'
+        in nanoplane("run", example, *short).stdout
+    )
     without = nanoplane("run", ROOT / "examples" / "rack.toml", "--slowest", 3)
     assert without.returncode == 2
     assert "describes a rack without a data plane" in without.stderr

@@ -245,7 +245,10 @@ def print_slowest(requests: Sequence[Mapping[str, Any]], server: str = "") -> No
             f"{one['latency_ns']:,.0f}",
             one["reason"],
         )
-    show(f"The {len(requests)} slowest requests" + (f" of {server}" if server else ""), table)
+    show(
+        f"The {len(requests)} slowest requests" + (f' of the server "{server}"' if server else ""),
+        table,
+    )
 
 
 def print_result(outcome: Outcome) -> None:

@@ -286,12 +286,19 @@ def bars(
     colour: Series,
     shared_y: bool = True,
 ) -> Chart:
-    """Put the rows of each title into a panel of bars, side by side in each group."""
+    """Put the rows of each title into a panel of bars, side by side in each group.
+
+    If the colour is that of the group, a group has one bar, and there is no legend.
+    """
     import altair
 
     titles = list(dict.fromkeys(title(row) for row in rows))
     groups = list(dict.fromkeys(group(row) for row in rows))
     colours = colour.scale([colour.of(row) for row in rows])
+    side_by_side: dict[str, Any] = {"xOffset": altair.XOffset("colour:N", sort=list(colour.values))}
+    legend: dict[str, Any] = {}
+    if all(colour.of(row) == group(row) for row in rows):
+        side_by_side, legend = {}, {"legend": None}
     drawn: list[Any] = []
     for one in titles:
         of = [row for row in rows if title(row) == one]
@@ -316,13 +323,13 @@ def bars(
                 sort=groups,
                 axis=altair.Axis(labelAngle=-30, labelLimit=200),
             ),
-            xOffset=altair.XOffset("colour:N", sort=list(colour.values)),
+            **side_by_side,
         )
         vertical: dict[str, Any] = {"title": y.title, "scale": y.scale, "axis": y.axis}
         layers: list[Any] = [
             base.mark_bar().encode(
                 y=altair.Y("y:Q", **vertical),
-                color=altair.Color("colour:N", title=colour.title, scale=colours),
+                color=altair.Color("colour:N", title=colour.title, scale=colours, **legend),
                 tooltip=[
                     altair.Tooltip("group:N"),
                     altair.Tooltip("colour:N", title=colour.title),
