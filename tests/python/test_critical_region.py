@@ -1,6 +1,7 @@
 """Critical regions that are identified while a server runs."""
 
 import functools
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from nanoplane import Description, compiler, simulator
-from nanoplane.errors import DescriptionError, NanoplaneError
+from nanoplane.errors import DescriptionError, Failure, NanoplaneError
 from nanoplane.papers.compare import key_value
 from test_stores import elf
 
@@ -228,3 +229,63 @@ def test_what_is_executed_does_not_depend_on_the_simulation() -> None:
     servers = store({}, lookahead_cycles=1)["servers"]
     assert servers[0][KEY] == offloaded()["servers"][0][KEY]
     assert servers[0]["interface"] == offloaded()["servers"][0]["interface"]
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "programmable-interface.toml"
+
+
+def behind(firmware: str | Path, **settings: Any) -> Mapping[str, Any]:
+    """Run the example of a programmable interface with other firmware, and with regions."""
+    description = Description.from_toml(EXAMPLE).set("measure.requests", 100)
+    server = "rack.servers.0.server"
+    description = description.set(f"{server}.dma_nic.processors.firmware", str(firmware))
+    description = description.set(f"{server}.{KEY}.offload", {})
+    for key, value in settings.items():
+        description = description.set(f"{server}.{key.replace('__', '.')}", value)
+    resolved = description.resolve()
+    elves = compiler.unpack(resolved.elf())
+    return simulator.rack(resolved.data, elves, {}, None, resolved.contents())
+
+
+def test_a_user_routine_that_never_returns_is_named(tmp_path: Path) -> None:
+    firmware = tmp_path / "critical-regions-endless.c"
+    firmware.write_text(
+        "#define INTERFACE_ARGUMENTS\n#include <interface.h>\n"
+        "struct captured { uint64_t words[2]; };\n"
+        "static int interface_capture(const struct frame *frame, uint64_t bytes,\n"
+        "                             struct captured *captured) {\n"
+        "  captured->words[0] = frame->payload[0] + bytes;\n  return 1;\n}\n"
+        "static __attribute__((noinline)) uint64_t interface_arguments(\n"
+        "    const struct captured *captured, uint64_t *values) {\n"
+        "  for (;;)\n    *(volatile uint64_t *)values = captured->words[0];\n}\n"
+        f'#include "{compiler.GUEST / "firmware" / "critical-regions.c"}"\n'
+    )
+    with pytest.raises(Failure) as raised:
+        behind(firmware)
+    named = r"on its core \d at 0x1000[0-9a-f]{4} \(interface_arguments\+0x"
+    assert re.search(named, str(raised.value))
+    assert "it seems to loop without end" in str(raised.value)
+
+
+def test_a_region_that_stores_ends_there(tmp_path: Path) -> None:
+    """As no hardware sends one, firmware runs it: a store, and a return."""
+    firmware = tmp_path / "stores.c"
+    firmware.write_text(
+        "#include <interface.h>\n"
+        "static const uint32_t region[] = {0x00053023 /* sd zero, 0(a0) */, 0x00100073};\n"
+        "static volatile uint64_t word = 5;\n"
+        "void firmware(uint64_t core) {\n  (void)core;\n  for (;;) {\n    interface_next();\n"
+        "    uint64_t why = interface_run(region, (uint64_t)&word, 100);\n"
+        "    interface_steer(why == INTERFACE_ENDED_BY_REFUSAL && word == 5 ? 0 : 99);\n"
+        "    interface_deliver(interface_queue());\n  }\n}\n"
+    )
+    cores = behind(firmware)["servers"][0]["interface"]["processors"]
+    assert cores["runs"] == cores["runs_refused"] > 0
+    assert cores["run_instructions"] == 0
+
+
+def test_firmware_that_does_not_fit_is_a_sentence() -> None:
+    with pytest.raises(DescriptionError) as raised:
+        behind("critical-regions", dma_nic__processors__scratchpad_bytes=65536)
+    sentence = r"takes addresses from 0x10000000 to 0x1002[0-9a-f]{4}, and firmware has 53248 bytes"
+    assert re.search(sentence, str(raised.value))
