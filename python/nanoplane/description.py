@@ -323,14 +323,16 @@ class Description:
         self._guests(data)
         self._files(data)
 
-    def resolve(self) -> Resolved:
+    def resolve(self, check: bool = True) -> Resolved:
         """Put in the preset's fields and all defaults, find the files, and check everything.
 
-        A load that is a part of the peak must have been replaced by a rate before.
+        Without `check`, whether parameters are consistent is not asked: for looking up a result,
+        which an inconsistent description never has. A load that is a part of the peak must have
+        been replaced by a rate before.
         """
         if self.part_of_peak() is not None:
             raise ValueError("traffic.load is a part of a peak that has to be measured first")
-        data = self._complete()
+        data = self._complete(check)
         files = self._files(data)
         for key, path in files.items():
             put(data, key, str(path))
@@ -365,7 +367,7 @@ class Description:
         origin = f"{self._origin(f'{key}.preset')}: {key}.preset"
         return machines.extended(server, self.directory, origin)
 
-    def _complete_rack(self) -> dict[str, Any]:
+    def _complete_rack(self, check: bool) -> dict[str, Any]:
         data, schema = self.data, schemas.rack_schema()
         if others := sorted(data.keys() - schema["properties"].keys()):
             self._check_tables(others, schema)
@@ -384,7 +386,8 @@ class Description:
         for one in data["rack"]["servers"]:
             if "traffic" in one:
                 _saturate(one["traffic"])
-        self._check_relations(data)
+        if check:
+            self._check_relations(data)
         return data
 
     def _guests(self, data: Mapping[str, Any]) -> tuple[Guest, ...]:
@@ -413,9 +416,9 @@ class Description:
     def _find(self, find: Callable[[str, Path, str], Path], name: str, key: str) -> Path:
         return find(name, self.directory, f"{self._origin(key)}: {key}")
 
-    def _complete(self) -> dict[str, Any]:
+    def _complete(self, check: bool = True) -> dict[str, Any]:
         if self.is_rack:
-            return self._complete_rack()
+            return self._complete_rack(check)
         if self.is_queueing:
             return self._complete_queueing()
         data = _completed(self, self._merged(), schemas.user_schema)
@@ -425,7 +428,8 @@ class Description:
                 f"{self.source}: traffic has both load and rate_mrps; keep the one you mean"
             )
         _saturate(traffic)
-        self._check_relations(data)
+        if check:
+            self._check_relations(data)
         return data
 
     def _complete_queueing(self) -> dict[str, Any]:

@@ -190,6 +190,15 @@ class Store:
         with self._writing() as connection:
             connection.execute("delete from room")
 
+    def has_results_of(self, version: str) -> bool:
+        """Say whether there is a result of a version of the simulator."""
+        with self._reading() as connection:
+            if connection is None:
+                return False
+            # As bytes, which damage leaves readable.
+            sentence = "select exists (select 1 from results where cast(simulator as blob) = ?)"
+            return bool(connection.execute(sentence, [version.encode()]).fetchone()[0])
+
     def __len__(self) -> int:
         """Count the results."""
         with self._reading() as connection:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nanoplane import execution, scratch
+from nanoplane import execution, scratch, simulator
 from nanoplane import store as stores
 from nanoplane.description import Description, Guest, Resolved, content
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
@@ -254,8 +254,10 @@ def run_alone(
 
 def look_up(runs: Iterable[Run], store: stores.Store | None = None) -> list[Outcome | None]:
     """Return what the store has: an outcome for each run, None where it has not been run."""
-    found = _Sweep(list(runs), store, fresh=False, watcher=None)
-    found.prepare()
+    found = _Sweep(list(runs), store, fresh=False, watcher=None, runs_nothing=True)
+    # Resolving thousands of descriptions takes seconds.
+    if found.store.has_results_of(simulator.version()):
+        found.prepare()
     return found.outcomes
 
 
@@ -267,12 +269,14 @@ class _Sweep:
         fresh: bool,
         watcher: Watcher | None,
         limits: Mapping[str, Any] | None = None,
+        runs_nothing: bool = False,
     ) -> None:
         # Not `store or …`: an empty store is false.
         self.store = stores.Store() if store is None else store
         self.fresh = fresh
         self.watcher = watcher
         self.limits = limits
+        self.runs_nothing = runs_nothing
         self.runs = runs
         self.outcomes: list[Outcome | None] = [None] * len(runs)
         self.jobs: dict[str, _Job] = {}
@@ -543,7 +547,7 @@ class _Sweep:
     def _resolve(self, description: Description) -> Resolved:
         """Resolve a description, once: the points of a figure share their peaks."""
         if description not in self.resolved:
-            self.resolved[description] = description.resolve()
+            self.resolved[description] = description.resolve(check=not self.runs_nothing)
         return self.resolved[description]
 
     def _elf(self, resolved: Resolved) -> bytes:

@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 import fake_simulator
-from nanoplane import Description, Failure, Interrupted, NanoplaneError, Run, Store, sweep
+from nanoplane import (
+    Description,
+    Failure,
+    Interrupted,
+    NanoplaneError,
+    Run,
+    Store,
+    simulator,
+    sweep,
+)
 from nanoplane import store as stores
 from nanoplane.load_search import Bracket, Limit
 from nanoplane.outcomes import settled
@@ -60,6 +69,21 @@ def test_results_go_into_the_store_that_is_given() -> None:
     assert (len(other), len(Store())) == (1, 0)
     assert look_up([Run(describe())]) == [None]
     assert look_up([Run(describe())], store=other) != [None]
+
+
+def test_looking_up_asks_no_more_than_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_asked(*_: object, **__: object) -> None:
+        pytest.fail("it was asked")
+
+    with monkeypatch.context() as without:
+        # There are no results of this simulator.
+        without.setattr(Description, "resolve", not_asked)
+        assert look_up([Run(describe(queues)) for queues in (1, 2)]) == [None, None]
+    (outcome,) = sweep([describe(1)])
+    # Whether parameters are consistent only matters to a run.
+    monkeypatch.setattr(simulator, "check", not_asked)
+    found = look_up([Run(describe(queues)) for queues in (1, 2)])
+    assert found == [dataclasses.replace(outcome, stored=True), None]
 
 
 def test_the_same_run_twice_runs_once() -> None:
