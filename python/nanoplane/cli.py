@@ -123,9 +123,9 @@ def _status(app: Any) -> int:
     except KeyboardInterrupt as error:
         interrupted = Interrupted("stopped", error)
         return _complain(str(interrupted), interrupted.exit_status)
-    except SystemExit:
-        # Rich and Typer end so when a pipe is closed.
-        return _unwritten(BrokenPipeError())
+    except SystemExit as end:
+        # Completion of a shell ends so, and Rich and Typer when a pipe is closed.
+        return _unwritten(BrokenPipeError()) if end.code else 0
     except OSError as error:
         if error.filename is not None:
             return _complain(f"{error.filename}: {error.strerror}", 1)

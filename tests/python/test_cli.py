@@ -253,6 +253,32 @@ def test_every_command_has_help_with_an_example(command: Command) -> None:
     assert "Commands:" in output
 
 
+def test_shells_complete_and_are_told_so() -> None:
+    """Fish shows completions only if the command says by its status that there are some."""
+
+    def completed(shell: str, words: str, **more: str) -> tuple[int, str]:
+        variables = {"_NANOPLANE_COMPLETE": f"complete_{shell}", **more}
+        variables |= {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        variables |= {"_TYPER_COMPLETE_ARGS": words}
+        done = subprocess.run(
+            [Path(sys.executable).with_name("nanoplane")],
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr == ""
+        return done.returncode, done.stdout
+
+    assert completed("bash", "nanoplane expl") == (0, "explain\n")
+    assert completed("bash", "nanoplane run --slo") == (0, "--slowest\n")
+    there, none = (
+        completed("fish", f"nanoplane {word}", _TYPER_COMPLETE_FISH_ACTION="is-args")[0]
+        for word in ("expl", "nonsense")
+    )
+    assert (there, none) == (0, 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
