@@ -272,6 +272,11 @@ def test_shells_complete_and_are_told_so() -> None:
 
     assert completed("bash", "nanoplane expl") == (0, "explain\n")
     assert completed("bash", "nanoplane run --slo") == (0, "--slowest\n")
+    assert completed("bash", "nanoplane explain server.hyperplane.way") == (
+        0,
+        "server.hyperplane.ways\n",
+    )
+    assert completed("bash", "nanoplane list --preset sky")[1].startswith("skylake-sp\n")
     there, none = (
         completed("fish", f"nanoplane {word}", _TYPER_COMPLETE_FISH_ACTION="is-args")[0]
         for word in ("expl", "nonsense")

@@ -12,11 +12,17 @@ from nanoplane.commands.common import Json, app, example, print_json
 from nanoplane.errors import DescriptionError
 from nanoplane.figures import figures
 
-"""What `list` names whose source says what it is."""
-
-
 _WITH_SOURCE = ("programs", "rack_programs", "co_runners", "firmware")
 """What `list` names whose source says what it is."""
+
+
+def _begun(incomplete: str) -> list[str]:
+    """Return the keys that begin so, to complete one in a shell."""
+    return [one.key for one in parameters.every("") if one.key.startswith(incomplete)]
+
+
+def _begun_preset(incomplete: str) -> list[str]:
+    return [name for name in sorted(simulator.presets()) if name.startswith(incomplete)]
 
 
 @app.command(
@@ -28,7 +34,11 @@ _WITH_SOURCE = ("programs", "rack_programs", "co_runners", "firmware")
 def list_names(
     preset: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Print this machine, as TOML that can be a preset."),
+        typer.Option(
+            metavar="NAME",
+            help="Print this machine, as TOML that can be a preset.",
+            autocompletion=_begun_preset,
+        ),
     ] = None,
     as_document: Json = False,
 ) -> None:
@@ -74,7 +84,11 @@ def list_names(
 def explain(
     key: Annotated[
         str | None,
-        typer.Argument(metavar="[KEY]", help="As --set takes it, or result.FIELD."),
+        typer.Argument(
+            metavar="[KEY]",
+            help="As --set takes it, or result.FIELD.",
+            autocompletion=_begun,
+        ),
     ] = None,
     as_document: Json = False,
     markdown: Annotated[
@@ -107,7 +121,10 @@ def explain(
 @app.command(epilog=example("nanoplane keys server.hyperplane", "nanoplane keys --json"))
 def keys(
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="A table, such as server.fabric.")
+        str,
+        typer.Argument(
+            metavar="[PREFIX]", help="A table, such as server.fabric.", autocompletion=_begun
+        ),
     ] = "",
     as_document: Json = False,
 ) -> None:
