@@ -351,6 +351,7 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
         server["interface"]["processors"] = _PROCESSORS
     if "critical_region" in served["server"]:
         server["critical_region"] = _CRITICAL_REGIONS
+        server["energy_nj"] = {**energy, "critical_regions": {"dynamic": 300.0, "static": 100.0}}
     if served["interface"] == "cqe-nic":
         delivered = 1000 + description["measure"]["requests"]
         server["interface"] = {"frames": {"frames_sent": 20_000, "frames_delivered": delivered}}

@@ -70,12 +70,4 @@ CLAIMS = (
         "instructions",
         "instructions of the firmware are counted all together: 300 a packet of the cache",
     ),
-    _claim(
-        "6.power",
-        "Section 6.4",
-        "consumes .4 W of additional power",
-        0.4,
-        "W",
-        "the energy of the structures is not counted yet",
-    ),
 )
