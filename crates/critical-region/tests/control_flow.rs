@@ -49,6 +49,9 @@ fn commit(hardware: &mut Identification, pc: u64, instruction: Instruction, valu
         undone: false,
         value,
         address: None,
+        stored: None,
+        csr: None,
+        privilege: riscv::Privilege::Machine,
         found: is_load.then_some(match misses {
             true => Found::Line(Source::Memory),
             false => Found::DataCache,

@@ -75,6 +75,9 @@ fn region_of(misses: &[u64], hash: impl Fn(u64) -> u64) -> Region {
                     undone: false,
                     value,
                     address: None,
+                    stored: None,
+                    csr: None,
+                    privilege: riscv::Privilege::Machine,
                     found: (instruction.class == Class::Load).then_some(found),
                 },
             );

@@ -116,6 +116,9 @@ impl Example {
             undone: false,
             value,
             address: None,
+            stored: None,
+            csr: None,
+            privilege: riscv::Privilege::Machine,
             found: (instruction.class == Class::Load).then_some(found),
         };
         let epoch = self.hardware.committed(0, &executed);

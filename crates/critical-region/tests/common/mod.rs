@@ -65,6 +65,9 @@ pub fn regions((program, way): &Way) -> Vec<Region> {
             undone: false,
             value: Some(value),
             address: None,
+            stored: None,
+            csr: None,
+            privilege: riscv::Privilege::Machine,
             found: (instruction.class == Class::Load).then_some(found),
         };
         hardware.set_arguments(0, &[value]);
