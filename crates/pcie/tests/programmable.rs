@@ -636,7 +636,7 @@ fn firmware_that_cannot_be_is_refused() {
         found.contains(
             "it takes addresses from 0x10000000 to 0x1003d0"
         ) && found.contains(
-            "and firmware has 249856 bytes from 0x10000000 on: the scratchpad's 262144, less 12288 \
+            "but firmware has 249856 bytes from 0x10000000 on: the scratchpad's 262144, less 12288 \
              for the stacks of 6 cores"
         ),
         "{found}"

@@ -293,7 +293,7 @@ impl Ledger {
         self.delivered_warm = Some(self.counts.delivered);
     }
 
-    /// How many requests were delivered in the warm start; `None` without one.
+    /// Number of requests delivered in the warm start; `None` without one.
     pub fn delivered_warm(&self) -> Option<u64> {
         self.delivered_warm
     }

@@ -335,8 +335,8 @@ pub struct WarmStartSpec {
 }
 
 impl MeasureSpec {
-    /// Whether rings can begin as they are to: at a rate, full ones would be emptied at the
-    /// beginning, and what was put there would be measured.
+    /// Checks that rings can begin in their prescribed state: at a rate, full rings would drain at
+    /// the beginning, and the measurement would include their initial items.
     pub(crate) fn check_rings(&self, hosts: &[HostSpec<'_>]) -> Result<(), SpecError> {
         require(
             self.rings != RingsAtStart::Full || hosts.iter().all(HostSpec::fills_its_rings),

@@ -482,7 +482,7 @@ impl Tracer {
         }
     }
 
-    /// For how many cycles each hart with a timeline had halted by the cycle `now`.
+    /// The halted cycles of each hart with a timeline by the cycle `now`.
     fn halted_cycles(&self, machine: &Machine, now: u64) -> Vec<u64> {
         let cores = &machine.engine.cores;
         let harts = 0..self.timelines.len();

@@ -158,7 +158,7 @@ const COUNTERS: [&str; 5] = [
     "harts that halt",
 ];
 
-/// How much more there is of what is counted.
+/// A change of the counted numbers.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Waiting { queue: u32, more: i64 },
@@ -167,11 +167,11 @@ enum Change {
     Halted(i64),
 }
 
-/// What counters count, at a time.
+/// The counted numbers at a time.
 #[derive(Default)]
 struct Counted {
     waiting: i64,
-    /// Of each queue.
+    /// Keyed by queue.
     waiting_in: HashMap<u32, i64>,
     queues: i64,
     served: i64,
@@ -638,8 +638,8 @@ pub struct CoreTimeline<W: Write> {
     window: Option<usize>,
     /// The commit time of the last instruction.
     last: Time,
-    /// The cycle from which on it is a probe, and the cycles since in which instructions that are
-    /// over had halted.
+    /// The cycle since which it is attached as a probe, and the halted cycles of completed
+    /// instructions since then.
     since: u64,
     halted_cycles: u64,
 }
@@ -669,19 +669,19 @@ impl<W: Write> CoreTimeline<W> {
         }
     }
 
-    /// It is a probe from the cycle `now` on.
+    /// Attaches it as a probe from the cycle `now` on.
     pub fn come(&mut self, now: u64) {
         (self.since, self.halted_cycles) = (now, 0);
     }
 
-    /// It is none any more. Since it came the hart had halted for so many cycles, the last of them
-    /// in an instruction that is not over.
+    /// Detaches it. `halted_cycles` are those of the hart since its attachment, the last of them in
+    /// an instruction that has not completed.
     pub fn go(&mut self, now: u64, halted_cycles: u64) {
         let cycles = halted_cycles.saturating_sub(self.halted_cycles);
         self.halted(now.saturating_sub(cycles), now);
     }
 
-    /// The hart had halted from one cycle to another.
+    /// Counts a halt of the hart from one cycle to another.
     fn halted(&mut self, from: u64, until: u64) {
         if from < until {
             self.halted_cycles += until.saturating_sub(from.max(self.since));
