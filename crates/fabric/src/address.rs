@@ -53,6 +53,13 @@ impl LineData {
             _ => self.0[offset..offset + bytes].copy_from_slice(&value[..bytes]),
         }
     }
+
+    /// Writes some bytes, as many as there are places for.
+    pub fn patch(&mut self, offset: usize, bytes: &[u8]) {
+        for (place, byte) in self.0.iter_mut().skip(offset).zip(bytes) {
+            *place = *byte;
+        }
+    }
 }
 
 /// The number of a cache line: its physical address divided by [`LINE_BYTES`].

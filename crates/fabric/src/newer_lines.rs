@@ -34,4 +34,22 @@ impl Fabric {
             lines.add(cache);
         }
     }
+
+    /// Changes bytes of a line in memory and in the caches of agents. False: one of these is giving
+    /// up the line; try it again when time has passed.
+    pub fn patch(&mut self, line: LineAddress, offset: usize, bytes: &[u8]) -> bool {
+        let caches = || self.agents.iter().filter_map(|port| port.cache.as_ref());
+        if caches().any(|cache| cache.gives_up(line)) {
+            return false;
+        }
+        for port in &mut self.agents {
+            if let Some(cache) = &mut port.cache {
+                cache.patch(line, offset, bytes);
+            }
+        }
+        let mut data = self.ram().read_line(line);
+        data.patch(offset, bytes);
+        self.ram_mut().write_line(line, &data);
+        true
+    }
 }

@@ -616,6 +616,19 @@ impl PrivateCache {
         dirty.map(|eviction| (eviction.line, &eviction.data))
     }
 
+    /// Whether it is giving up what it has written of `line`.
+    pub fn gives_up(&self, line: LineAddress) -> bool {
+        self.leaving_lines().any(|(leaving, _)| leaving == line)
+    }
+
+    /// Changes bytes of `line`, if it has that: for a debugger, which changes all copies of a line
+    /// and memory alike.
+    pub fn patch(&mut self, line: LineAddress, offset: usize, bytes: &[u8]) {
+        if let Some(slot) = self.find(line) {
+            self.line_mut(slot).patch(offset, bytes);
+        }
+    }
+
     /// The outstanding lines, each with whether it was requested for writing.
     pub fn pending_lines(&self) -> impl Iterator<Item = (LineAddress, bool)> {
         self.misses.iter().map(|miss| (miss.line, miss.write))

@@ -184,6 +184,16 @@ impl SecondLevel {
         &self.cache
     }
 
+    /// See [`PrivateCache::gives_up`].
+    pub fn gives_up(&self, line: LineAddress) -> bool {
+        self.cache.gives_up(line)
+    }
+
+    /// See [`PrivateCache::patch`].
+    pub fn patch(&mut self, line: LineAddress, offset: usize, bytes: &[u8]) {
+        self.cache.patch(line, offset, bytes);
+    }
+
     /// Its counts so far.
     pub fn statistics(&self) -> SecondLevelStatistics {
         self.statistics

@@ -42,3 +42,4 @@ pub use layout::{MAP, STACK, memory, protected};
 pub use load::{ENTRY, LoadError, Prepared, Setup, is_linux, prepare};
 pub use output::Allowance;
 pub use signals::signal_name;
+pub use stub::Saved;

@@ -55,6 +55,33 @@ impl Answer {
     pub const SUSPEND: u64 = -4101_i64 as u64;
 }
 
+/// What a hart that is in machine mode has saved of its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Where the thread goes on.
+    pub pc: u64,
+    /// `x0` to `x31`.
+    pub registers: [u64; 32],
+}
+
+impl Saved {
+    /// Of the thread whose save area is at `area`, if one is; `read` reads 8 bytes of memory.
+    pub fn of(area: u64, read: impl Fn(u64) -> u64) -> Option<Saved> {
+        let offset = area.checked_sub(layout::SAVE_AREAS)?;
+        let is_one = offset.is_multiple_of(SAVE_BYTES)
+            && offset / SAVE_BYTES < layout::MAXIMUM_THREADS as u64;
+        if !is_one {
+            return None;
+        }
+        let mut registers = [0; 32];
+        for (number, place) in (0..).zip(&mut registers).skip(1) {
+            *place = read(area + register(number));
+        }
+        let pc = read(area + PC);
+        Some(Saved { pc, registers })
+    }
+}
+
 /// The position of integer register `number` (1 to 31) in the save area.
 pub(crate) const fn register(number: u8) -> u64 {
     match number {

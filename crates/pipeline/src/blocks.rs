@@ -1,5 +1,6 @@
 //! Instructions decoded once, with all invariant properties precomputed.
 
+use crate::debug::Stops;
 use crate::ports::{Calendar, Need, Unit};
 use crate::serializing::FenceEffect;
 use crate::spec::MemoryModel;
@@ -252,6 +253,9 @@ pub struct Blocks {
     /// The fences that make instructions wait.
     #[state(fixed)]
     memory_model: MemoryModel,
+    /// Where a debugger wants harts to stop.
+    #[state(fixed)]
+    pub stops: Option<Box<Stops>>,
 }
 
 impl Blocks {
@@ -303,6 +307,7 @@ impl Blocks {
             cleared: 0,
             port: PortRegisters::NONE,
             memory_model,
+            stops: None,
         }
     }
 
@@ -383,10 +388,14 @@ impl Blocks {
             } else {
                 break;
             };
-            let instruction = decode(bits);
+            let place = pc.wrapping_add((offset - first) as u64);
+            let instruction = match &self.stops {
+                Some(stops) => stops.replace(place, decode(bits)),
+                None => decode(bits),
+            };
             self.instructions.push(Decoded::new(
                 instruction,
-                pc.wrapping_add((offset - first) as u64),
+                place,
                 calendar,
                 self.port,
                 self.memory_model,
@@ -405,6 +414,11 @@ impl Blocks {
             start,
         };
         Some(start)
+    }
+
+    /// Decodes what stands in place of an instruction at `pc`.
+    pub fn original(&self, i: Instruction, pc: u64, calendar: &Calendar) -> Decoded {
+        Decoded::new(i, pc, calendar, self.port, self.memory_model)
     }
 
     /// The registers that are ends of the extension's queues.

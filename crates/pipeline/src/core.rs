@@ -270,14 +270,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// Finds out whether the general path must be taken because something observes the window:
-    /// floating-point flags, a probe, the recording of branches, or a delivery that waits for a
-    /// safepoint. Translation and the prefetchers of the first-level caches only have to do with
+    /// floating-point flags, a probe, the recording of branches, a delivery that waits for a
+    /// safepoint, or a debugger that lets it execute one instruction. Translation and the prefetchers of the first-level caches only have to do with
     /// memory.
     pub(crate) fn look_for_observers(&mut self) {
         let observes_window = self.hart.float_in_window
             || self.hart.probed.is_some()
             || self.shared.spin.records_branches()
-            || self.hart.awaits_safepoint;
+            || self.hart.awaits_safepoint
+            || self.hart.debug.as_ref().is_some_and(|debug| debug.steps());
         self.hart.observes_window = observes_window;
         self.hart.observes = observes_window
             || self.shared.data_prefetching.is_some()

@@ -4,7 +4,7 @@ mod branches;
 mod loads_and_stores;
 
 use crate::blocks::{Decoded, Route};
-use crate::core::Core;
+use crate::core::{Core, Shared};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::port::AtPort;
@@ -119,8 +119,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         if X::HAS_REGISTERS {
             self.finish_output(outbox)?;
-            if self.shared.blocks.instruction(self.hart.cursor).port {
-                return self.dispatch_at_port(outbox);
+            let decoded = self.shared.blocks.instruction(self.hart.cursor);
+            if decoded.port {
+                let decoded = *decoded;
+                return self.dispatch_at_port(decoded, outbox);
             }
         }
         self.dispatch_plain(outbox)
@@ -128,12 +130,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// Dispatches an instruction that takes or gives a word of the extension's.
     #[inline(never)]
-    fn dispatch_at_port(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
+    fn dispatch_at_port(&mut self, decoded: Decoded, outbox: &mut Outbox) -> Result<(), Stop> {
         let Decoded {
             instruction: i,
             route,
             ..
-        } = *self.shared.blocks.instruction(self.hart.cursor);
+        } = decoded;
         if route >= Route::Serializing {
             return self.alone(i);
         }
@@ -155,7 +157,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
         }
         let pc = self.hart.pc;
-        self.dispatch_plain(outbox)?;
+        self.dispatch_decoded(decoded, outbox)?;
         self.shared.spin.disturb();
         self.hart.at_port = Some(AtPort {
             pc,
@@ -187,14 +189,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     #[inline(always)]
     fn dispatch_plain(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
+        let decoded = *self.shared.blocks.instruction(self.hart.cursor);
         let Decoded {
             instruction: i,
             route,
             need,
-            tags,
-            float,
             ..
-        } = *self.shared.blocks.instruction(self.hart.cursor);
+        } = decoded;
         if route >= Route::Serializing {
             return match route {
                 Route::End => Err(Stop::Block),
@@ -206,9 +207,45 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     // An interrupt comes before the next instruction.
                     Err(Stop::Time)
                 }
-                _ => self.alone(i),
+                _ => self.alone_or_replaced(i, outbox),
             };
         }
+        self.dispatch_decoded(decoded, outbox)
+    }
+
+    /// The instruction at the cursor is executed alone, or has been replaced by a debugger and is
+    /// to be executed all the same.
+    #[inline(never)]
+    fn alone_or_replaced(&mut self, i: Instruction, outbox: &mut Outbox) -> Result<(), Stop> {
+        if self.hart.debug.is_some()
+            && let Some(original) = self.replaced(&i)
+        {
+            let Shared {
+                blocks, calendar, ..
+            } = &self.shared;
+            let decoded = blocks.original(original, self.hart.pc, calendar);
+            if X::HAS_REGISTERS && decoded.port {
+                return self.dispatch_at_port(decoded, outbox);
+            }
+            if decoded.route < Route::Serializing {
+                return self.dispatch_decoded(decoded, outbox);
+            }
+            return self.alone(original);
+        }
+        self.alone(i)
+    }
+
+    /// Dispatches an instruction that enters the window.
+    #[inline(always)]
+    fn dispatch_decoded(&mut self, decoded: Decoded, outbox: &mut Outbox) -> Result<(), Stop> {
+        let Decoded {
+            instruction: i,
+            route,
+            need,
+            tags,
+            float,
+            ..
+        } = decoded;
         if float {
             self.check_float(&i)?;
         }

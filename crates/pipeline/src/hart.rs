@@ -2,6 +2,7 @@
 
 use crate::blocks::NOWHERE;
 use crate::core::{MissingLoad, NEVER, PostedStore, REGISTERS, WaitingLoad};
+use crate::debug::Debugged;
 use crate::departures::Departure;
 use crate::extension::Extension;
 use crate::fetch::FetchBuffer;
@@ -65,6 +66,7 @@ state::declare! {
         /// The window is observed, so the general path is taken.
         pub observes_window: bool => fixed = false,
         pub probed: Option<Box<Probed>> => fixed = None,
+        pub debug: Option<Box<Debugged>> => fixed = None,
         /// An atomic with acquire semantics that has not been performed: position.
         pub acquire: Option<u64> = None,
         pub branches: BranchContext = BranchContext::new(&spec.predictor),

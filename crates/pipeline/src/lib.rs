@@ -5,6 +5,7 @@
 
 mod blocks;
 mod core;
+mod debug;
 mod departures;
 mod dispatch;
 mod events;
@@ -39,6 +40,7 @@ pub use crate::core::{Core, Crash, NEVER, Why};
 pub use crate::spec::{
     CoreSpec, MemoryModel, MisalignedAccesses, Model, PredictorSpec, UnitSpec, UnitsSpec,
 };
+pub use debug::{Debuggable, Halt, StopCause, Stops, Watch};
 pub use events::EVENTS;
 pub use extension::{
     Action, Before, CsrAccess, Delivery, Extension, Invocation, NoExtension, Sent, Word,

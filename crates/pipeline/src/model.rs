@@ -1,6 +1,7 @@
 //! The interface of a core of any model to the rest of a server.
 
 use crate::core::{Core, Crash};
+use crate::debug::Debuggable;
 use crate::extension::Extension;
 use crate::kind::{CoreKind, InOrder, Multithreaded, OutOfOrder};
 use crate::probe::Probe;
@@ -14,7 +15,7 @@ use fabric::{
 use riscv::{Hart, Names, Trap};
 
 /// A core of any model.
-pub trait CoreModel: Periodic + state::State {
+pub trait CoreModel: Periodic + Debuggable + state::State {
     /// See [`Core::run`].
     fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox);
     /// See [`Core::catch_up`].

@@ -26,6 +26,9 @@ pub(crate) use fence::FenceEffect;
 /// some 10 to 100 times a cache miss on the chip.
 const SHORT_WAIT_CYCLES: u64 = 1000;
 
+/// `mtime` counts microseconds, as on the platforms of the published programs.
+pub(crate) const TIME_TICK: Time = Time::from_fs(1_000_000_000);
+
 /// From an in-order core's dispatch, which is its decode stage, by way of execution and memory to
 /// its write-back stage. There CSRs are read and written and traps are taken, as in Rocket
 /// (`csr.io.rw` and `take_pc_wb` in `RocketCore.scala`).
@@ -46,6 +49,8 @@ enum Kind {
     Exception(Trap),
     /// A device has refused a store after which the core has gone on.
     RefusedStore(PostedStore),
+    /// A debugger wants the hart to stop.
+    Stop,
 }
 
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
@@ -81,6 +86,8 @@ enum State {
         until: u64,
         time_out: TimeOut,
     },
+    /// A debugger has stopped the hart.
+    Stopped,
 }
 
 /// A serializing instruction, from when dispatch meets it until it is done.
@@ -140,6 +147,32 @@ impl Serializing {
         Serializing::new(Kind::Exception(trap), 0)
     }
 
+    /// The hart is to stop.
+    pub fn stop() -> Serializing {
+        Serializing::new(Kind::Stop, 0)
+    }
+
+    /// The same once the hart has stopped there.
+    pub fn stopped(self) -> Serializing {
+        Serializing {
+            state: State::Stopped,
+            ..self
+        }
+    }
+
+    /// Whether a debugger has stopped the hart.
+    pub fn has_stopped(&self) -> bool {
+        matches!(self.state, State::Stopped)
+    }
+
+    /// Whether somebody else has to do something before the hart goes on.
+    pub fn waits_for_others(&self) -> bool {
+        matches!(
+            self.state,
+            State::Interrupt | State::Reply { .. } | State::Reservation { until: NEVER, .. }
+        )
+    }
+
     /// Whether it can no longer be undone.
     pub fn has_begun(&self) -> bool {
         !matches!(self.state, State::Drain)
@@ -161,7 +194,7 @@ impl Serializing {
             Kind::Instruction(i) => {
                 matches!(i.class, Class::Csr | Class::System | Class::Illegal)
             }
-            Kind::Delivery { .. } => false,
+            Kind::Delivery { .. } | Kind::Stop => false,
             Kind::FetchFault(_)
             | Kind::Interrupt(_)
             | Kind::Exception(_)
@@ -214,6 +247,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Takes what comes before the next instruction: the trap of a store that a device has refused,
     /// or an interrupt. Returns whether there was one.
     pub(crate) fn begin_trap(&mut self) -> bool {
+        if self.hart.debug.is_some() && self.begin_stop() {
+            return true;
+        }
         let serial = match self.hart.refused_store {
             Some(store) => Serializing::new(Kind::RefusedStore(store), 0),
             None => match self.hart.privileged.pending_interrupt() {
@@ -246,6 +282,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 }
                 State::Reply { .. } => serial.waits_for.to_string(),
                 State::Interrupt => "an interrupt (WFI)".to_string(),
+                State::Stopped => "the debugger".to_string(),
                 State::Reservation { .. } => self.hart.reservation.map_or_else(
                     || "nothing".to_string(),
                     |line| format!("a store to the line at {:#x} (WRS)", line.base()),
@@ -356,7 +393,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 self.execute_serial(Serializing { kind, ..serial }, now, outbox);
             }
             State::Line { line, write, .. } => self.try_line(serial, line, write, now, outbox),
-            State::Reply { .. } => {}
+            State::Reply { .. } | State::Stopped => {}
             State::Replied(result) => self.replied(serial, result, now, outbox),
             State::Paused { until, value } => {
                 if now < until {
@@ -418,6 +455,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 Class::Custom => self.hart.extension.is_barrier(&i),
                 _ => true,
             },
+            Kind::Stop => true,
             Kind::FetchFault(_)
             | Kind::Interrupt(_)
             | Kind::Delivery { .. }
@@ -482,8 +520,6 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     fn counters(&self, now: u64) -> Counters {
-        /// `mtime` counts microseconds, as on the platforms of the published programs.
-        const TIME_TICK: Time = Time::from_fs(1_000_000_000);
         Counters {
             cycle: now,
             time: self.shared.clock.time(now).as_fs() / TIME_TICK.as_fs(),
@@ -503,6 +539,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
             Kind::Interrupt(trap) | Kind::Exception(trap) => return self.trap(serial, trap, now),
             Kind::Delivery { .. } => return self.continue_delivery(serial, 0, now, outbox),
+            Kind::Stop => return self.come_to_stop(serial, false, now),
             Kind::RefusedStore(store) => {
                 let trap = Trap {
                     cause: Cause::StoreAccess,
@@ -579,6 +616,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     };
                     self.wait_on_reservation(serial, until, time_out, now);
                 }
+                Err(trap) if self.is_at_stop(&i, serial.pc, &trap) => {
+                    self.look_at_stop(serial, now);
+                }
                 Err(trap) => self.trap(serial, trap, now),
             },
             Class::Custom => {
@@ -651,7 +691,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.window.last_commit = self.hart.window.last_commit.max(now);
     }
 
-    fn leave_serial(&mut self, serial: &Serializing, now: u64) {
+    pub(crate) fn leave_serial(&mut self, serial: &Serializing, now: u64) {
         if let Some(since) = serial.halted_since {
             self.hart.statistics.halted_cycles += now - since;
         }
@@ -663,6 +703,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     fn trap(&mut self, serial: Serializing, trap: Trap, now: u64) {
         if let Some(translation) = &mut self.shared.translation {
             translation.note_trap(trap.cause);
+        }
+        if let Some(debug) = &mut self.hart.debug {
+            debug.trapped();
         }
         let handler = self.hart.privileged.take_trap(trap, serial.pc);
         self.translation_may_change();

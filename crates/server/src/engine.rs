@@ -45,6 +45,12 @@ pub struct Engine {
     /// No event at this cycle or later is simulated before the pause has been moved.
     #[state(fixed)]
     pub(crate) pause: u64,
+    /// Nothing has happened behind this cycle, but on cores that have a later one of their own.
+    #[state(fixed)]
+    pub(crate) reached: u64,
+    /// A debugger stops harts.
+    #[state(fixed)]
+    pub(crate) is_debugged: bool,
     /// The search for a period of a core and the fabric together.
     #[state(fixed)]
     pub(crate) period: Option<Period>,
@@ -93,6 +99,8 @@ impl Engine {
             lookahead: NEVER,
             end: NEVER,
             pause: NEVER,
+            reached: 0,
+            is_debugged: false,
             period: None,
             cores,
             fabric,
@@ -173,8 +181,8 @@ impl Engine {
         (self.now() > cycle).then_some(core)
     }
 
-    /// Updates the cycle of a core's next action.
-    pub(crate) fn update_next(&mut self, core: usize) -> u64 {
+    /// Updates the cycle of a core's next action, to be called when the core has been changed.
+    pub fn update_next(&mut self, core: usize) -> u64 {
         let model = &self.cores[core];
         let next = if self.crashed.is_some() && model.crash().is_some() {
             NEVER
@@ -263,7 +271,12 @@ impl Engine {
                     let crash = (crash.cycle, core);
                     self.crashed = Some(self.crashed.map_or(crash, |first| first.min(crash)));
                 }
-                reached = reached.min(self.update_next(core));
+                let mut next = self.update_next(core);
+                if self.is_debugged && self.cores[core].has_stopped() {
+                    // Its time has not gone on, and so nobody's has.
+                    next = next.min(self.cores[core].reached());
+                }
+                reached = reached.min(next);
             } else {
                 reached = reached.min(next);
             }
@@ -279,6 +292,9 @@ impl Engine {
             .min(self.end)
             .min(pause)
             .min(now.saturating_add(self.lookahead));
+        if until < NEVER {
+            self.reached = self.reached.max(until);
+        }
         self.fabric.run_until_answered(
             self.clock.time(until),
             self.clock.time(self.departure),

@@ -1,6 +1,7 @@
 //! Programs on a server without a data plane: bare-metal, or for Linux.
 
 use crate::checkpoint::{CheckpointOptions, Kind};
+use crate::debugger::debug;
 use crate::description::ServerDescription;
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
@@ -33,6 +34,8 @@ pub struct ExecuteOptions {
     pub checkpoint: CheckpointOptions,
     /// Limits on the run's use of the host.
     pub limits: Limits,
+    /// Wait for a debugger at this port of 127.0.0.1, or at any that is free if it is 0.
+    pub gdb: Option<u16>,
 }
 
 /// The caller's options for [`execute_functionally`].
@@ -60,6 +63,7 @@ pub fn execute(
         trace,
         checkpoint,
         limits,
+        gdb,
     } = options;
     let mut progress = |_| go_on();
     let mut guard = Guard::new(limits, &mut progress);
@@ -82,7 +86,8 @@ pub fn execute(
     let subject = (Kind::Program, description);
     let traces = (trace, vec![trace.window()?]);
     let mut prepared = Prepared::of(wanted, subject, checkpoint, traces, &mut guard)?;
-    let ended = prepared.simulate(&mut guard);
+    let debugged = gdb.map_or(Ok(()), |port| debug(&mut prepared, port, &mut guard));
+    let ended = debugged.and_then(|()| prepared.simulate(&mut guard));
     let traces = prepared.finish_traces();
     ended?;
     prepared.check_amount(&guard)?;

@@ -4,6 +4,7 @@ mod after_run;
 mod checkpoint;
 mod clint;
 mod data_plane;
+mod debugger;
 mod description;
 mod engine;
 mod error;

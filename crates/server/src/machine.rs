@@ -14,8 +14,8 @@ use crate::page_tables;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, NewerLines, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::{
-    FirstLevelTlbSpec, MemoryModel, MisalignedAccesses, NoExtension, Probe, SecondLevelTlbSpec,
-    TlbPagesSpec, TranslationSpec, Why,
+    Crash, FirstLevelTlbSpec, MemoryModel, MisalignedAccesses, NoExtension, Probe,
+    SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec, Why,
 };
 use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction, Names};
@@ -366,19 +366,12 @@ impl Machine {
         if let Some(core) = self.engine.crashed()
             && let Some(crash) = self.engine.cores[core].crash()
         {
-            let trap = match crash.why {
-                Why::Trap(trap) => trap,
-                Why::Conditionals(attempts) => {
-                    let hart = crash.hart as usize;
-                    return Err(in_vain(&self.image, hart, crash.pc, &attempts));
-                }
-            };
-            let fault = Fault {
-                hart: crash.hart as usize,
-                trap,
-                pc: crash.pc,
-                registers: crash.registers,
-                instruction: crash.instruction,
+            if let Why::Conditionals(attempts) = crash.why {
+                let hart = crash.hart as usize;
+                return Err(in_vain(&self.image, hart, crash.pc, &attempts));
+            }
+            let Some(fault) = fault_of(crash) else {
+                return Ok(true);
             };
             let mut text = self.describe_crash(&fault, self.engine.cores[core].names());
             if let Some(meaning) = self.engine.cores[core].explain(&fault.trap) {
@@ -412,6 +405,15 @@ impl Machine {
                 ))),
             },
         }
+    }
+
+    /// The fault that has ended the guest.
+    pub(crate) fn fault(&mut self) -> Option<Fault> {
+        if let Some((_, Ending::Fault(fault))) = self.linux().and_then(|linux| linux.ending()) {
+            return Some((**fault).clone());
+        }
+        let crash = self.engine.cores[self.engine.crashed()?].crash()?;
+        fault_of(crash)
     }
 
     /// Discards memory that is no longer needed; an error if that is not enough.
@@ -462,12 +464,23 @@ impl Machine {
     /// Takes the memory image, and newer data in caches: correct for lines without accesses for
     /// longer than a message takes. The machine has no memory afterwards.
     pub(crate) fn take_memory(&mut self) -> (Ram, NewerLines) {
+        let newer = self.newer_lines();
+        (std::mem::take(self.engine.fabric.ram_mut()), newer)
+    }
+
+    /// What is newer in caches than in memory.
+    pub(crate) fn newer_lines(&self) -> NewerLines {
         let mut newer = NewerLines::default();
         for core in &self.engine.cores {
             core.add_newer_lines(&mut newer);
         }
         self.engine.fabric.add_newer_lines(&mut newer);
-        (std::mem::take(self.engine.fabric.ram_mut()), newer)
+        newer
+    }
+
+    /// Whether the program is one for Linux.
+    pub(crate) fn is_linux(&self) -> bool {
+        matches!(self.personality, Personality::Linux(_))
     }
 
     /// The cycle of the end.
@@ -610,8 +623,7 @@ impl Machine {
     }
 
     fn describe_crash(&self, crash: &Fault, names: &Names) -> String {
-        let is_linux = matches!(self.personality, Personality::Linux(_));
-        describe_crash(&self.image, is_linux, crash, names)
+        describe_crash(&self.image, self.is_linux(), crash, names)
     }
 
     /// `summary`, followed by the waiting units and their causes.
@@ -658,6 +670,20 @@ impl Resumable for Machine {
     fn restore(&mut self, state: &[u8]) -> Result<(), String> {
         Reader::read(self, state)
     }
+}
+
+/// The fault that a core has crashed with.
+fn fault_of(crash: &Crash) -> Option<Fault> {
+    let Why::Trap(trap) = crash.why else {
+        return None;
+    };
+    Some(Fault {
+        hart: crash.hart as usize,
+        trap,
+        pc: crash.pc,
+        registers: crash.registers,
+        instruction: crash.instruction,
+    })
 }
 
 /// Lets `retain` drop the pages that hold nothing for a Linux program, and returns the number of

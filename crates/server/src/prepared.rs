@@ -420,6 +420,34 @@ impl<'a> Prepared<'a> {
         Ok(advance)
     }
 
+    /// Advances the only server by one step, which nothing at cycle `pause` or later belongs to;
+    /// whether it goes on.
+    pub fn advance_by_step(&mut self, pause: u64) -> Result<bool, RunError> {
+        match self.rack.advance_alone_until(pause, 1) {
+            Ok(advance) => Ok(advance != RackAdvance::End),
+            Err(error) => {
+                self.check()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The only server's machine.
+    pub fn machine(&mut self) -> Result<&mut Machine, RunError> {
+        self.only().map(|(server, _)| &mut server.machine)
+    }
+
+    /// The same, of which nothing is changed.
+    pub fn machine_seen(&self) -> Option<&Machine> {
+        self.rack.servers.first().map(|server| &server.machine)
+    }
+
+    /// Whether the run goes on, whose guest takes what it takes of the host.
+    pub fn check_guard(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
+        let spent = self.spent(Machine::spent);
+        guard.check(0.0, spent)
+    }
+
     /// Advances to `pause`, or until no event remains; without a network, by some steps.
     fn advance_to(&mut self, pause: Time) -> Result<RackAdvance, RunError> {
         self.rack.set_pause(pause);

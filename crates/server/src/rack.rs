@@ -310,8 +310,17 @@ impl Rack {
 
     /// Advances servers without a network by at most `steps` steps of their engines.
     pub(crate) fn advance_alone(&mut self, steps: u32) -> Result<RackAdvance, RunError> {
+        self.advance_alone_until(NEVER, steps)
+    }
+
+    /// The same, but nothing at cycle `pause` or later happens.
+    pub(crate) fn advance_alone_until(
+        &mut self,
+        pause: u64,
+        steps: u32,
+    ) -> Result<RackAdvance, RunError> {
         for server in &mut self.servers {
-            server.run(NEVER, steps)?;
+            server.run(pause, steps)?;
         }
         let has_ended = self.servers.iter().all(|server| server.has_ended);
         Ok(match has_ended {

@@ -10,7 +10,7 @@ mod random;
 use common::assembler::*;
 use common::cases::check;
 use common::servers;
-use pipeline::{CoreSpec, Executed, MisalignedAccesses, Probe};
+use pipeline::{CoreSpec, Executed, Halt, MisalignedAccesses, Probe, StopCause, Stops, Watch};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use random::Random;
@@ -19,7 +19,7 @@ use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::paged::PagedMemory;
 use riscv::paging::Entry;
 use riscv::threaded::Threaded;
-use riscv::{Class, Counters, Instruction, Privilege, SINK, csr_update};
+use riscv::{Class, Counters, Instruction, Operation, Privilege, SINK, csr_update};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -795,6 +795,85 @@ impl Probe for Witness {
             csr: executed.csr,
         });
     }
+}
+
+/// Lets a hart execute one instruction after the other, each of which the hart has to itself, and
+/// compares all its registers with the interpreter's behind each.
+fn stepped(core: &CoreSpec, image: &Image, breaks: bool) -> Result<(), TestCaseError> {
+    let mut machine = servers::machine(&servers::server(1, core), image.clone());
+    let mut memory = FlatMemory::new(CODE, MEMORY_BYTES);
+    assert!(memory.load(image));
+    let mut expected = Machine::new(memory, image.entry);
+    expected.traps_misaligned = core.misaligned_accesses == MisalignedAccesses::Trap;
+    (expected.registers[11], expected.registers[12]) = (1, 1);
+    let engine = &mut machine.engine;
+    engine.cores[0].debug(Some(false));
+    if breaks {
+        // Everything is decoded as a place to stop at.
+        let everywhere = Watch {
+            address: 0,
+            bytes: u64::MAX,
+            reads: true,
+            writes: true,
+        };
+        let code = (CODE..HOT).step_by(2);
+        engine.cores[0].set_stops(&Stops {
+            breakpoints: code.collect(),
+            watches: vec![everywhere],
+        });
+    }
+    loop {
+        let steps = !breaks || expected.retired.is_multiple_of(2);
+        let cycle = engine.cores[0].reached();
+        engine.cores[0].go_on(0, steps, cycle);
+        engine.update_next(0);
+        while engine.cores[0].halt(0) == Halt::Runs {
+            engine.set_pause(engine.now().saturating_add(1));
+            engine.advance();
+        }
+        let step = expected.step();
+        let Halt::Stopped(cause) = engine.cores[0].halt(0) else {
+            // It halts for ever.
+            prop_assert!(matches!(step, Step::Retired(i) if i.operation == Operation::Wfi));
+            return Ok(());
+        };
+        let found = engine.cores[0].registers(0);
+        if matches!(step, Step::Retired(i) if i.class == Class::StoreConditional)
+            && found != expected.registers[..64]
+        {
+            // It may fail on a core although nobody else writes; then it is tried again.
+            return Ok(());
+        }
+        let pc = engine.cores[0].pc(0);
+        prop_assert_eq!(pc, expected.pc, "behind {:?} on {:?}", step, core.model);
+        prop_assert_eq!(
+            &found[..],
+            &expected.registers[..64],
+            "behind {:?} at {:#x}",
+            step,
+            pc
+        );
+        let accesses = matches!(step, Step::Retired(i) if i.class.is_memory());
+        match cause {
+            StopCause::Watch { .. } => prop_assert!(breaks && accesses),
+            StopCause::Breakpoint => prop_assert!(!steps && !accesses),
+            _ => prop_assert!(steps && !(breaks && accesses)),
+        }
+    }
+}
+
+#[test]
+fn harts_that_are_stepped_compute_what_the_interpreter_does() {
+    let cores = servers::models().map(servers::with_small_caches);
+    check(
+        300,
+        &(program(), 1u8..3, any::<bool>()),
+        |(ops, repeat, breaks)| {
+            let image = image(&[(ops, repeat)]);
+            let mut cores = cores.iter();
+            cores.try_for_each(|core| stepped(core, &image, breaks))
+        },
+    );
 }
 
 fn describe(hart: u64, address: u64) -> String {

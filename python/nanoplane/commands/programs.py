@@ -53,6 +53,7 @@ _FUNCTIONAL_KEYS = (
         "nanoplane exec hello.elf --stats stats.json",
         "nanoplane exec --functional hello.elf",
         "nanoplane exec --env LANG=C -- busybox ls -l",
+        "nanoplane exec hello.elf --gdb 3333",
     ),
 )
 def execute(
@@ -105,6 +106,16 @@ def execute(
     trace_core: TraceCore = 0,
     profile: Profile = None,
     log: Log = None,
+    gdb: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="PORT",
+            help="Wait for a debugger at this port of 127.0.0.1 before the first instruction; 0 "
+            "takes a port that is free.",
+        ),
+    ] = None,
     save_checkpoint: SaveCheckpoint = None,
     checkpoint_at: Annotated[
         str | None,
@@ -134,15 +145,22 @@ def execute(
     traces = Traces(tuple(trace), trace_window, None, trace_core, profile, log=log)
     checkpoints = Checkpoints(save_checkpoint, checkpoint_at, from_checkpoint, has_requests=False)
     if functional:
+        if gdb is not None:
+            raise DescriptionError(
+                "--gdb is for timed runs, in which a debugger steps in simulated time: leave it or "
+                "--functional out"
+            )
         _check_functional(settings, traces, checkpoints)
     limits = Limits(max_time, max_instructions, max_output).options()
     options = {
         "trace": traces.options(),
         "checkpoint": checkpoints.options(),
         "limits": limits,
+        "gdb": gdb,
     }
     sys.stdout.flush()
-    elf, resolved = compiler.elf(program, debug=bool(traces)), description.resolve()
+    debug = bool(traces) or gdb is not None
+    elf, resolved = compiler.elf(program, debug=debug), description.resolve()
     what = simulator.Program(
         elf,
         str(program),
@@ -206,10 +224,16 @@ def build(
         bool,
         typer.Option("--firmware", help="For the cores of a programmable network interface."),
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option("-g", "--debug", help="With debug information, which changes no instruction."),
+    ] = False,
     as_document: Json = False,
 ) -> None:
     """Compile a guest, or firmware, against guest/include and the runtime."""
-    elf = compiler.build_firmware(source) if firmware else compiler.build(source)
+    if firmware and debug:
+        raise DescriptionError("firmware has no debugger: leave --debug out")
+    elf = compiler.build_firmware(source) if firmware else compiler.build(source, debug=debug)
     output = output or source.with_suffix(".elf")
     report.write(output, elf)
     if as_document:
