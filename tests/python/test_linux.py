@@ -345,7 +345,10 @@ def test_more_harts_than_a_word_has_bits(program: Program, run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("memory_mib", "sentence"),
-    [(16384, "more than 512 threads and processes at once"), (256, "the server has too little memory left")],
+    [
+        (16384, "more than 512 threads and processes at once"),
+        (256, "the server has too little memory left"),
+    ],
 )
 def test_processes_without_end(program: Program, run: Run, memory_mib: int, sentence: str) -> None:
     memory = ("--functional", "--set", f"server.memory_mib={memory_mib}")
