@@ -50,11 +50,19 @@ _PATHS: Mapping[str, Callable[[str], bool]] = {
     "data_plane.co_runner": compiler.is_path,
     "rack.servers.N.program": compiler.is_path,
     "rack.servers.N.server.preset": machines.is_file,
+    "rack.clients.N.load.transport.program": lambda _: True,
+    "rack.servers.N.server.nanopu.transport.program": lambda _: True,
+    "server.nanopu.transport.program": lambda _: True,
     "server.preset": machines.is_file,
     **_FILES,
     "rack.servers.N.server.dma_nic.processors.firmware": compiler.is_path,
 }
 """Keys whose texts can be paths, and which of their texts are."""
+
+_TRANSPORT = re.compile(
+    r"((rack\.servers\.\d+\.)?server\.nanopu|rack\.clients\.\d+\.load)\.transport\.program(?=\.|$)"
+)
+"""Tables that can be a transport's program in a file of its own, at the beginning of a key."""
 
 _MACHINES = re.compile(r"(rack\.servers\.\d+\.)?server(?=\.)")
 """Tables that take a preset, at the beginning of a key."""
@@ -345,7 +353,8 @@ class Description:
             for one, option in sorted(self.overrides)
             if f"{one}.".startswith(f"{key}.") or f"{key}.".startswith(f"{one}.")
         ]
-        return self._preset_file(key) or (options[0] if options else self.source)
+        written = options[0] if options else self.source
+        return self._program_file(key) or self._preset_file(key) or written
 
     def _preset_file(self, key: str) -> str | None:
         """Return the user's preset that a key must come from, if it is written nowhere else."""
@@ -355,6 +364,30 @@ class Description:
         preset = self.get(f"{table[0]}.preset")
         is_file = isinstance(preset, str) and machines.is_file(preset)
         return str(self.directory / preset) if is_file else None
+
+    def _program_file(self, key: str) -> str | None:
+        """Return the file with the transport's program that a key is in, if it is in one."""
+        table = _TRANSPORT.match(key)
+        if table is None or table[0] == key:
+            return None
+        path = self.get(table[0])
+        return str(self.directory / path) if isinstance(path, str) else None
+
+    def _put_in_programs(self, data: dict[str, Any]) -> None:
+        """Put what is in the files of transports' programs in place of their paths."""
+        for key, text in list(_texts(data)):
+            table = _TRANSPORT.fullmatch(key)
+            if table is None:
+                continue
+            path = self.directory / text
+            if not compiler.is_file(path):
+                raise DescriptionError(
+                    f"{self._origin(key)}: {key} is {show(text)}; it must be a TOML file; "
+                    f"{no_such_file(path)}"
+                )
+            program = machines.read_toml(path)
+            machines.check_plain(program, str(path))
+            put(data, key, program)
 
     def _merged(self) -> dict[str, Any]:
         data = self.data
@@ -382,6 +415,7 @@ class Description:
                 one["server"] = self._machine(one["server"], f"rack.servers.{place}.server")
             if isinstance(one, dict) and "data_plane" in one:
                 one.setdefault("traffic", {})
+        self._put_in_programs(data)
         data = _completed(self, data, schemas.rack_schema)
         for one in data["rack"]["servers"]:
             if "traffic" in one:
@@ -421,7 +455,9 @@ class Description:
             return self._complete_rack(check)
         if self.is_queueing:
             return self._complete_queueing()
-        data = _completed(self, self._merged(), schemas.user_schema)
+        data = self._merged()
+        self._put_in_programs(data)
+        data = _completed(self, data, schemas.user_schema)
         traffic = data["traffic"]
         if traffic.get("load") is not None and traffic.get("rate_mrps") is not None:
             raise DescriptionError(
@@ -615,6 +651,11 @@ def _sentence(
             if isinstance(tagged, str):
                 return tagged
             error = tagged
+            continue
+        inner = [one for one in error.context if one.validator in ("anyOf", "oneOf")]
+        if not nested and len(inner) == 1:
+            # Alternatives of which one can be left out: a text, a table, or nothing.
+            error = inner[0]
             continue
         if not nested:
             break

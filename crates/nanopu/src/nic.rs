@@ -154,14 +154,15 @@ impl Nic {
         (address, rate): (u32, LineRate),
         mailbox: SharedMailbox,
     ) -> Nic {
+        let (further_in, further_out) = spec.transport.further_cycles();
         Nic {
             latencies: Latencies {
                 mac: Time::from_ns(spec.mac_and_serial_io_ns),
-                ingress: clock.time(spec.ingress_cycles),
+                ingress: clock.time(spec.ingress_cycles + further_in),
                 reassembly: clock.time(spec.reassembly_cycles + spec.core_selection_cycles),
                 to_core: clock.time(spec.to_core_cycles),
                 packetization: clock.time(spec.packetization_cycles),
-                egress: clock.time(spec.egress_cycles),
+                egress: clock.time(spec.egress_cycles + further_out),
                 from_core: clock.time(spec.from_core_cycles),
             },
             policy: spec.core_selection,

@@ -64,7 +64,8 @@ pub struct NanoPuSpec {
     /// Cycles from a packet's last bit to its last word's leaving the ingress pipeline with the
     /// transport: 1 in the queue at the link, 6 for the parser's queue, the header's register, four
     /// stages of match and action and their queue. (The header's own 512 bits are collected
-    /// meanwhile: a packet of 72 bytes is through 16 cycles after its first bit.)
+    /// meanwhile: a packet of 72 bytes is through 16 cycles after its first bit.) Each further
+    /// stage that the transport's program needs takes one more.
     #[schemars(range(max = 10000))]
     pub ingress_cycles: u64,
     /// Cycles from the last packet's arrival at the reassembly buffer to the whole message in the
@@ -88,6 +89,7 @@ pub struct NanoPuSpec {
     #[schemars(range(max = 10000))]
     pub packetization_cycles: u64,
     /// Cycles in the egress pipeline with the transport: the arbiter's queue and the deparser's.
+    /// Each stage beyond two that the transport's program needs takes one more.
     #[schemars(range(max = 10000))]
     pub egress_cycles: u64,
     /// The transport.

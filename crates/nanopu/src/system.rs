@@ -9,7 +9,7 @@ use crate::{
 };
 use energy::Split;
 use fabric::{AgentId, Fabric, Time};
-use network::transport::Protocol;
+use network::transport::TransportSpec;
 use pipeline::Model;
 use queues::{DeliveredPacket, Ledger};
 use schemars::{JsonSchema, SchemaGenerator};
@@ -199,8 +199,8 @@ impl System for NanoPuSpec {
         }
     }
 
-    fn protocol(&self) -> Protocol {
-        self.transport.protocol
+    fn transport(&self) -> Option<&TransportSpec> {
+        Some(&self.transport)
     }
 
     /// Without a network it gives the server what the server sends to itself.

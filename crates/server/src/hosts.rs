@@ -15,7 +15,8 @@ use crate::rack::RackServer;
 use crate::registry::SYSTEMS;
 use fabric::{AgentId, Attachment, Fabric, NamedRange};
 use network::rack::{LineRate, NodeId};
-use network::transport::Protocol;
+use network::transport::program::ProgramSource;
+use network::transport::{Protocol, TransportSpec};
 use queues::{ProgramDevice, ProgramPreparation, ProgramRegisters, ProgramSettings};
 use riscv::elf::Image;
 use spec::{SpecError, Under, require};
@@ -223,9 +224,19 @@ impl<'a> HostSpec<'a> {
 
     /// The protocol of its interface.
     pub fn protocol(&self) -> Protocol {
+        let transport = self.transport();
+        transport.map_or(Protocol::Datagrams, |transport| transport.protocol)
+    }
+
+    /// The program that its interface has in place of a protocol.
+    pub fn transport_program(&self) -> Option<ProgramSource> {
+        self.transport()?.program
+    }
+
+    fn transport(&self) -> Option<TransportSpec> {
         let system = self.interface.map(|interface| interface.system().key);
         let system = system.and_then(|key| self.server.system(key));
-        system.map_or(Protocol::Datagrams, |system| system.protocol())
+        system.and_then(|system| system.transport().cloned())
     }
 
     /// The plan for building it.

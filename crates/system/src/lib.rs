@@ -17,7 +17,7 @@ pub use wire::Wire;
 use energy::Split;
 use fabric::{AddressRange, AgentId, CoreId, Fabric, FabricSpec, NamedRange, Time};
 use network::rack::LineRate;
-use network::transport::Protocol;
+use network::transport::TransportSpec;
 use pipeline::{CoreSpec, Probe};
 use queues::{ArrivalTimer, DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
 use schemars::{Schema, SchemaGenerator};
@@ -250,10 +250,10 @@ pub trait System {
         Vec::new()
     }
 
-    /// The protocol of its network interface. An interface without messages leaves the transport to
-    /// the program.
-    fn protocol(&self) -> Protocol {
-        Protocol::Datagrams
+    /// The transport of its network interface. An interface without messages leaves it to the
+    /// program, and sends datagrams.
+    fn transport(&self) -> Option<&TransportSpec> {
+        None
     }
 
     /// Number of ports of its network interface.

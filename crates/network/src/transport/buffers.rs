@@ -84,7 +84,7 @@ impl<E> Sending<E> {
         message: Message,
         packets: u32,
         peers: &mut Peers,
-        own: E,
+        own: impl FnOnce() -> E,
     ) -> Option<u16> {
         let peer = peers.find_or_add(message.to.address);
         if !peers.has_room(peer) {
@@ -102,7 +102,7 @@ impl<E> Sending<E> {
             to_send: Bits::all(packets),
             active_at: now,
             timeouts: 0,
-            own,
+            own: own(),
         });
         Some(slot)
     }
@@ -160,6 +160,8 @@ pub(super) struct Incoming<E> {
 pub(super) enum Found {
     /// To the message in this slot, of which packets are missing.
     Slot(u16),
+    /// To a new message, which has got this slot.
+    New(u16),
     /// To one that has been delivered.
     Delivered,
     /// To a new one, for which there is no buffer.
@@ -222,7 +224,7 @@ impl<E> Receiving<E> {
         packets: u32,
         peers: &mut Peers,
         forgotten_at: Time,
-        own: E,
+        own: impl FnOnce() -> E,
     ) -> Found {
         let peer = peers.find_or_add(packet.from.address);
         let number = packet.header.message;
@@ -262,10 +264,10 @@ impl<E> Receiving<E> {
             packets,
             missing: Bits::all(packets),
             heard_at: now,
-            own,
+            own: own(),
         });
         peers.begin(peer, number, slot);
-        Found::Slot(slot)
+        Found::New(slot)
     }
 
     fn has_room(&self) -> bool {

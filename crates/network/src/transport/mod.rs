@@ -1,5 +1,6 @@
-//! Transport of one-way messages, as a network interface does it in hardware: [`Ndp`] and [`Homa`],
-//! which are reliable, and [`Datagrams`], which are not, behind [`Transport`].
+//! Transport of one-way messages, as a network interface does it in hardware, behind [`Transport`]:
+//! [programs](program) of rules, of which there are NDP and Homa, which are reliable, and
+//! [`Datagrams`], which are not.
 //!
 //! A message goes into a *buffer for sending*, is cut into packets there, and stays until the
 //! receiver has acknowledged all of it. The receiver puts it together in a *buffer for receiving*,
@@ -12,30 +13,38 @@
 mod bits;
 mod buffers;
 mod datagrams;
-mod homa;
-mod ndp;
 mod peers;
+pub mod program;
 #[cfg(test)]
 mod tests;
 
 pub use datagrams::Datagrams;
-pub use homa::Homa;
-pub use ndp::Ndp;
 
 use crate::packet::{HEADER_BYTES, Message, Packet, Transport};
 use crate::rack::LineRate;
 use bits::Bits;
 use fabric::Time;
 use peers::MAX_SLOTS;
+use program::{ProgramSource, ProgramSpec, Programmed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use spec::{SpecError, require};
+use spec::{SpecError, Under, require};
+use std::sync::Arc;
 
 /// The largest `largest_message_bytes`.
 pub(crate) const MAX_MESSAGE_BYTES: u32 = 4 << 20;
 /// The most buffers: fewer than there are numbers of slots.
 const MAX_BUFFERS: u16 = 65_000;
 const _: () = assert!(MAX_BUFFERS < MAX_SLOTS);
+
+/// Stages of match and action in nanoPU's ingress pipeline, which its time contains: "four stages"
+/// in the prototype, as many as its NDP needs.
+pub const STAGES_IN: u32 = 4;
+/// Stages that the time of the egress pipeline contains.
+pub const STAGES_OUT: u32 = 2;
+/// The time of a packet where it does not matter: no program is right or wrong, or has more or
+/// fewer stages, because of the rate of a link.
+const UNIT: Time = Time::from_fs(1);
 
 /// A transport protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,6 +104,8 @@ pub struct TransportSpec {
     pub answer_trimmed: bool,
     /// Parameters of Homa.
     pub homa: HomaSpec,
+    /// A protocol of your own, in place of `protocol`: the path of a TOML file, or what is in one.
+    pub program: Option<ProgramSource>,
 }
 
 /// Homa's parameters.
@@ -141,6 +152,7 @@ impl Default for TransportSpec {
             max_timeouts: 1000,
             answer_trimmed: true,
             homa: HomaSpec::default(),
+            program: None,
         }
     }
 }
@@ -168,16 +180,60 @@ impl TransportSpec {
             format!("{limits:?}"),
             "there must be at least two sizes less than homa.priorities, so that scheduled packets \
              have a priority, too",
-        )
+        )?;
+        match &self.program {
+            None => Ok(()),
+            Some(ProgramSource::Path(path)) => {
+                let accepted = "what is in this file must take the place of its path";
+                Err(SpecError::new("program", format!("{path:?}"), accepted))
+            }
+            Some(ProgramSource::Program(program)) => {
+                require(
+                    self.protocol != Protocol::Datagrams,
+                    "protocol",
+                    "\"datagrams\"",
+                    "a program takes the place of a protocol; leave it out",
+                )?;
+                let compiled = program::compile(program, self, UNIT);
+                compiled.map(drop).under("program")
+            }
+        }
     }
 
     /// The transport of the host with this address, whose link has this rate. The description must
     /// have passed [`TransportSpec::check`].
     pub fn open(&self, address: u32, rate: LineRate) -> Box<dyn Transport> {
-        match self.protocol {
-            Protocol::Ndp => Box::new(Ndp::new(self.clone(), address, rate)),
-            Protocol::Homa => Box::new(Homa::new(self.clone(), address)),
-            Protocol::Datagrams => Box::new(Datagrams::new(self.clone(), address)),
+        let Some(program) = self.program() else {
+            return Box::new(Datagrams::new(self.clone(), address));
+        };
+        let program = program::compile(program, self, packet_time(self.packet_bytes, rate));
+        let program = Arc::new(program.expect("a program has been checked"));
+        Box::new(Programmed::new(self.clone(), program, address))
+    }
+
+    /// Cycles that its pipelines take longer than nanoPU's on the way in and out, whose times contain
+    /// [`STAGES_IN`] and [`STAGES_OUT`]: one for each further stage. The description must have
+    /// passed [`TransportSpec::check`].
+    pub fn further_cycles(&self) -> (u64, u64) {
+        let compiled = self
+            .program()
+            .map(|program| program::compile(program, self, UNIT));
+        let (into, out) = match compiled {
+            Some(Ok(program)) => program.packet_stages(),
+            Some(Err(_)) | None => (0, 0),
+        };
+        let further = |stages: u32, most: u32| u64::from(stages.saturating_sub(most));
+        (further(into, STAGES_IN), further(out, STAGES_OUT))
+    }
+
+    /// The program of its protocol, if it has one.
+    pub fn program(&self) -> Option<&ProgramSpec> {
+        match (&self.program, self.protocol) {
+            (Some(ProgramSource::Program(program)), _) => Some(program),
+            (Some(ProgramSource::Path(_)), _) => None,
+            (None, Protocol::Ndp) => Some(program::ndp()),
+            (None, Protocol::Homa) => Some(program::homa()),
+            (None, Protocol::Datagrams) => None,
         }
     }
 

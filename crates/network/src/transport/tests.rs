@@ -1,3 +1,4 @@
+use super::program::{self, Formula, ProgramSource, ProgramSpec, RuleSpec};
 use super::{Protocol, TransportSpec};
 use crate::packet::{
     ACK, BUSY, CHOP, DATA, Endpoint, Message, NACK, PULL, Packet, Transport, TransportAction,
@@ -876,8 +877,12 @@ fn state_can_be_put_back() {
             self.0.walk(walker);
         }
     }
-    for protocol in [Protocol::Ndp, Protocol::Homa] {
-        let mut spec = spec(protocol);
+    let specs = [
+        spec(Protocol::Ndp),
+        spec(Protocol::Homa),
+        programmed(swift()),
+    ];
+    for mut spec in specs {
         spec.largest_message_bytes = 16 * 1024;
         let run = |walk_every: usize| {
             let weather = Weather {
@@ -948,4 +953,321 @@ fn descriptions_are_written_as_tables() {
     assert_eq!((spec.rtt_packets, spec.homa.overcommitment), (4, 2));
     let error = serde_json::from_str::<TransportSpec>(r#"{"rtt_pkts": 4}"#).unwrap_err();
     assert!(error.to_string().contains("rtt_pkts"), "{error}");
+}
+
+/// The transport that a user would write, from the examples.
+fn swift() -> ProgramSpec {
+    toml::from_str(include_str!("../../../../examples/swift.toml")).unwrap()
+}
+
+fn programmed(program: ProgramSpec) -> TransportSpec {
+    TransportSpec {
+        program: Some(ProgramSource::Program(Box::new(program))),
+        ..TransportSpec::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// A program without Rust delivers every message once and whole, too.
+    #[test]
+    fn a_program_of_a_user_delivers_every_message(
+        spec in any_spec(),
+        weather in any_weather(),
+        hosts in 2usize..5,
+        messages in prop::collection::vec((0.0..20_000.0, 0usize..5, 0usize..5, 0usize..2049), 1..60),
+        seed in any::<u64>(),
+    ) {
+        let spec = TransportSpec { program: programmed(swift()).program, ..spec };
+        let mut world = World::new(&spec, hosts, weather, seed);
+        for (at, from, to, bytes) in messages {
+            world.send(ns(at), from % hosts, to % hosts, bytes);
+        }
+        world.run();
+        world.check_all_delivered();
+    }
+}
+
+/// The window follows the delay: with a short one a message goes at the rate of the link, and with
+/// a long one the window shrinks down to a packet.
+#[test]
+fn a_program_keeps_its_window() {
+    let mut spec = programmed(swift());
+    spec.largest_message_bytes = 64 * 1024;
+    spec.rtt_packets = 8;
+    spec.timeout_ns = 100_000.0;
+    let times = |latency_ns: f64| -> Vec<f64> {
+        let weather = Weather {
+            latency_ns,
+            ..calm()
+        };
+        let mut world = World::new(&spec, 2, weather, 1);
+        world.sent = Some(Vec::new());
+        world.send(Time::ZERO, 0, 1, 64 * 1024);
+        world.run();
+        world.check_all_delivered();
+        assert_eq!(world.statistics()[0].repeated_packets, 0);
+        let sent = world.sent.take().unwrap().into_iter();
+        let data = sent.filter(|(_, packet)| packet.header.flags & DATA != 0);
+        data.map(|(at, _)| at.as_ns()).collect()
+    };
+    // Eight packets take 348 ns, and the answer to the first is there after 246 ns.
+    let short = times(100.0);
+    assert!((short[63] - 63.0 * 43.52).abs() < 1e-6, "{}", short[63]);
+    let long = times(25_000.0);
+    assert!(
+        long[7] < 400.0 && long[63] - long[62] > 50_000.0,
+        "{long:?}"
+    );
+}
+
+/// Words of rules, in no order that makes sense.
+fn soup() -> impl Strategy<Value = String> {
+    const WORDS: [&str; 40] = [
+        "start_timer(",
+        "timed_out",
+        "deliver",
+        "finish",
+        "accept",
+        "stop",
+        "heard",
+        "take(",
+        "push(",
+        "later",
+        "wake(",
+        "bell",
+        "emit(answers, ACK",
+        "set(",
+        "merge(",
+        "to_send",
+        "missing",
+        "mine",
+        "count(",
+        "first(",
+        "has(",
+        "(",
+        ")",
+        ")",
+        ",",
+        ", 1)",
+        ")",
+        "+",
+        "-",
+        "*",
+        "/ 3",
+        "==",
+        "<",
+        "not",
+        "now",
+        "us",
+        "sent = sent +",
+        "other = ",
+        "header.packet",
+        "select(some)",
+    ];
+    let word = (0..WORDS.len()).prop_map(|number| WORDS[number]);
+    prop::collection::vec(word, 1..6).prop_map(|words| words.join(" "))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// No program does more than be refused, or make a poor transport.
+    #[test]
+    fn no_program_stops_the_simulator(
+        rules in prop::collection::vec(
+            (0usize..10, prop::option::of(soup()), prop::collection::vec(soup(), 1..4)), 1..8),
+        weather in any_weather(),
+        seed in any::<u64>(),
+    ) {
+        const EVENTS: [&str; 10] = [
+            "message", "data", "over", "control", "busy", "egress", "send-timer", "receive-timer",
+            "timer bell", "select some",
+        ];
+        let mut program: ProgramSpec = toml::from_str(
+            r#"
+            queues = ["answers"]
+            lists = ["later"]
+            timers = ["bell"]
+            registers = { peer = { other = 1 }, send = { sent = 2 } }
+            bitmaps = { mine = "all" }
+            selections = { some = { when = "1", key = "bytes", most = 2 } }
+            [[rules]]
+            on = "message"
+            do = ["start_timer(timeout)", "wake(bell, now)"]
+            "#,
+        )
+        .unwrap();
+        // Of rules that are wrong, those before are kept.
+        let mut spec = programmed(program.clone());
+        for (event, when, actions) in rules {
+            for action in actions {
+                let on = EVENTS[event].to_string();
+                let (when, name) = (when.clone(), String::new());
+                program.rules.push(RuleSpec { name, on, when, actions: vec![action] });
+                let next = programmed(program.clone());
+                match next.check() {
+                    Ok(()) => spec = next,
+                    Err(_) => drop(program.rules.pop()),
+                }
+            }
+        }
+        let mut world = World::new(&spec, 2, weather, seed);
+        for number in 0..5 {
+            world.send(ns(number as f64), number % 2, 1 - number % 2, 700 * number);
+        }
+        for _ in 0..500 {
+            if !world.step() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_have_as_many_stages_as_their_dependencies_are_long() {
+    let stages = |program: &ProgramSpec| {
+        let spec = programmed(program.clone());
+        let program = program::compile(program, &spec, ns(43.52)).unwrap();
+        program.stages().clone().into_iter().collect::<Vec<_>>()
+    };
+    let own = |event: &str, actions: &[&str]| ProgramSpec {
+        registers: toml::from_str("event = { one = 0, other = 0, third = 0 }").unwrap(),
+        rules: vec![RuleSpec {
+            name: String::new(),
+            on: event.to_string(),
+            when: Some("one < 5".to_string()),
+            actions: actions.iter().map(|&action| action.to_string()).collect(),
+        }],
+        ..ProgramSpec::default()
+    };
+    let count = |actions: &[&str]| stages(&own("message", actions))[0].1;
+    // Side by side; one after the other; two operations; what is read before it is written.
+    assert_eq!(count(&["one = 1", "other = 2"]), 1);
+    assert_eq!(count(&["one = 1", "other = one"]), 2);
+    assert_eq!(count(&["one = other + 2 * third"]), 2);
+    assert_eq!(count(&["other = one", "one = 1"]), 1);
+    assert_eq!(count(&["other = 1", "other = 2"]), 2);
+    // NDP takes what nanoPU's pipeline has, and Homa no more.
+    let of = |program: &ProgramSpec, event: &str| {
+        let found = stages(program).into_iter().find(|(on, _)| on == event);
+        found.unwrap().1
+    };
+    let all = |program| ["data", "control", "over", "egress"].map(|event| of(program, event));
+    assert_eq!(all(program::ndp()), [4, 2, 1, 1]);
+    assert_eq!(all(program::homa()), [3, 4, 1, 2]);
+    assert_eq!(all(&swift()), [2, 14, 1, 2]);
+    assert_eq!(programmed(swift()).further_cycles(), (10, 0));
+    assert_eq!(TransportSpec::default().further_cycles(), (0, 0));
+    assert_eq!(spec(Protocol::Homa).further_cycles(), (0, 0));
+    let long: Vec<_> = (0..16).map(|_| "one = one + 1 + 1 + 1").collect();
+    let error = programmed(own("message", &long)).check().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "program.rules.0 is \"\"; the rules for message up to it take 48 stages one after the \
+         other; a pipeline has 32"
+    );
+}
+
+#[test]
+fn wrong_programs_are_told_by_rule_and_field() {
+    let wrong = |change: &dyn Fn(&mut ProgramSpec)| {
+        let mut program = swift();
+        change(&mut program);
+        programmed(program).check().unwrap_err().to_string()
+    };
+    let action = |rule: usize, text: &str| {
+        let error = wrong(&|program| program.rules[rule].actions[0] = text.to_string());
+        error.split_once("; ").unwrap().1.to_string()
+    };
+    assert_eq!(
+        wrong(&|program| program.rules[1].actions[1] = "emit(answer, ACK)".to_string()),
+        "program.rules.1.do.1 is \"emit(answer, ACK)\"; in the rule \"whole\": emit needs the name \
+         of a queue"
+    );
+    assert_eq!(
+        wrong(&|program| program.rules[2].when = Some("trimed".to_string())),
+        "program.rules.2.if is \"trimed\"; in the rule \"trimmed\": trimed is not known; known \
+         here are acknowledged, delay, is_first, shrunk_at, taken, window, now, header.flags, \
+         header.packet, header.credit, header.granted_priority, header.priority, bytes, packets, \
+         trimmed, duplicate"
+    );
+    assert_eq!(
+        wrong(&|program| program.rules[3].on = "packet".to_string()),
+        "program.rules.3.on is \"packet\"; in the rule \"the last one\": it must be message, data, \
+         over, control, busy, egress, send-timer, receive-timer, or `timer` or `select` with the \
+         name of one"
+    );
+    assert_eq!(
+        wrong(&|program| program.data.ready = "in_flight < window".to_string()),
+        "program.data.ready is \"in_flight < window\"; window is not there on this event"
+    );
+    let constant = |text: &str| Formula::Text(text.to_string());
+    assert_eq!(
+        wrong(&|program| drop(
+            program
+                .constants
+                .insert("smallest".into(), constant("small"))
+        )),
+        "program.constants.smallest is \"small\"; small is not known"
+    );
+    assert_eq!(
+        wrong(&|program| drop(
+            program
+                .registers
+                .send
+                .insert("now".into(), Formula::Number(1))
+        )),
+        "program.registers.send.now is \"now\"; this name has another meaning already"
+    );
+    assert_eq!(
+        wrong(&|program| {
+            for number in 0..8 {
+                let name = format!("register_{number}");
+                program.registers.send.insert(name, Formula::Number(0));
+            }
+        }),
+        "program.registers.send is a list of 10; at most 8 registers fit"
+    );
+    assert_eq!(action(4, "accept"), "accept is for the event data");
+    assert_eq!(
+        action(4, "finish(1)"),
+        "finish takes 0 arguments, and has 1"
+    );
+    assert_eq!(
+        action(4, "limit = limit / in_flight"),
+        "what is divided by must be a constant"
+    );
+    assert_eq!(
+        action(4, "limit = limit / 0"),
+        "nothing can be divided by 0"
+    );
+    assert_eq!(action(4, "bytes = 1"), "bytes cannot be changed here");
+    assert_eq!(
+        action(4, "limit ="),
+        "a number or a name is missing at the end"
+    );
+    assert_eq!(
+        action(1, "set(missing, 1)"),
+        "in the rule \"whole\": missing changes by accept alone"
+    );
+    assert!(action(4, "drop").starts_with("there is no action drop; there are assignments, set,"));
+    let error = wrong(&|program| {
+        program.rules[3]
+            .actions
+            .push("emit(answers, ACK, credit = bytes)".to_string());
+    });
+    assert!(
+        error.contains("the message is not there any more after deliver or finish"),
+        "{error}"
+    );
+    let path = TransportSpec {
+        program: Some(ProgramSource::Path("my.toml".to_string())),
+        ..TransportSpec::default()
+    };
+    assert_eq!(
+        path.check().unwrap_err().to_string(),
+        "program is \"my.toml\"; what is in this file must take the place of its path"
+    );
 }

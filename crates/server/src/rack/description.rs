@@ -336,13 +336,23 @@ impl RackSpec {
             "a list of 0",
             "there is no server to send requests to; name some, or let a server serve",
         )?;
+        let is_meant = |server: &&RackServerSpec| {
+            client.servers.is_empty() && server.serves || client.servers.contains(&server.name)
+        };
+        let program = &client.load.transport.program;
+        let mut meant = self.servers.iter().filter(is_meant);
+        if let Some(server) = meant.find(|server| server.host().transport_program() != *program) {
+            let found = match program {
+                None => "missing",
+                Some(_) => "another program",
+            };
+            let accepted = format!("it must be that of {}, if one has a program", server.name);
+            return Err(SpecError::new("load.transport.program", found, accepted));
+        }
         let protocol = client.load.transport.protocol;
-        let other = self.servers.iter().find(|server| {
-            let is_meant =
-                client.servers.is_empty() && server.serves || client.servers.contains(&server.name);
-            is_meant && server.host().protocol() != protocol
-        });
-        let Some(server) = other else {
+        let mut meant = self.servers.iter().filter(is_meant);
+        let other = meant.find(|server| server.host().protocol() != protocol);
+        let Some(server) = other.filter(|_| program.is_none()) else {
             return Ok(());
         };
         Err(SpecError::new(
