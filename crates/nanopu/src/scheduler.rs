@@ -14,7 +14,9 @@
 //! A thread that runs without a message for `lidle_cycles` counts as idle, even if it has not
 //! declared itself idle. If no thread is active then, the bound contexts are offered in turn: the
 //! kernel is interrupted to run the next one. A thread that never had a message therefore reaches
-//! its first instruction, and a thread that only polls does not exclude others.
+//! its first instruction, and a thread that only polls does not exclude others. The kernel itself
+//! counts as idle, too: if it waits for so long while several contexts are bound, the first one is
+//! offered (`LNICQueues.scala` of the published prototype).
 //!
 //! # The bound
 //!
@@ -60,7 +62,7 @@ pub(crate) struct Scheduler {
     pub max_cycles: u64,
     /// Cycles without a message after which the running thread is idle: `lidlecycles`.
     pub idle_cycles: u64,
-    /// Since when the running thread has run without a message.
+    /// Since when the running thread, or the kernel, has run without a message.
     #[state(cycle)]
     idle_since: u64,
     /// The thread whose turn it is while none is active.
@@ -238,20 +240,17 @@ impl Scheduler {
         }
     }
 
-    /// When the running thread has been without a message for so long that another one is offered.
+    /// When the running thread, or the kernel, has been without a message for so long that another
+    /// one is offered.
     fn idle_at(&self) -> u64 {
+        let has_message = self
+            .running()
+            .is_some_and(|context| !context.arrivals.is_empty());
         let is_alone = self.contexts.len() < 2;
-        match self.running() {
-            Some(context)
-                if context.arrivals.is_empty()
-                    && !is_alone
-                    && !self.wants_swap
-                    && self.kind == SchedulerKind::Hardware =>
-            {
-                self.idle_since.saturating_add(self.idle_cycles)
-            }
-            _ => NEVER,
+        if has_message || is_alone || self.wants_swap || self.kind != SchedulerKind::Hardware {
+            return NEVER;
         }
+        self.idle_since.saturating_add(self.idle_cycles)
     }
 
     /// When it next does something by itself, in cycles.
@@ -268,11 +267,12 @@ impl Scheduler {
             }
             self.decide();
         }
-        if self.idle_at() <= now
-            && let Some(place) = self.running
-        {
-            self.contexts[place].is_active = false;
-            self.offered = Some((place + 1) % self.contexts.len());
+        if self.idle_at() <= now {
+            if let Some(context) = self.running_mut() {
+                context.is_active = false;
+            }
+            let next = self.running.map_or(0, |place| place + 1);
+            self.offered = Some(next % self.contexts.len());
             self.decide();
         }
         if self.tick_at <= now {
@@ -431,6 +431,19 @@ mod tests {
         assert_eq!(hts.next_event(), NEVER, "an overrun at priority 1 is none");
         arrive(&mut hts, now + 6, 0);
         assert_eq!((hts.interrupts(), hts.target()), (true, Some(0)));
+    }
+
+    #[test]
+    fn a_kernel_that_waits_is_interrupted_for_contexts_that_never_had_a_message() {
+        let mut hts = scheduler(SchedulerKind::Hardware, &[0, 0]);
+        hts.run(10, None);
+        assert_eq!(hts.next_event(), 10 + MAX_CYCLES);
+        hts.event(10 + MAX_CYCLES);
+        assert_eq!((hts.interrupts(), hts.target()), (true, Some(0)));
+        // One context alone is not offered: it runs as long as it likes, and so does its kernel.
+        let mut alone = scheduler(SchedulerKind::Hardware, &[0]);
+        alone.run(10, None);
+        assert_eq!(alone.next_event(), NEVER);
     }
 
     #[test]
