@@ -498,7 +498,10 @@ mod tests {
                             "rows": [[1]],
                         }],
                         "max_requests": 1,
-                        "transport": {"homa": {"unscheduled_up_to_bytes": [1024]}},
+                        "transport": {
+                            "homa": {"unscheduled_up_to_bytes": [1024]},
+                            "program": {"constants": {"window": 1}, "tables": {"sizes": [1]}},
+                        },
                     }}],
                 },
                 "measure": {"precision": 0.05, "warmup": 10},
@@ -513,7 +516,7 @@ mod tests {
     }
 
     /// Numbers without a range, and the reason.
-    const UNRANGED: [(&str, &str); 9] = [
+    const UNRANGED: [(&str, &str); 11] = [
         (
             "DataPlaneSpec.parameters",
             "the program knows what it takes",
@@ -522,8 +525,10 @@ mod tests {
             "DispatchSpec.long_from",
             "a type is any number in a message",
         ),
+        ("Formula", "the rules know what they take"),
         ("MeasureSpec.seed", "each is as random as the others"),
         ("OpeningSpec.words", "a message has any words"),
+        ("ProgramSpec.tables", "the rules know what they take"),
         (
             "RackServerSpec.parameters",
             "the program knows what it takes",
