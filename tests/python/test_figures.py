@@ -220,7 +220,7 @@ def test_points_are_chosen_by_their_labels() -> None:
         DescriptionError, match=r"their labels are .*notify, .*queues, .*shape, .*task"
     ):
         chosen([figure], True, ("colour=red",))
-    with pytest.raises(DescriptionError, match=r"their labels are none"):
+    with pytest.raises(DescriptionError, match="these figures have no labels to choose by"):
         chosen([find("hyperplane.conflicts")], True, ("ways=2",))
     for wrong in ("queues", "=", "", "queues=", "=1"):
         with pytest.raises(DescriptionError, match="is not a label"):

@@ -512,11 +512,11 @@ impl<W: Write> Timeline<W> {
         if self.window(until).is_none() {
             return;
         }
-        self.changes.push((from, Change::Missing(1)));
-        self.changes.push((until, Change::Missing(-1)));
         let waited = until.saturating_sub(from);
-        // Request tracks exist only for a single server.
+        // Request tracks and counters exist only for a single server.
         if group == CORES {
+            self.changes.push((from, Change::Missing(1)));
+            self.changes.push((until, Change::Missing(-1)));
             let misses = self.misses.entry(core.clone()).or_default();
             // In the order of their ends: nearly that in which they are told.
             let before = misses.iter().rposition(|&(at, _)| at <= until);
@@ -685,8 +685,10 @@ impl<W: Write> CoreTimeline<W> {
     fn halted(&mut self, from: u64, until: u64) {
         if from < until {
             self.halted_cycles += until.saturating_sub(from.max(self.since));
-            let times = (self.clock.time(from), self.clock.time(until));
-            self.timeline.borrow_mut().halted(times.0, times.1);
+            if self.group == CORES {
+                let times = (self.clock.time(from), self.clock.time(until));
+                self.timeline.borrow_mut().halted(times.0, times.1);
+            }
         }
     }
 
