@@ -749,6 +749,10 @@ fn qemu_translates_as_the_interpreter_does() {
             let expected = &expected[words.clone()];
             let found = &found[words];
             causes.insert(expected[0]);
+            // qemu 7 has no Zawrs, and an entry of a page table may look like `wrs.nto` (or `.sto`).
+            if found[0] == 2 && matches!(found[1], 0x00d0_0073 | 0x01d0_0073) {
+                continue;
+            }
             // For a misaligned access outside memory, qemu reports the aligned address below it.
             let mut found = found.to_vec();
             if matches!(expected[0], 5 | 7) && found[1] == expected[1] & !7 {
