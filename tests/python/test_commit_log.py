@@ -2,13 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import completed
 from nanoplane import simulator
 
 pytestmark = pytest.mark.simulator
@@ -81,15 +80,6 @@ LINE = re.compile(
 )
 
 
-def nanoplane(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nanoplane", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.fixture(autouse=True)
 def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -117,7 +107,7 @@ def block(log: list[str]) -> list[str]:
     ],
 )
 def test_lines_are_those_of_spike(options: tuple[str, ...]) -> None:
-    done = nanoplane("exec", "program.c", "--log", "t.log", *options)
+    done = completed("exec", "program.c", "--log", "t.log", *options)
     assert done.returncode == 3, done.stderr
     log = lines("t.log")
     found = block(log)
@@ -140,7 +130,7 @@ def test_lines_are_those_of_spike(options: tuple[str, ...]) -> None:
 def test_a_log_changes_no_result() -> None:
     results = []
     for options in ((), ("--log", "t.log")):
-        done = nanoplane("exec", "program.c", "--stats", "stats.json", *options)
+        done = completed("exec", "program.c", "--stats", "stats.json", *options)
         assert done.returncode == 3, done.stderr
         results.append(simulator.without_host(json.loads(Path("stats.json").read_text())))
     plain, logged = results
@@ -165,14 +155,14 @@ measure.requests = 300
     )
     window = ("--trace-window", "100us..110us")
     run = ("run", "data-plane.toml", "--json")
-    plain = json.loads(nanoplane(*run).stdout)
-    done = nanoplane(*run, "--log", "t.log", *window)
+    plain = json.loads(completed(*run).stdout)
+    done = completed(*run, "--log", "t.log", *window)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["latency_ns"] == plain["latency_ns"]
     log = lines("t.log")
     assert {line[:9] for line in log} == {"core   0:", "core   1:"}
     assert 0 < len(log) < plain["instructions"] / 5
-    done = nanoplane("exec", "program.c", "--log", "t.log", "--trace-window", "1s..2s")
+    done = completed("exec", "program.c", "--log", "t.log", "--trace-window", "1s..2s")
     assert done.returncode != 0
     assert "nothing happened in 1s..2s" in done.stderr
 
@@ -184,7 +174,7 @@ def first_of(log: list[str], count: int) -> list[str]:
 def test_timed_and_functional_logs_are_the_same() -> None:
     logs: list[Any] = []
     for options in ((), ("--functional",)):
-        done = nanoplane("exec", "program.c", "--log", "t.log", *options)
+        done = completed("exec", "program.c", "--log", "t.log", *options)
         assert done.returncode == 3, done.stderr
         logs.append(lines("t.log"))
     timed, functional = logs
@@ -196,7 +186,7 @@ def test_timed_and_functional_logs_are_the_same() -> None:
 
 def test_files_that_cannot_be_written_are_told() -> None:
     Path("t.log").mkdir()
-    done = nanoplane("exec", "program.c", "--log", "t.log")
+    done = completed("exec", "program.c", "--log", "t.log")
     assert done.returncode not in (0, 3)
     assert "t.log" in done.stderr
     assert "Traceback" not in done.stderr

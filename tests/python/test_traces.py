@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
+from command_line import completed
 from nanoplane import simulator
 
 pytestmark = pytest.mark.simulator
@@ -38,15 +37,6 @@ int main(void) {
 """
 
 
-def nanoplane(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "nanoplane", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.fixture(autouse=True)
 def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -69,7 +59,7 @@ def instructions(path: str) -> int:
 @pytest.mark.parametrize("notify", ["spin", "hyperplane"])
 def test_a_timeline_follows_every_request_of_a_window(notify: str) -> None:
     window = ("--trace-window", "1.2ms..1.3ms")
-    done = nanoplane("run", f"{notify}.toml", "--json", "--trace", "t.pftrace", *window)
+    done = completed("run", f"{notify}.toml", "--json", "--trace", "t.pftrace", *window)
     assert done.returncode == 0, done.stderr
     names = {}
     begun: Counter[str] = Counter()
@@ -100,7 +90,7 @@ def test_a_timeline_follows_every_request_of_a_window(notify: str) -> None:
 
 
 def test_only_the_slowest_requests_are_shown() -> None:
-    done = nanoplane(
+    done = completed(
         *("run", "hyperplane.toml", "--json", "--trace", "t.pftrace"),
         *("--trace", "t.kanata", "--trace-slower-than", "p99"),
     )
@@ -117,10 +107,10 @@ def test_only_the_slowest_requests_are_shown() -> None:
 
 
 def test_traces_change_no_result() -> None:
-    plain = json.loads(nanoplane("exec", "work.c", "--stats", "plain.json").stdout or "{}")
+    plain = json.loads(completed("exec", "work.c", "--stats", "plain.json").stdout or "{}")
     assert plain == {}
     arguments = ("--trace", "t.pftrace", "--trace", "t.kanata", "--profile", "t.folded")
-    assert nanoplane("exec", "work.c", "--stats", "traced.json", *arguments).returncode == 3
+    assert completed("exec", "work.c", "--stats", "traced.json", *arguments).returncode == 3
     before, after = (
         simulator.without_host(json.loads(Path(f"{name}.json").read_text()))
         for name in ("plain", "traced")
@@ -146,7 +136,7 @@ def test_traces_change_no_result() -> None:
 def slowest_of(*arguments: object) -> Any:
     settings = (*SLOW, *arguments)
     sets = [part for setting in settings for part in ("--set", setting)]
-    done = nanoplane("run", "hyperplane.toml", *sets, "--slowest", 10, "--json")
+    done = completed("run", "hyperplane.toml", *sets, "--slowest", 10, "--json")
     return json.loads(done.stdout)
 
 
@@ -181,16 +171,16 @@ def test_the_slowest_requests_are_explained(notify: str) -> None:
 def test_requests_of_data_planes_in_a_rack_are_explained() -> None:
     example = ROOT / "examples" / "rack-data-plane.toml"
     short = ("--set", "measure.requests=200", "--slowest", 3)
-    result = json.loads(nanoplane("run", example, *short, "--json").stdout)
+    result = json.loads(completed("run", example, *short, "--json").stdout)
     assert list(result["slowest"]) == ["data plane"]
     explained = result["slowest"]["data plane"]
     assert len(explained) == 3
     assert all("waited" in one["reason"] for one in explained)
     assert (
         'The 3 slowest requests of the server "data plane"'
-        in nanoplane("run", example, *short).stdout
+        in completed("run", example, *short).stdout
     )
-    without = nanoplane("run", ROOT / "examples" / "rack.toml", "--slowest", 3)
+    without = completed("run", ROOT / "examples" / "rack.toml", "--slowest", 3)
     assert without.returncode == 2
     assert "describes a rack without a data plane" in without.stderr
 
@@ -199,13 +189,13 @@ def test_explaining_changes_no_result() -> None:
     explained = slowest_of()
     del explained["slowest"]
     sets = [part for setting in SLOW for part in ("--set", setting)]
-    plain = json.loads(nanoplane("run", "hyperplane.toml", *sets, "--json").stdout)
+    plain = json.loads(completed("run", "hyperplane.toml", *sets, "--json").stdout)
     assert explained["latency_ns"] == plain["latency_ns"]
 
 
 def test_a_trace_of_the_slowest_has_arguments_and_counters() -> None:
     sets = [part for setting in SLOW for part in ("--set", setting)]
-    done = nanoplane(
+    done = completed(
         "run", "hyperplane.toml", *sets, "--slowest", 2, "--trace", "slow.pftrace", "--json"
     )
     slowest = json.loads(done.stdout)["slowest"]
@@ -230,7 +220,7 @@ def test_a_trace_of_the_slowest_has_arguments_and_counters() -> None:
 @pytest.mark.parametrize("notify", ["spin", "hyperplane"])
 def test_counters_of_queues_and_of_harts(notify: str) -> None:
     sets = ("--set", "measure.requests=200", "--set", "traffic.rate_mrps=2")
-    nanoplane(
+    completed(
         "run", f"{notify}.toml", *sets, "--trace", "t.pftrace", "--trace-window", "60us..99us"
     )
     written = packets("t.pftrace").packet
@@ -256,7 +246,7 @@ def test_counters_of_queues_and_of_harts(notify: str) -> None:
 
 def test_a_window_limits_both_formats() -> None:
     arguments = ("exec", "work.c", "--trace", "t.kanata", "--trace", "t.pftrace")
-    assert nanoplane(*arguments, "--trace-window", "1us..2us").returncode == 3
+    assert completed(*arguments, "--trace-window", "1us..2us").returncode == 3
     stamps = {packet.timestamp for packet in packets("t.pftrace").packet} - {0}
     # A slice that began before the window is shown from its last instruction before it.
     assert stamps
@@ -284,13 +274,13 @@ def test_a_window_limits_both_formats() -> None:
 def test_wrong_input(arguments: list[str], status: int, sentence: str) -> None:
     for suffix in ("kanata", "pftrace", "folded"):
         Path(f"full.{suffix}").symlink_to("/dev/full")
-    done = nanoplane("exec", "work.c", *arguments)
+    done = completed("exec", "work.c", *arguments)
     assert (done.returncode, sentence in done.stderr) == (status, True), done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_no_request_is_slower_than_the_slowest() -> None:
-    done = nanoplane(
+    done = completed(
         *("run", "spin.toml", "--trace", "t.kanata", "--trace-slower-than", "p99.99"),
     )
     assert (done.returncode, "no request was slower" in done.stderr) == (1, True), done.stderr
@@ -298,7 +288,7 @@ def test_no_request_is_slower_than_the_slowest() -> None:
 
 def test_a_guest_that_crashes_leaves_its_trace() -> None:
     Path("crash.c").write_text("int main(void) { return *(volatile int *)8; }")
-    done = nanoplane("exec", "crash.c", "--trace", "t.kanata", "--trace", "t.pftrace")
+    done = completed("exec", "crash.c", "--trace", "t.kanata", "--trace", "t.pftrace")
     assert done.returncode == 1
     assert "crashed" in done.stderr
     assert instructions("t.kanata") > 10

@@ -28,6 +28,7 @@ from nanoplane.papers.nanopu.threads import (
     SERVICE_CYCLES,
     THREADS,
     UNBOUNDED,
+    request,
 )
 from nanoplane.sweep import Run
 
@@ -56,10 +57,6 @@ class Together:
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
-
-        def request(name: str, port: int, cycles: int, weight: float) -> dict[str, Any]:
-            return {"name": name, "port": port, "service": float(cycles), "weight": weight}
-
         description = rack(
             self.name,
             "nanopu/threads-on-all-harts",

@@ -53,7 +53,8 @@ def offered_mrps(gap_cycles: int) -> float:
     return 1000 * CLOCK_GHZ / (gap_cycles + STEP_CYCLES / 2)
 
 
-def _request(name: str, port: int, cycles: int, weight: float) -> dict[str, Any]:
+def request(name: str, port: int, cycles: int, weight: float) -> dict[str, Any]:
+    """Return a kind of requests for the thread at a port, each of which takes so many cycles."""
     return {"name": name, "port": port, "service": float(cycles), "weight": weight}
 
 
@@ -78,8 +79,8 @@ class Priorities:
                 "nanopu/threads-by-priority",
                 open_load(offered_mrps(self.gap_cycles)),
                 [
-                    _request("high", 0, SERVICE_CYCLES, 1.0),
-                    _request("low", 1, SERVICE_CYCLES, 1.0),
+                    request("high", 0, SERVICE_CYCLES, 1.0),
+                    request("low", 1, SERVICE_CYCLES, 1.0),
                 ],
                 measured=QUICK_REQUESTS if quick else REQUESTS,
                 nanopu={**PROTOTYPE, "scheduler": self.scheduler},
@@ -109,9 +110,9 @@ class Behaviours:
                 f"nanopu/threads-{self.limit}",
                 open_load(offered_mrps(self.gap_cycles)),
                 [
-                    _request("well-behaved", 0, SERVICE_CYCLES, 1.0),
-                    _request("misbehaving", 1, SERVICE_CYCLES, 0.99),
-                    _request("overrun", 1, OVERRUN_CYCLES, 0.01),
+                    request("well-behaved", 0, SERVICE_CYCLES, 1.0),
+                    request("misbehaving", 1, SERVICE_CYCLES, 0.99),
+                    request("overrun", 1, OVERRUN_CYCLES, 0.01),
                 ],
                 measured=QUICK_REQUESTS if quick else REQUESTS,
                 nanopu=PROTOTYPE,
