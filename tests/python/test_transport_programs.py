@@ -72,7 +72,8 @@ def test_errors_name_file_rule_and_field(tmp_path: Path) -> None:
 
     table = f"{ENDS[0]}.program"
     sentence = wrong('"finish"', '"finished"')
-    assert sentence.startswith(f'{table}.rules.13.do.0 is "finished"; in the rule "all has come": ')
+    rule = 'in the rule "all acknowledged": '
+    assert sentence.startswith(f'{table}.rules.13.do.0 is "finished"; {rule}')
     assert "there is no action finished" in sentence
     sentence = wrong("\ndo = ", "\ndoes = ")
     assert "rules.0.does is not known" in sentence

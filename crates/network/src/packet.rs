@@ -1,5 +1,4 @@
-//! Packets of a network of servers, links and switches, and the messages that transports cut into
-//! them.
+//! Messages, and the packets that carry them over links and through switches.
 
 use fabric::Time;
 use schemars::JsonSchema;
@@ -10,7 +9,7 @@ use workload::checksum;
 pub const ETHERNET_BYTES: u64 = 14;
 /// Bytes of an IPv4 header without options.
 pub const IPV4_BYTES: u64 = 20;
-/// Bytes of the transport's header, as nanoPU's published prototype has it.
+/// Bytes of the transport's header, which is that of nanoPU's published prototype.
 pub const TRANSPORT_BYTES: u64 = 30;
 /// Bytes of all headers of a packet.
 pub const HEADER_BYTES: u64 = ETHERNET_BYTES + IPV4_BYTES + TRANSPORT_BYTES;
@@ -21,22 +20,22 @@ const TRANSPORT_AT: usize = IPV4_AT + IPV4_BYTES as usize;
 
 /// A flag of a packet: it carries data of a message.
 pub const DATA: u8 = 1;
-/// A flag of a packet: what it names has arrived.
+/// A flag of a packet: the packet that it names has arrived.
 pub const ACK: u8 = 2;
-/// A flag of a packet: what it names has been trimmed, and must be sent again.
+/// A flag of a packet: the packet that it names was trimmed, and must be sent again.
 pub const NACK: u8 = 4;
 /// A flag of a packet: the sender may send up to its credit.
 pub const PULL: u8 = 8;
 /// A flag of a packet: a switch has cut off its payload.
 pub const CHOP: u8 = 16;
-/// A flag of a packet: its sender has not forgotten the message, and sends others first (Homa).
+/// A flag of a packet: its sender still has the message, and sends others first (Homa).
 pub const BUSY: u8 = 32;
 
 /// The type of a frame that carries IPv4.
 const ETHERTYPE_IPV4: u16 = 0x0800;
 /// The IPv4 protocol number of the transport, as nanoPU's published prototype has it.
 const TRANSPORT_PROTOCOL: u8 = 0x99;
-/// What packets begin with in their IPv4 header: version 4, and five words of header.
+/// The first byte of the IPv4 header: version 4, and a header of five words.
 const VERSION_AND_LENGTH: u8 = 0x45;
 /// Links that an IPv4 packet may still cross.
 const TIME_TO_LIVE: u8 = 64;
@@ -49,16 +48,16 @@ pub fn hardware_address(address: u32) -> u64 {
     u64::from(HARDWARE_PREFIX) << 32 | u64::from(address)
 }
 
-/// Why bytes are no packet of this network.
+/// Why a frame is not a packet of this network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// It has fewer bytes than the headers.
     #[error("the frame has {0} bytes; the headers alone have {HEADER_BYTES}")]
     TooShort(usize),
-    /// It carries something else than IPv4.
+    /// It does not carry IPv4.
     #[error("the frame has the type {0:#06x}; only IPv4, 0x0800, goes over this network")]
     EtherType(u16),
-    /// An Ethernet address is no host's.
+    /// An Ethernet address belongs to no host.
     #[error(
         "{0:#014x} is no host's Ethernet address; those are 0x0200 and the host's IPv4 address"
     )]
@@ -85,17 +84,17 @@ pub struct Endpoint {
 /// A message from one endpoint to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Message {
-    /// Whose it is.
+    /// Its source.
     pub from: Endpoint,
-    /// Whom it is for.
+    /// Its destination.
     pub to: Endpoint,
-    /// What it says, without any header.
+    /// Its contents, without any header.
     pub payload: Vec<u8>,
-    /// A name for reports and records; no hardware looks at it.
+    /// Its identity in reports and records; no hardware reads it.
     pub tag: u64,
 }
 
-/// What a transport writes into the header of a packet.
+/// The transport's fields in the header of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct TransportHeader {
     /// [`DATA`], [`ACK`], [`NACK`], [`PULL`], [`CHOP`] and [`BUSY`].
@@ -115,18 +114,18 @@ pub struct TransportHeader {
 /// A packet on a link or in a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct Packet {
-    /// Where it comes from.
+    /// Its source.
     pub from: Endpoint,
-    /// Where it goes.
+    /// Its destination.
     pub to: Endpoint,
-    /// Its IPv4 destination if that is not `to`, which is then a router on the way. The network
-    /// forwards by Ethernet addresses and does not look at it.
+    /// Its IPv4 destination if that is not `to`, which is then a router on the path. The network
+    /// forwards by Ethernet addresses and does not read it.
     pub routed_to: Option<u32>,
-    /// What its transport says.
+    /// The transport's fields.
     pub header: TransportHeader,
     /// Its priority in switches, 0 first.
     pub priority: u8,
-    /// What is behind the headers; none if it has been trimmed.
+    /// The bytes after the headers; empty if it has been trimmed.
     pub payload: Vec<u8>,
     /// The tag of its message.
     pub tag: u64,
@@ -138,7 +137,7 @@ impl Packet {
         self.routed_to.unwrap_or(self.to.address)
     }
 
-    /// How many bytes it is on a link.
+    /// Its number of bytes on a link.
     pub fn wire_bytes(&self) -> u64 {
         HEADER_BYTES + self.payload.len() as u64
     }
@@ -157,17 +156,17 @@ impl Packet {
     /// | 41 | number of the packet, lower 8 bits |
     /// | 42 | credit, lower 16 bits |
     /// | 44 | number of the message |
-    /// | 46, 48 | buffer and its size class: the published receiver's own affair; 0 |
+    /// | 46, 48 | buffer and its size class, which only the published receiver uses; 0 |
     /// | 49, 51, 52 | bytes of the message, number of the packet, credit: their upper bits |
     /// | 54 | granted priority |
     /// | 55 | 0 |
     /// | 56 | tag |
     /// | 64 | payload |
     ///
-    /// Up to byte 48 that is the published prototype's header (`lnichdr` of its load generator).
-    /// The 15 bytes that it leaves empty have what here is wider, and what reports need. The
-    /// priority is in the type of service, 0 to 63 in the code point of differentiated services
-    /// (RFC 2474).
+    /// Up to byte 48 this is the published prototype's header (`lnichdr` of its load generator).
+    /// The 15 bytes that it leaves empty hold the upper bits of fields that are wider here, and the
+    /// tag for reports. The priority is in the type of service, 0 to 63 in the code point of
+    /// differentiated services (RFC 2474).
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = &self.header;
         let mut bytes = Vec::with_capacity(self.wire_bytes() as usize);
@@ -199,11 +198,10 @@ impl Packet {
         bytes
     }
 
-    /// The packet of such bytes. Where it comes from and goes to is what its Ethernet addresses
-    /// say, as switches forward by them: who answers by exchanging these alone, as the programs of
-    /// nanoPU's traditional network interface do, is understood: an IPv4 destination that is one of
-    /// both hosts says nothing. Neither checksum nor lengths are
-    /// looked at.
+    /// Parses a packet's bytes. Its source and destination are the Ethernet addresses, by which
+    /// switches forward. An IPv4 destination that is one of these two hosts is ignored, so that a
+    /// program can answer by exchanging the Ethernet addresses alone, as those of nanoPU's
+    /// traditional network interface do. Neither checksum nor lengths are checked.
     pub fn from_bytes(bytes: &[u8]) -> Result<Packet, FrameError> {
         if (bytes.len() as u64) < HEADER_BYTES {
             return Err(FrameError::TooShort(bytes.len()));
@@ -256,7 +254,7 @@ impl Packet {
         })
     }
 
-    /// Cuts off its payload, as a switch does that has no room for it (NDP).
+    /// Removes its payload, as a switch without room for it does (NDP).
     pub fn trim(&mut self) {
         self.header.flags |= CHOP;
         self.payload = Vec::new();
@@ -264,14 +262,14 @@ impl Packet {
     }
 }
 
-/// What a transport wants of the network interface that it is in.
+/// A request of a transport to its network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TransportAction {
-    /// The message has arrived, whole.
+    /// Deliver this message, which is whole.
     Deliver(Message),
-    /// Calls [`Transport::timer`] with the token at that time.
+    /// Call [`Transport::timer`] with the token at this time.
     Wake(Time, u64),
-    /// The message cannot be delivered: why, in a sentence.
+    /// Report that the message with this tag cannot be delivered: why, in a sentence.
     GiveUp(u64, String),
 }
 
@@ -311,28 +309,28 @@ pub struct TransportStatistics {
 
 /// A transport protocol of one host: reliable one-way messages.
 ///
-/// It is told what comes and asked for packets whenever the host's link is free: that is, when the
-/// link becomes free, and, as long as it is, after each call of `send`, `arrived` and `timer`. It
-/// knows the time, but neither links nor how long its pipelines take. The times of calls never go
-/// back.
+/// The interface calls `next_packet` whenever the host's link is free: when the link becomes free
+/// and, as long as it is, after each call of `send`, `arrived` and `timer`. The transport knows the
+/// time, but neither the link nor the latency of its own pipelines. The times of calls never
+/// decrease.
 pub trait Transport: state::State {
-    /// Takes over a message that shall be sent. `false`: it has no room for it now, and has not
-    /// taken it; there may be room after a call of `arrived` or `timer`.
+    /// Takes a message to send. `false`: it has no room, and has not taken the message; there may
+    /// be room after a call of `arrived` or `timer`.
     fn send(&mut self, now: Time, message: Message, actions: &mut Vec<TransportAction>) -> bool;
 
-    /// A packet has come.
+    /// A packet has arrived.
     fn arrived(&mut self, now: Time, packet: Packet, actions: &mut Vec<TransportAction>);
 
-    /// A time that it asked for has come.
+    /// The time of a [`TransportAction::Wake`] with this token has come.
     fn timer(&mut self, now: Time, token: u64, actions: &mut Vec<TransportAction>);
 
-    /// The host's link is free: the packet that goes first, if there is one.
+    /// The host's link is free: returns the next packet to send, if there is one.
     fn next_packet(&mut self, now: Time) -> Option<Packet>;
 
     /// The application has taken a delivered message out of the host's buffers.
     fn taken(&mut self, now: Time, message: &Message);
 
-    /// What has been counted.
+    /// The counters.
     fn statistics(&self) -> TransportStatistics;
 }
 
@@ -353,7 +351,7 @@ mod tests {
         assert_eq!(packet.header.flags, CHOP);
     }
 
-    /// What the published load generator would read: its header, field by field.
+    /// The published load generator's header, field by field.
     #[test]
     fn a_packet_has_the_published_bytes() {
         let packet = Packet {

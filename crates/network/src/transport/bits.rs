@@ -1,6 +1,6 @@
-//! A set of packets of a message.
+//! Bitmaps of the packets of a message.
 
-/// Which packets of a message something is true of.
+/// A set of packet numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -8,7 +8,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// None of so many.
+    /// The empty set, with room for the numbers below `length`.
     pub(super) fn none(length: u32) -> Bits {
         Bits {
             words: vec![0; length.div_ceil(64) as usize],
@@ -16,7 +16,7 @@ impl Bits {
         }
     }
 
-    /// All of so many.
+    /// All numbers below `length`.
     pub(super) fn all(length: u32) -> Bits {
         let mut bits = Bits::none(length);
         for number in 0..length {
@@ -29,7 +29,7 @@ impl Bits {
         self.words[number as usize / 64] >> (number % 64) & 1 != 0
     }
 
-    /// Whether it was not there.
+    /// Inserts a number; returns whether it is new.
     pub(super) fn insert(&mut self, number: u32) -> bool {
         let is_new = !self.contains(number);
         self.words[number as usize / 64] |= 1 << (number % 64);
@@ -37,7 +37,7 @@ impl Bits {
         is_new
     }
 
-    /// Whether it was there.
+    /// Removes a number; returns whether it was in the set.
     pub(super) fn remove(&mut self, number: u32) -> bool {
         let was_there = self.contains(number);
         self.words[number as usize / 64] &= !(1 << (number % 64));
@@ -49,12 +49,12 @@ impl Bits {
         self.count
     }
 
-    /// How many numbers there can be, rounded up to whole words.
+    /// The number of bits, a multiple of 64.
     pub(super) fn room(&self) -> u32 {
         self.words.len() as u32 * 64
     }
 
-    /// How many there are from `from` on and below `to`.
+    /// The number of members in `from..to`.
     pub(super) fn count_in(&self, from: u32, to: u32) -> u32 {
         let to = to.min(self.room());
         let mut count = 0;
@@ -64,7 +64,7 @@ impl Bits {
         count
     }
 
-    /// The first number from `from` on that is not there, `to` at most.
+    /// The first number in `from..to` that is not a member, or `to`.
     pub(super) fn run_end(&self, from: u32, to: u32) -> u32 {
         let end = to.min(self.room());
         let mut at = from;
@@ -79,7 +79,7 @@ impl Bits {
         at.min(to).max(from)
     }
 
-    /// Inserts all from `from` on and below `to`.
+    /// Inserts all numbers in `from..to`.
     pub(super) fn insert_range(&mut self, from: u32, to: u32) {
         let to = to.min(self.room());
         for word in from / 64..to.div_ceil(64) {
@@ -87,7 +87,7 @@ impl Bits {
         }
     }
 
-    /// Inserts those of another set of as many that are below `to`.
+    /// Inserts the members below `to` of another set of the same size.
     pub(super) fn insert_all(&mut self, others: &Bits, to: u32) {
         let to = to.min(self.room());
         for word in 0..to.div_ceil(64) {
@@ -101,7 +101,7 @@ impl Bits {
         *of |= bits;
     }
 
-    /// The lowest.
+    /// The lowest member.
     pub(super) fn first(&self) -> Option<u32> {
         let place = self.words.iter().position(|&word| word != 0)?;
         Some(place as u32 * 64 + self.words[place].trailing_zeros())

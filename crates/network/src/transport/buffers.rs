@@ -1,6 +1,5 @@
-//! The two buffers of a transport: that of messages which are cut into packets, and that of
-//! messages which are put together from them. A message's state is found by its place in a small
-//! table.
+//! The two buffers of a transport, for packetization and for reassembly. Each has a table of slots,
+//! one for each message.
 
 use super::TransportSpec;
 use super::bits::Bits;
@@ -8,28 +7,28 @@ use super::peers::{Peers, Seen};
 use crate::packet::{DATA, Message, Packet, TransportHeader};
 use fabric::Time;
 
-/// A message that is sent.
+/// A message that is being sent.
 #[derive(Clone, Debug, state::State, state::Plain)]
 #[state(bound(E: state::Plain))]
 pub(super) struct Outgoing<E> {
     pub(super) message: Message,
     pub(super) peer: u32,
     pub(super) number: u16,
-    /// Tells it from the messages that were in its slot before, and which one came first.
+    /// Distinguishes it from earlier messages in its slot, and orders messages by age.
     pub(super) serial: u64,
     pub(super) packets: u32,
-    /// Packets that have to be sent, for the first time or again.
+    /// Packets that are to be sent, for the first time or again.
     pub(super) to_send: Bits,
-    /// When something of it was last sent, or heard of it.
+    /// The time of the last packet of it, sent or received.
     pub(super) active_at: Time,
-    /// How often nothing has been heard of it since something was.
+    /// Consecutive timeouts.
     pub(super) timeouts: u32,
-    /// What its protocol wants to know.
+    /// The protocol's state.
     pub(super) own: E,
 }
 
 impl<E> Outgoing<E> {
-    /// Takes the lowest packet that has to be sent, and its number.
+    /// Removes the lowest packet from `to_send`; returns its number and the packet.
     pub(super) fn next_data(
         &mut self,
         spec: &TransportSpec,
@@ -57,7 +56,7 @@ impl<E> Outgoing<E> {
     }
 }
 
-/// The messages that a host sends.
+/// The buffer for packetization.
 #[derive(Clone, Debug, state::State)]
 #[state(bound(E: state::Plain))]
 pub(super) struct Sending<E> {
@@ -71,13 +70,13 @@ impl<E> Sending<E> {
     pub(super) fn new(buffers: u32) -> Sending<E> {
         Sending {
             slots: (0..buffers).map(|_| None).collect(),
-            // The lowest is taken first.
+            // `pop` takes the lowest slot.
             free: (0..buffers as u16).rev().collect(),
             next_serial: 0,
         }
     }
 
-    /// Takes a message that is cut into so many packets. `None`: there is no room for it.
+    /// Takes a message of `packets` packets, and returns its slot; `None` if there is no room.
     pub(super) fn begin(
         &mut self,
         now: Time,
@@ -120,7 +119,7 @@ impl<E> Sending<E> {
         peers.sending(peer, packet.header.message)
     }
 
-    /// A message has been delivered or given up.
+    /// Frees the slot of a message that has been delivered or given up.
     pub(super) fn end(&mut self, slot: u16, peers: &mut Peers) -> Outgoing<E> {
         let ended = self.slots[slot as usize]
             .take()
@@ -130,48 +129,48 @@ impl<E> Sending<E> {
         ended
     }
 
-    /// How many messages are being sent.
+    /// The number of messages that are being sent.
     pub(super) fn count(&self) -> u64 {
         (self.slots.len() - self.free.len()) as u64
     }
 }
 
-/// A message that is put together.
+/// A message in reassembly.
 #[derive(Clone, Debug, state::State, state::Plain)]
 #[state(bound(E: state::Plain))]
 pub(super) struct Incoming<E> {
-    /// Its payload, as far as it has come.
+    /// Its payload is 0 where packets are missing.
     pub(super) message: Message,
     pub(super) peer: u32,
     pub(super) number: u16,
-    /// Tells it from the messages that were in its slot before, and which one came first.
+    /// Distinguishes it from earlier messages in its slot, and orders messages by age.
     pub(super) serial: u64,
     pub(super) packets: u32,
-    /// Packets that have not come.
+    /// Packets that have not arrived.
     pub(super) missing: Bits,
-    /// When something of it came last.
+    /// When a packet of it last arrived.
     pub(super) heard_at: Time,
-    /// What its protocol wants to know.
+    /// The protocol's state.
     pub(super) own: E,
 }
 
-/// Where a packet of data belongs.
+/// The message to which a packet of data belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// To the message in this slot, of which packets are missing.
+    /// The message in reassembly in this slot.
     Slot(u16),
-    /// To a new message, which has got this slot.
+    /// A new message, to which this slot was allocated.
     New(u16),
-    /// To one that has been delivered.
+    /// A message that has been delivered.
     Delivered,
-    /// To a new one, for which there is no buffer.
+    /// A new message, for which no buffer is free.
     NoRoom,
 }
 
-/// The messages that a host receives.
+/// The buffer for reassembly.
 ///
-/// A buffer is taken when the first packet of a message comes and is free again when the
-/// application has taken the message.
+/// A message takes a buffer when its first packet arrives, and frees it when the application has
+/// taken the message.
 #[derive(Clone, Debug, state::State)]
 #[state(bound(E: state::Plain))]
 pub(super) struct Receiving<E> {
@@ -181,7 +180,7 @@ pub(super) struct Receiving<E> {
     /// Delivered messages whose buffers are still taken.
     delivered: u64,
     next_serial: u64,
-    /// Slots of messages that their senders have given up; empty between packets.
+    /// Slots of messages that their senders have given up; empty between calls.
     #[state(fixed)]
     given_up: Vec<u16>,
 }
@@ -197,7 +196,7 @@ impl<E> Receiving<E> {
         }
     }
 
-    /// The slot of the message that a packet of its sender is about, if it is being put together.
+    /// The slot of the message that a packet of its sender is about, if it is in reassembly.
     pub(super) fn find(&mut self, packet: &Packet, peers: &mut Peers) -> Option<u16> {
         let peer = peers.find(packet.from.address)?;
         match self.look_up(peer, packet.header.message, peers) {
@@ -215,8 +214,9 @@ impl<E> Receiving<E> {
         seen
     }
 
-    /// Where a packet of a message of so many packets belongs. A new message gets a buffer; if none
-    /// is free, that of one of which nothing has come since `forgotten_at`.
+    /// Finds the message of a packet, which has `packets` packets. A new message takes a free
+    /// buffer or, if there is none, that of a message whose last packet came before
+    /// `forgotten_at`.
     pub(super) fn find_or_begin(
         &mut self,
         now: Time,
@@ -247,7 +247,7 @@ impl<E> Receiving<E> {
             };
             self.forget(slot as u16, peers);
         }
-        // Room for a message is also a free slot: there are as many as buffers.
+        // `has_room` implies a free slot, since there are as many slots as buffers.
         let slot = self.free.pop().expect("a free buffer has a slot");
         let serial = self.next_serial;
         self.next_serial += 1;
@@ -288,7 +288,7 @@ impl<E> Receiving<E> {
             .filter(|incoming| incoming.serial == serial)
     }
 
-    /// No longer puts a message together.
+    /// Abandons the reassembly of a message.
     pub(super) fn forget(&mut self, slot: u16, peers: &mut Peers) {
         if let Some(incoming) = self.slots[slot as usize].take() {
             peers.forget(incoming.peer, incoming.number);
@@ -296,7 +296,8 @@ impl<E> Receiving<E> {
         }
     }
 
-    /// The whole message in a slot goes to the application, and keeps its buffer.
+    /// Frees the slot of a whole message and returns the message, which keeps its buffer until
+    /// [`Receiving::taken`].
     pub(super) fn deliver(&mut self, slot: u16, peers: &mut Peers) -> Message {
         let incoming = self.slots[slot as usize]
             .take()
@@ -313,12 +314,12 @@ impl<E> Receiving<E> {
         self.delivered -= 1;
     }
 
-    /// How many messages are being put together.
+    /// The number of messages in reassembly.
     pub(super) fn count(&self) -> u64 {
         (self.slots.len() - self.free.len()) as u64
     }
 
-    /// How many messages have been delivered and not been taken.
+    /// The number of messages that have been delivered and not yet taken.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }

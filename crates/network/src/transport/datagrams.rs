@@ -17,7 +17,7 @@ pub struct Datagrams {
     spec: TransportSpec,
     #[state(fixed)]
     address: u32,
-    /// What waits for the link.
+    /// Packets that wait for the link.
     queue: VecDeque<Packet>,
     next_number: u16,
     /// Delivered messages that have not been taken.
@@ -79,7 +79,7 @@ impl Transport for Datagrams {
         } else if flags & CHOP != 0 {
             self.statistics.trimmed += 1;
         } else if flags & DATA == 0 {
-            // What another transport says about its messages is nothing to this one.
+            // Control packets of another transport are ignored.
         } else if packet.header.packet != 0
             || packet.header.message_bytes as usize != packet.payload.len()
         {

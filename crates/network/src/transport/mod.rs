@@ -1,14 +1,14 @@
-//! Transport of one-way messages, as a network interface does it in hardware, behind [`Transport`]:
-//! [programs](program) of rules, of which there are NDP and Homa, which are reliable, and
-//! [`Datagrams`], which are not.
+//! Transports of one-way messages in a network interface's hardware, behind [`Transport`]: reliable
+//! ones, which are [programs](program) of rules, such as NDP and Homa, and unreliable
+//! [`Datagrams`].
 //!
-//! A message goes into a *buffer for sending*, is cut into packets there, and stays until the
-//! receiver has acknowledged all of it. The receiver puts it together in a *buffer for receiving*,
-//! which it takes when the first packet comes, and which is free again when the application has
-//! taken the message. If no buffer is free, the packet is dropped without a word, as in nanoPU's
-//! prototype, and the sender's timeout repairs it.
+//! A message enters a *send buffer*, is split into packets there, and stays until the receiver has
+//! acknowledged all of it. The receiver reassembles it in a *receive buffer*, which is allocated
+//! when the first packet arrives, and freed when the application has taken the message. If no
+//! buffer is free, the packet is dropped silently, as in nanoPU's prototype, and the sender repeats
+//! it after a timeout.
 //!
-//! What is delivered is delivered once: see [`peers`].
+//! No message is delivered twice: see [`peers`].
 
 mod bits;
 mod buffers;
@@ -33,17 +33,17 @@ use std::sync::Arc;
 
 /// The largest `largest_message_bytes`.
 pub(crate) const MAX_MESSAGE_BYTES: u32 = 4 << 20;
-/// The most buffers: fewer than there are numbers of slots.
+/// The maximum number of buffers in each direction, below the number of slots.
 const MAX_BUFFERS: u16 = 65_000;
 const _: () = assert!(MAX_BUFFERS < MAX_SLOTS);
 
-/// Stages of match and action in nanoPU's ingress pipeline, which its time contains: "four stages"
-/// in the prototype, as many as its NDP needs.
+/// Match-action stages that nanoPU's `ingress_cycles` include: "four stages" in the prototype, as
+/// many as its NDP needs.
 pub const STAGES_IN: u32 = 4;
-/// Stages that the time of the egress pipeline contains.
+/// Match-action stages that nanoPU's `egress_cycles` include.
 pub const STAGES_OUT: u32 = 2;
-/// The time of a packet where it does not matter: no program is right or wrong, or has more or
-/// fewer stages, because of the rate of a link.
+/// A packet time for checks: neither the validity of a program nor its number of stages depends on
+/// the rate of the link.
 const UNIT: Time = Time::from_fs(1);
 
 /// A transport protocol.
@@ -158,7 +158,7 @@ impl Default for TransportSpec {
 }
 
 impl TransportSpec {
-    /// Whether there can be such a transport.
+    /// Checks the description.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         require(
@@ -184,7 +184,7 @@ impl TransportSpec {
         match &self.program {
             None => Ok(()),
             Some(ProgramSource::Path(path)) => {
-                let accepted = "what is in this file must take the place of its path";
+                let accepted = "the contents of the file must take the place of its path";
                 Err(SpecError::new("program", format!("{path:?}"), accepted))
             }
             Some(ProgramSource::Program(program)) => {
@@ -211,9 +211,9 @@ impl TransportSpec {
         Box::new(Programmed::new(self.clone(), program, address))
     }
 
-    /// Cycles that its pipelines take longer than nanoPU's on the way in and out, whose times contain
-    /// [`STAGES_IN`] and [`STAGES_OUT`]: one for each further stage. The description must have
-    /// passed [`TransportSpec::check`].
+    /// Cycles by which the program's ingress and egress pipelines are longer than nanoPU's: one for
+    /// each stage beyond [`STAGES_IN`] and [`STAGES_OUT`]. The description must have passed
+    /// [`TransportSpec::check`].
     pub fn further_cycles(&self) -> (u64, u64) {
         let compiled = self
             .program()
@@ -237,18 +237,18 @@ impl TransportSpec {
         }
     }
 
-    /// How many packets a message has: one, if it is empty.
+    /// The number of packets of a message; an empty one has one.
     fn packets(&self, message_bytes: u32) -> u32 {
         message_bytes.div_ceil(self.packet_bytes).max(1)
     }
 
-    /// The place of a packet's payload in a message.
+    /// The byte range of a packet's payload in a message.
     fn range(&self, message_bytes: u32, packet: u32) -> std::ops::Range<usize> {
         let start = packet * self.packet_bytes;
         start as usize..(start + self.packet_bytes).min(message_bytes) as usize
     }
 
-    /// Whether a packet of data can be what it says that it is, and be received.
+    /// Whether the header of a packet of data is consistent, and its message fits into a buffer.
     fn accepts(&self, packet: &Packet) -> bool {
         let header = &packet.header;
         header.message_bytes <= self.largest_message_bytes
@@ -264,15 +264,15 @@ impl TransportSpec {
         Time::from_ns(self.timeout_ns)
     }
 
-    /// How long a receiver remembers a message of which nothing comes: twice as long as the sender
-    /// repeats it, at most, so that the sender has given it up.
+    /// How long a receiver keeps a message of which no packet arrives: twice the longest time for
+    /// which its sender repeats it, so that the sender has given it up.
     fn memory(&self) -> Time {
         // Homa's senders wait for two timeouts each time.
         let longest = 2 * (u64::from(self.max_timeouts) + 1);
         Time::from_fs(self.timeout().as_fs().saturating_mul(2 * longest))
     }
 
-    /// Bytes of these packets of a message.
+    /// The number of bytes in a set of packets of a message.
     fn bytes_of(&self, packets: &Bits, message_bytes: u32) -> u32 {
         let last = self.packets(message_bytes) - 1;
         let full = packets.count() * self.packet_bytes;
@@ -282,12 +282,12 @@ impl TransportSpec {
         }
     }
 
-    /// Why a message is not sent any longer.
+    /// The error for a message that has been given up.
     fn given_up(&self, message: &Message) -> String {
         let [a, b, c, d] = message.to.address.to_be_bytes();
         format!(
-            "a message of {} bytes to {a}.{b}.{c}.{d}, port {}, has been given up: nothing was \
-             heard of it in {} timeouts of {} ns one after the other",
+            "a message of {} bytes to {a}.{b}.{c}.{d}, port {}, has been given up: its receiver \
+             did not answer in {} consecutive timeouts of {} ns",
             message.payload.len(),
             message.to.port,
             self.max_timeouts + 1,
@@ -295,7 +295,7 @@ impl TransportSpec {
         )
     }
 
-    /// Why a message with so many bytes cannot be sent, if it cannot.
+    /// The error for a message of this size, if it is too large.
     fn too_large(&self, bytes: usize) -> Option<String> {
         (bytes > self.largest_message_bytes as usize).then(|| {
             format!(
@@ -307,7 +307,7 @@ impl TransportSpec {
     }
 }
 
-/// How long the largest packet is on a link.
+/// The time that a full packet takes on a link.
 fn packet_time(packet_bytes: u32, rate: LineRate) -> Time {
     rate.duration(HEADER_BYTES + u64::from(packet_bytes))
 }

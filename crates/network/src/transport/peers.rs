@@ -1,33 +1,33 @@
-//! Who a host exchanges messages with, and the numbers of those messages.
+//! The hosts that a host exchanges messages with, and the numbers of the messages.
 //!
-//! A sender numbers its messages to each other host from 0 on, in 16 bits, and has never more than
-//! [`WINDOW`] of them under way: the next one waits until the oldest has been acknowledged or given
-//! up. So a receiver that has seen a number knows that all more than a window before it are over,
-//! and has to remember the fate of one window only. That is what makes retransmissions harmless,
-//! however late they come.
+//! A sender numbers its messages to each other host from 0, in 16 bits, and never has more than
+//! [`WINDOW`] of them outstanding: the next one waits until the oldest has been acknowledged or
+//! given up. A receiver that has seen a number therefore knows that all messages a window or more
+//! before it have ended, and remembers only one window. That makes retransmissions harmless,
+//! however late they arrive.
 //!
-//! Numbers are compared modulo 2^16. A packet is taken for one of another message only if it has
-//! been under way while its sender has sent its receiver 2^15 - 256 other messages, and has had
-//! them acknowledged. The smallest packets, 64 bytes, take at least 83 us for that at 200 Gb/s; the
-//! buffer of a switch's port is empty after a few.
+//! Numbers are compared modulo 2^16. A packet is mistaken for one of another message only if it is
+//! in flight while its sender sends 2^15 - 256 other messages to the same receiver, and has them
+//! acknowledged. With the smallest packets, 64 bytes, that takes at least 83 us at 200 Gb/s; the
+//! buffer of a switch's port drains in a few.
 
-/// How many messages a host may have under way to another one. A power of two.
+/// The maximum number of outstanding messages from one host to another. A power of two.
 pub(super) const WINDOW: u16 = 256;
-/// A place in a window without a message.
+/// A window's entry without a message.
 const NONE: u16 = u16::MAX;
-/// A place in a window whose message has been delivered.
+/// A window's entry whose message has been delivered.
 const COMPLETE: u16 = u16::MAX - 1;
-/// Places in tables are below this.
+/// Slot numbers are below this.
 pub(super) const MAX_SLOTS: u16 = COMPLETE;
 
-/// What a receiver knows of a message.
+/// A receiver's record of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     /// Nothing.
     New,
-    /// It is being put together in this slot.
+    /// It is in reassembly in this slot.
     At(u16),
-    /// It has been delivered, or has been over for long.
+    /// It has been delivered, or is more than a window old.
     Over,
 }
 
@@ -35,21 +35,21 @@ pub(super) enum Seen {
 struct Peer {
     /// The number of the next message to it.
     next: u16,
-    /// All before have been acknowledged or given up.
+    /// All messages before this number have been acknowledged or given up.
     oldest: u16,
     /// The slots of the messages to it, by number modulo the window.
     sending: Vec<u16>,
-    /// The highest number of its messages that was seen.
+    /// The highest number of a message from it so far.
     newest: u16,
-    /// The slots of its messages, by number modulo the window.
+    /// The slots of the messages from it, by number modulo the window.
     receiving: Vec<u16>,
 }
 
-/// All hosts that messages have been exchanged with, in the order in which they turned up.
+/// All hosts that messages have been exchanged with, in the order of their first message.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 pub(super) struct Peers {
     peers: Vec<Peer>,
-    /// Their addresses and places, by address.
+    /// Addresses and indices in `peers`, sorted by address.
     directory: Vec<(u32, u32)>,
 }
 
@@ -58,7 +58,7 @@ fn place(number: u16) -> usize {
 }
 
 impl Peers {
-    /// The place of the host with an address.
+    /// The index of the host with an address.
     pub(super) fn find(&self, address: u32) -> Option<u32> {
         let found = self
             .directory
@@ -66,7 +66,7 @@ impl Peers {
         found.ok().map(|index| self.directory[index].1)
     }
 
-    /// The same; it gets a place if it has none.
+    /// The index of the host with an address, which is added if it is new.
     pub(super) fn find_or_add(&mut self, address: u32) -> u32 {
         let index = match self
             .directory
@@ -87,7 +87,7 @@ impl Peers {
         peer
     }
 
-    /// Whether another message to it may be under way.
+    /// Whether the window has room for another message to it.
     pub(super) fn has_room(&self, peer: u32) -> bool {
         let peer = &self.peers[peer as usize];
         peer.next.wrapping_sub(peer.oldest) < WINDOW
@@ -102,7 +102,7 @@ impl Peers {
         number
     }
 
-    /// The slot of a message to it that is under way.
+    /// The slot of an outstanding message to it.
     pub(super) fn sending(&self, peer: u32, number: u16) -> Option<u16> {
         let peer = &self.peers[peer as usize];
         let slot = peer.sending[place(number)];
@@ -120,8 +120,8 @@ impl Peers {
         }
     }
 
-    /// What is known of a message from it. The slots of messages that it must have given up,
-    /// because they are a window before, are put into `given_up`.
+    /// Looks up a message from it. Adds to `given_up` the slots of messages that it must have given
+    /// up, because they are a window or more before this one.
     pub(super) fn look_up(&mut self, peer: u32, number: u16, given_up: &mut Vec<u16>) -> Seen {
         let peer = &mut self.peers[peer as usize];
         let ahead = number.wrapping_sub(peer.newest);
@@ -144,17 +144,17 @@ impl Peers {
         }
     }
 
-    /// A message from it is put together in a slot.
+    /// Records that a message from it is in reassembly in a slot.
     pub(super) fn begin(&mut self, peer: u32, number: u16, slot: u16) {
         self.peers[peer as usize].receiving[place(number)] = slot;
     }
 
-    /// A message from it has been delivered.
+    /// Records that a message from it has been delivered.
     pub(super) fn complete(&mut self, peer: u32, number: u16) {
         self.peers[peer as usize].receiving[place(number)] = COMPLETE;
     }
 
-    /// A message from it is no longer put together, and is not known any more.
+    /// Removes the record of a message from it.
     pub(super) fn forget(&mut self, peer: u32, number: u16) {
         self.peers[peer as usize].receiving[place(number)] = NONE;
     }
@@ -181,7 +181,7 @@ mod tests {
         for slot in 1..WINDOW {
             assert!(peers.has_room(peer));
             let number = peers.number(peer, slot);
-            // The oldest one holds up all that come.
+            // The oldest one holds the window back.
             if slot > 1 {
                 peers.sent(peer, number);
             }

@@ -27,16 +27,16 @@ fn endpoint(host: usize) -> Endpoint {
     }
 }
 
-/// What can go wrong between two hosts.
+/// The faults of a network between two hosts.
 #[derive(Clone, Debug, Default)]
 struct Weather {
     lost: f64,
     duplicated: f64,
     trimmed: f64,
     latency_ns: f64,
-    /// A packet takes up to so much longer.
+    /// The maximum additional latency of a packet.
     jitter_ns: f64,
-    /// An application takes a message after up to so long.
+    /// The maximum time until an application takes a delivered message.
     taken_after_ns: f64,
 }
 
@@ -49,7 +49,7 @@ enum What {
     Take(usize, usize),
 }
 
-/// Hosts on a network without switches, on which anything may happen to a packet.
+/// Hosts on a network without switches that loses, duplicates, delays and trims packets.
 struct World {
     hosts: Vec<Box<dyn Transport>>,
     free_at: Vec<Time>,
@@ -61,14 +61,14 @@ struct World {
     now: Time,
     flying: Vec<Option<Packet>>,
     messages: Vec<Message>,
-    /// Delivered messages by tag, and how often.
+    /// How often each message was delivered, by tag.
     delivered: BTreeMap<u64, u32>,
     delivered_at: BTreeMap<u64, Time>,
     taken: Vec<Message>,
     given_up: Vec<(u64, String)>,
     /// When each host sent a packet with a credit.
     pulls: Vec<Vec<Time>>,
-    /// All packets sent, if wanted.
+    /// All packets sent, if they are recorded.
     sent: Option<Vec<(Time, Packet)>>,
 }
 
@@ -102,7 +102,7 @@ impl World {
         self.calendar.push(Reverse((at, self.count, what)));
     }
 
-    /// A message whose bytes tell it from all others.
+    /// A message with distinct contents.
     fn send(&mut self, at: Time, from: usize, to: usize, bytes: usize) -> u64 {
         let tag = self.messages.len() as u64;
         self.messages.push(Message {
@@ -224,7 +224,7 @@ impl World {
         self.hosts.iter().map(|host| host.statistics()).collect()
     }
 
-    /// Every message has come once and whole, and nothing is left of any.
+    /// Every message was delivered once and whole, and no state of any is left.
     fn check_all_delivered(&self) {
         assert_eq!(self.given_up, vec![]);
         for tag in 0..self.messages.len() as u64 {
@@ -242,9 +242,9 @@ impl World {
         assert_eq!(sum(|host| host.delivered), all);
     }
 
-    /// Credits come no faster than full packets fit on the link. One that waits for the packet that
-    /// is being sent, and for another credit, is late by less than two full packets, and the next
-    /// one is not.
+    /// Credits arrive no faster than full packets fit on the link. A credit that waits for the
+    /// packet on the link and for another credit is late by less than two full packets, and the
+    /// next one is not.
     fn check_pull_rate(&self, spec: &TransportSpec) {
         let gap = super::packet_time(spec.packet_bytes, rate()).as_fs();
         for pulls in &self.pulls {
@@ -331,7 +331,7 @@ fn any_spec() -> impl Strategy<Value = TransportSpec> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever is lost, duplicated, delayed or trimmed.
+    /// Messages are delivered once, whatever is lost, duplicated, delayed or trimmed.
     #[test]
     fn every_message_comes_once_and_whole(
         spec in any_spec(),
@@ -352,8 +352,8 @@ proptest! {
     }
 }
 
-/// Sixteen bits number 65,536 messages; here are 70,000 from one host to another, of which packets
-/// come twice, late, in any order, and not at all.
+/// Message numbers of 16 bits wrap: 70,000 messages from one host to another, whose packets are
+/// lost, duplicated, delayed and reordered.
 #[test]
 fn numbers_may_wrap() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
@@ -376,11 +376,11 @@ fn numbers_may_wrap() {
     }
 }
 
-/// Without anything in the way: the times of a message of four packets, with two sent unasked.
+/// The times of a message of four packets on an idle network; two are sent without credit.
 ///
-/// A full packet is 1088 bytes, 43.52 ns at 200 Gb/s, and one of headers 64 bytes, 2.56 ns; the way
-/// is 100 ns. The first packet is there at 143.52, the answer to it at 246.08 ns, and packets 2 and
-/// 3 go out one gap apart: the first credit goes at once, the second one 43.52 ns later.
+/// A full packet is 1088 bytes, 43.52 ns at 200 Gb/s, and one of headers 64 bytes, 2.56 ns; the
+/// latency is 100 ns. The first packet arrives at 143.52 and its answer at 246.08 ns. Packets 2 and
+/// 3 leave one gap apart: the first credit is sent immediately, the second one 43.52 ns later.
 #[test]
 fn a_message_takes_the_time_of_its_packets_and_round_trips() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
@@ -399,15 +399,15 @@ fn a_message_takes_the_time_of_its_packets_and_round_trips() {
             .collect();
         assert_eq!(data, [0.0, 43.52, 246.08, 289.6], "{protocol:?}");
         assert_eq!(world.delivered_at[&tag], ns(289.6 + 143.52));
-        // NDP acknowledges four packets and gives credit for two of them, in the same packets; Homa
-        // grants twice and acknowledges once.
+        // NDP acknowledges four packets, and gives two credits in the same packets; Homa grants
+        // twice and acknowledges once.
         let control = world.statistics()[1].control_packets;
         assert_eq!(control, if protocol == Protocol::Ndp { 4 } else { 3 });
         assert_eq!(world.statistics()[0].repeated_packets, 0);
     }
 }
 
-/// Of the packets of data that are asked about, the first `lost` are lost, and then none.
+/// Loses the first `lost` of the chosen packets of data, and then none.
 struct Gap<'a> {
     world: &'a mut World,
     lost: usize,
@@ -420,7 +420,7 @@ impl Gap<'_> {
                 let is_data = flying.header.flags & DATA != 0 && flying.to.address != 0;
                 if self.lost > 0 && is_data && what(flying) {
                     self.lost -= 1;
-                    // Nobody knows this address: it is dropped where it arrives.
+                    // The packet is for another host, so its receiver drops it.
                     flying.to.address = 0;
                 }
             }
@@ -428,8 +428,8 @@ impl Gap<'_> {
     }
 }
 
-/// A packet that was dropped comes after a timeout, one that was trimmed after a round trip: what
-/// NDP is for, and what is different "when NDP is disabled" (nanoPU, Section 5.2.3).
+/// A dropped packet is repeated after a timeout, a trimmed one after a round trip: the purpose of
+/// NDP, and the difference "when NDP is disabled" (nanoPU, Section 5.2.3).
 #[test]
 fn trimming_spares_the_timeout() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
@@ -449,11 +449,11 @@ fn trimming_spares_the_timeout() {
             assert_eq!(world.statistics()[1].trimmed, 1);
             world.delivered_at[&tag].as_ns()
         };
-        // Twice a packet of 72 bytes, 2.88 ns (the world sends the trimmed one as long as it was),
+        // Two packets of 72 bytes, 2.88 ns each (this network keeps the length of a trimmed one),
         // an answer of 64, and three times 100 ns.
         let with = time(true);
         assert!((with - (2.0 * 2.88 + 2.56 + 300.0)).abs() < 1e-6, "{with}");
-        // A timeout after it was sent; Homa's sender waits for two.
+        // One timeout after it was sent; Homa's sender waits for two.
         let timeouts = if protocol == Protocol::Ndp { 1.0 } else { 2.0 };
         let without = time(false);
         assert!(
@@ -482,7 +482,7 @@ fn all_packets_lost_are_sent_again_after_a_timeout() {
     }
 }
 
-/// Homa's receivers ask for what is missing in the middle of what they have granted.
+/// Homa's receivers request packets that are missing in the middle of the granted ones.
 #[test]
 fn homa_asks_for_what_is_missing() {
     let mut spec = spec(Protocol::Homa);
@@ -502,13 +502,13 @@ fn homa_asks_for_what_is_missing() {
         .filter(|(_, packet)| packet.header.flags & NACK != 0)
         .map(|(_, packet)| (packet.header.packet, packet.header.credit))
         .collect();
-    // Packets 3 and 4 in one go: from packet 3 up to byte 5120.
+    // Packets 3 and 4 in one request: from packet 3 up to byte 5120.
     assert_eq!(asked, [(3, 5120)]);
     assert_eq!(world.statistics()[0].repeated_packets, 2);
 }
 
-/// Eighty hosts send one packet to the same host at once, all are trimmed, and the host pulls them
-/// at the rate of its link: NDP's way out of an incast.
+/// Eighty hosts send one packet to the same host at the same time, all are trimmed, and the host
+/// pulls them at the rate of its link: NDP's answer to incast.
 #[test]
 fn an_incast_is_pulled_at_line_rate() {
     let spec = TransportSpec {
@@ -537,14 +537,14 @@ fn an_incast_is_pulled_at_line_rate() {
             .sum::<u64>(),
         0
     );
-    // The headers come at 143.52 ns (this world sends a packet as long as it was); the last of 80
-    // credits goes 79 gaps later, and its packet is there a round trip of 246.08 ns after that.
+    // The headers arrive at 143.52 ns (this network keeps the length of a trimmed packet). The last
+    // of 80 credits is sent 79 gaps later, and its packet arrives a round trip of 246.08 ns later.
     let last = world.delivered_at.values().max().unwrap().as_ns();
     let expected = 143.52 + 79.0 * 43.52 + 246.08;
     assert!((last - expected).abs() < 1e-6, "{last} {expected}");
 }
 
-/// Without a free buffer packets are dropped, and the sender's timeout repairs it.
+/// Without a free buffer packets are dropped, and the sender repeats them after a timeout.
 #[test]
 fn without_a_buffer_a_message_waits_for_a_timeout() {
     for protocol in [Protocol::Ndp, Protocol::Homa] {
@@ -597,8 +597,8 @@ fn a_host_that_does_not_answer_is_given_up() {
                 ),
                 (
                     0,
-                    "a message of 100 bytes to 10.0.0.37, port 1, has been given up: nothing was \
-                     heard of it in 4 timeouts of 9375 ns one after the other"
+                    "a message of 100 bytes to 10.0.0.37, port 1, has been given up: its receiver \
+                     did not answer in 4 consecutive timeouts of 9375 ns"
                 ),
             ]
         );
@@ -607,7 +607,7 @@ fn a_host_that_does_not_answer_is_given_up() {
     }
 }
 
-/// What a host sends, one packet after the other, with nothing in between.
+/// All packets that a host sends, back to back.
 fn packets_of(host: &mut Box<dyn Transport>, now: Time) -> Vec<Packet> {
     std::iter::from_fn(|| host.next_packet(now)).collect()
 }
@@ -628,7 +628,7 @@ fn homa(packets: u32, overcommitment: u32) -> TransportSpec {
     spec
 }
 
-/// SRPT at the sender: what is shortest goes first, even if it comes in the middle of another one.
+/// SRPT at the sender: the shortest message goes first, even in the middle of another one.
 #[test]
 fn homa_sends_the_shortest_message_first() {
     let mut spec = homa(8, 3);
@@ -652,8 +652,8 @@ fn homa_sends_the_shortest_message_first() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// However messages and packets follow each other: each packet is of the message with fewest
-    /// bytes left, and of the oldest one of these.
+    /// Each packet is of the message with the fewest bytes left, and of the oldest of equal ones,
+    /// in whatever order messages are sent.
     #[test]
     fn homa_always_sends_what_has_fewest_bytes_left(
         steps in prop::collection::vec((prop::option::of(1usize..8192), 0usize..6), 1..40),
@@ -689,15 +689,15 @@ proptest! {
     }
 }
 
-/// The first packet of a message of so many bytes, as its sender would have made it.
+/// The first packet of a message of this size, as its sender would send it.
 fn first_packet(spec: &TransportSpec, from: usize, bytes: usize) -> Packet {
     let mut host = spec.open(endpoint(from).address, rate());
     host.send(Time::ZERO, message(from, 0, bytes), &mut Vec::new());
     host.next_packet(Time::ZERO).unwrap()
 }
 
-/// SRPT at the receiver: grants go to the shortest messages, as many at once as it overcommits, and
-/// the shortest has the highest of the priorities that are needed.
+/// SRPT at the receiver: it grants to as many of the shortest messages as it overcommits, and the
+/// shortest gets the highest of the priorities that are needed.
 #[test]
 fn homa_grants_to_the_shortest_messages() {
     let spec = homa(16, 2);
@@ -714,16 +714,16 @@ fn homa_grants_to_the_shortest_messages() {
             })
             .collect()
     };
-    // One packet is here, two more may be under way: up to byte 3072. One active message has the
-    // lowest of priorities 1 to 3.
+    // One packet has arrived, two more may be in flight: up to byte 3072. A single active message
+    // has the lowest of priorities 1 to 3.
     assert_eq!(grants(1, 10), [(1, 3072, 3)]);
     assert_eq!(grants(2, 8), [(2, 3072, 2)]);
-    // The third is longer than both, and gets nothing; the fourth is shorter, and takes a place.
+    // The third is longer than both, and gets no grant; the fourth is shorter, and displaces one.
     assert_eq!(grants(3, 12), []);
     assert_eq!(grants(4, 4), [(4, 3072, 2)]);
 }
 
-/// A sender that has to send others first says so, and is not given up.
+/// A sender that serves other messages first answers BUSY, and its message is not given up.
 #[test]
 fn homa_says_that_it_is_busy() {
     let spec = homa(4, 3);
@@ -733,8 +733,7 @@ fn homa_says_that_it_is_busy() {
     sender.send(Time::ZERO, message(0, 1, 4096), &mut actions);
     let first = sender.next_packet(Time::ZERO).unwrap();
     receiver.arrived(Time::ZERO, first, &mut Vec::new());
-    // The grant is lost, and nothing more comes: after a timeout the receiver asks for packets 1
-    // and 2.
+    // The grant is lost: after a timeout the receiver requests packets 1 and 2.
     assert_eq!(packets_of(&mut receiver, Time::ZERO)[0].header.flags, PULL);
     let timeout = ns(spec.timeout_ns);
     receiver.timer(timeout, 0, &mut Vec::new());
@@ -751,13 +750,13 @@ fn homa_says_that_it_is_busy() {
         .iter()
         .map(|packet| (packet.header.flags, packet.header.packet))
         .collect();
-    // It has sent neither; what was asked for is also a grant.
+    // It has sent neither; the request is also a grant.
     assert_eq!(what, [(BUSY, 1), (DATA, 1), (DATA, 2)]);
     assert_eq!(sender.statistics().repeated_packets, 0);
 }
 
-/// Unscheduled packets have a priority by their message's size, and scheduled ones what was
-/// granted.
+/// Unscheduled packets have a priority by their message's size, and scheduled ones the granted
+/// priority.
 #[test]
 fn homa_gives_short_messages_a_higher_priority() {
     let mut spec = homa(16, 3);
@@ -782,7 +781,7 @@ fn homa_gives_short_messages_a_higher_priority() {
     assert_eq!(priorities, [(DATA, 2), (DATA, 2), (DATA, 7), (DATA, 7)]);
 }
 
-/// A datagram comes as it was sent, or not at all.
+/// A datagram arrives as it was sent, or not at all.
 #[test]
 fn datagrams_are_sent_once() {
     let spec = spec(Protocol::Datagrams);
@@ -806,7 +805,7 @@ fn datagrams_are_sent_once() {
     };
     assert_eq!((sender.data_packets, sender.repeated_packets), (1000, 0));
     assert_eq!(receiver.control_packets, 0);
-    // 1000 x 0.8 x 0.9 come, give or take four standard deviations, 57.
+    // The expected number is 1000 x 0.8 x 0.9, with a tolerance of four standard deviations, 57.
     assert!((663..777).contains(&receiver.delivered), "{receiver:?}");
     assert_eq!(receiver.waiting, 0);
 }
@@ -829,7 +828,7 @@ fn what_cannot_be_is_dropped() {
         }
         assert_eq!(host.statistics().malformed, 6);
         assert_eq!(host.statistics().receiving, 0);
-        // What is about messages that it has never sent is nothing to it.
+        // Packets about messages that it has never sent are ignored.
         for flags in [ACK, NACK, PULL, ACK | PULL, NACK | PULL, BUSY] {
             let mut packet = good.clone();
             packet.header.flags = flags;
@@ -837,7 +836,7 @@ fn what_cannot_be_is_dropped() {
             host.arrived(Time::ZERO, packet, &mut Vec::new());
         }
         assert_eq!(packets_of(&mut host, Time::ZERO), vec![]);
-        // Nor does it believe everything about those that it has sent.
+        // So are impossible packets about messages that it has sent.
         host.send(Time::ZERO, message(0, 1, 2000), &mut Vec::new());
         for (flags, packet, credit) in [
             (NACK, u16::MAX, u32::MAX),
@@ -855,7 +854,7 @@ fn what_cannot_be_is_dropped() {
         let timeout = ns(2.0 * spec.timeout_ns);
         host.timer(timeout, 0, &mut Vec::new());
         assert!(packets_of(&mut host, timeout).len() <= 4);
-        // A header without payload is no packet of data, but a trimmed one is.
+        // A packet of data without its payload is malformed unless it is trimmed.
         let mut trimmed = good;
         trimmed.trim();
         host.arrived(Time::ZERO, trimmed.clone(), &mut Vec::new());
@@ -867,8 +866,7 @@ fn what_cannot_be_is_dropped() {
     }
 }
 
-/// A host is written down in the middle of everything, and another one that gets its state goes on
-/// as it would have.
+/// A host whose state is written and read back into a new one continues identically.
 #[test]
 fn state_can_be_put_back() {
     struct Walked<'a>(&'a mut Box<dyn Transport>);
@@ -955,7 +953,7 @@ fn descriptions_are_written_as_tables() {
     assert!(error.to_string().contains("rtt_pkts"), "{error}");
 }
 
-/// The transport that a user would write, from the examples.
+/// The transport of a user: `examples/swift.toml`.
 fn swift() -> ProgramSpec {
     toml::from_str(include_str!("../../../../examples/swift.toml")).unwrap()
 }
@@ -970,7 +968,7 @@ fn programmed(program: ProgramSpec) -> TransportSpec {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// A program without Rust delivers every message once and whole, too.
+    /// A user's program delivers every message once and whole, too.
     #[test]
     fn a_program_of_a_user_delivers_every_message(
         spec in any_spec(),
@@ -989,8 +987,8 @@ proptest! {
     }
 }
 
-/// The window follows the delay: with a short one a message goes at the rate of the link, and with
-/// a long one the window shrinks down to a packet.
+/// The window follows the delay: with a short delay a message is sent at the rate of the link, and
+/// with a long one the window shrinks to a packet.
 #[test]
 fn a_program_keeps_its_window() {
     let mut spec = programmed(swift());
@@ -1012,7 +1010,7 @@ fn a_program_keeps_its_window() {
         let data = sent.filter(|(_, packet)| packet.header.flags & DATA != 0);
         data.map(|(at, _)| at.as_ns()).collect()
     };
-    // Eight packets take 348 ns, and the answer to the first is there after 246 ns.
+    // Eight packets take 348 ns, and the answer to the first arrives after 246 ns.
     let short = times(100.0);
     assert!((short[63] - 63.0 * 43.52).abs() < 1e-6, "{}", short[63]);
     let long = times(25_000.0);
@@ -1022,7 +1020,7 @@ fn a_program_keeps_its_window() {
     );
 }
 
-/// Words of rules, in no order that makes sense.
+/// Random sequences of a rule's words.
 fn soup() -> impl Strategy<Value = String> {
     const WORDS: [&str; 40] = [
         "start_timer(",
@@ -1073,7 +1071,7 @@ fn soup() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// No program does more than be refused, or make a poor transport.
+    /// A random program is either refused, or runs without a panic.
     #[test]
     fn no_program_stops_the_simulator(
         rules in prop::collection::vec(
@@ -1099,7 +1097,7 @@ proptest! {
             "#,
         )
         .unwrap();
-        // Of rules that are wrong, those before are kept.
+        // A rule that is refused is dropped; those before it stay.
         let mut spec = programmed(program.clone());
         for (event, when, actions) in rules {
             for action in actions {
@@ -1143,13 +1141,13 @@ fn programs_have_as_many_stages_as_their_dependencies_are_long() {
         ..ProgramSpec::default()
     };
     let count = |actions: &[&str]| stages(&own("message", actions))[0].1;
-    // Side by side; one after the other; two operations; what is read before it is written.
+    // Independent; dependent; two operations; a write after a read; a write after a write.
     assert_eq!(count(&["one = 1", "other = 2"]), 1);
     assert_eq!(count(&["one = 1", "other = one"]), 2);
     assert_eq!(count(&["one = other + 2 * third"]), 2);
     assert_eq!(count(&["other = one", "one = 1"]), 1);
     assert_eq!(count(&["other = 1", "other = 2"]), 2);
-    // NDP takes what nanoPU's pipeline has, and Homa no more.
+    // NDP fills nanoPU's pipeline, and Homa needs no more stages.
     let of = |program: &ProgramSpec, event: &str| {
         let found = stages(program).into_iter().find(|(on, _)| on == event);
         found.unwrap().1
@@ -1165,8 +1163,8 @@ fn programs_have_as_many_stages_as_their_dependencies_are_long() {
     let error = programmed(own("message", &long)).check().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "program.rules.0 is \"\"; the rules for message up to it take 48 stages one after the \
-         other; a pipeline has 32"
+        "program.rules.0 is \"\"; the rules for message up to this one take 48 consecutive stages; \
+         a pipeline has 32"
     );
 }
 
@@ -1195,13 +1193,13 @@ fn wrong_programs_are_told_by_rule_and_field() {
     );
     assert_eq!(
         wrong(&|program| program.rules[3].on = "packet".to_string()),
-        "program.rules.3.on is \"packet\"; in the rule \"the last one\": it must be message, data, \
-         over, control, busy, egress, send-timer, receive-timer, or `timer` or `select` with the \
-         name of one"
+        "program.rules.3.on is \"packet\"; in the rule \"the last packet\": it must be message, \
+         data, over, control, busy, egress, send-timer, receive-timer, or `timer` or `select` with \
+         the name of one"
     );
     assert_eq!(
         wrong(&|program| program.data.ready = "in_flight < window".to_string()),
-        "program.data.ready is \"in_flight < window\"; window is not there on this event"
+        "program.data.ready is \"in_flight < window\"; window does not exist in this event"
     );
     let constant = |text: &str| Formula::Text(text.to_string());
     assert_eq!(
@@ -1228,7 +1226,7 @@ fn wrong_programs_are_told_by_rule_and_field() {
                 program.registers.send.insert(name, Formula::Number(0));
             }
         }),
-        "program.registers.send is a list of 10; at most 8 registers fit"
+        "program.registers.send is a list of 10; at most 8 registers are allowed"
     );
     assert_eq!(action(4, "accept"), "accept is for the event data");
     assert_eq!(
@@ -1237,12 +1235,9 @@ fn wrong_programs_are_told_by_rule_and_field() {
     );
     assert_eq!(
         action(4, "limit = limit / in_flight"),
-        "what is divided by must be a constant"
+        "the divisor must be a constant"
     );
-    assert_eq!(
-        action(4, "limit = limit / 0"),
-        "nothing can be divided by 0"
-    );
+    assert_eq!(action(4, "limit = limit / 0"), "the divisor must not be 0");
     assert_eq!(action(4, "bytes = 1"), "bytes cannot be changed here");
     assert_eq!(
         action(4, "limit ="),
@@ -1250,7 +1245,7 @@ fn wrong_programs_are_told_by_rule_and_field() {
     );
     assert_eq!(
         action(1, "set(missing, 1)"),
-        "in the rule \"whole\": missing changes by accept alone"
+        "in the rule \"whole\": only accept changes missing"
     );
     assert!(action(4, "drop").starts_with("there is no action drop; there are assignments, set,"));
     let error = wrong(&|program| {
@@ -1259,7 +1254,7 @@ fn wrong_programs_are_told_by_rule_and_field() {
             .push("emit(answers, ACK, credit = bytes)".to_string());
     });
     assert!(
-        error.contains("the message is not there any more after deliver or finish"),
+        error.contains("the message no longer exists after deliver or finish"),
         "{error}"
     );
     let path = TransportSpec {
@@ -1268,6 +1263,6 @@ fn wrong_programs_are_told_by_rule_and_field() {
     };
     assert_eq!(
         path.check().unwrap_err().to_string(),
-        "program is \"my.toml\"; what is in this file must take the place of its path"
+        "program is \"my.toml\"; the contents of the file must take the place of its path"
     );
 }

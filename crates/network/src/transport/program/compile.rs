@@ -1,5 +1,4 @@
-//! Programs in the form in which they run: names are places, constants are folded, and each event
-//! has a number of stages.
+//! The compiler: it resolves names, folds constants, and counts the pipeline stages of each event.
 
 use super::parse::{self, Operator, Tree};
 use super::spec::{Beginning, Formula, Formulas, ProgramSpec, RuleSpec};
@@ -10,23 +9,23 @@ use spec::{SpecError, Under, require};
 use state::{Plain, State, Walker};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Registers of each kind.
+/// The maximum number of registers of each kind.
 pub(super) const REGISTERS: usize = 8;
-/// Bitmaps of a program, without `to_send` and `missing`.
+/// The maximum number of bitmaps, besides `to_send` and `missing`.
 pub(super) const BITMAPS: usize = 2;
-/// Queues, lists and timers of each kind.
+/// The maximum number of queues, of lists and of timers.
 pub(super) const QUEUES: usize = 4;
-/// Selections.
+/// The maximum number of selections.
 pub(super) const SELECTIONS: usize = 2;
-/// Rules.
+/// The maximum number of rules, of constants and, less one, of tables.
 const MAX_RULES: usize = 64;
-/// Actions of a rule.
+/// The maximum number of actions of a rule.
 const MAX_ACTIONS: usize = 16;
-/// Stages of match and action: as many as the chip has in which the architecture was first built
+/// Match-action stages of a pipeline: as many as in the chip that introduced the architecture
 /// (Bosshart et al., *Forwarding Metamorphosis*, SIGCOMM 2013, Section 4).
 const MAX_STAGES: u32 = 32;
 
-/// What an expression can read, and some actions can write.
+/// A value that an expression can read and, in some cases, an action can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     Now,
@@ -90,7 +89,7 @@ pub(super) enum Action {
     Set(Map, Expr),
     Clear(Map, Expr),
     SetRange(Map, [Expr; 2]),
-    /// The second map's packets below a number are put into the first.
+    /// Adds the second map's packets below a number to the first.
     Merge(Map, Map, Expr),
     Emit(Box<Emit>),
     Push(u8),
@@ -112,11 +111,11 @@ pub(super) enum Action {
 pub(super) struct Rule {
     pub(super) condition: Option<Expr>,
     pub(super) actions: Box<[Action]>,
-    /// It is skipped when there is no such message.
+    /// The rule is skipped if the event has no message.
     pub(super) needs_message: bool,
 }
 
-/// An order of messages.
+/// A priority queue of incoming messages.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
     pub(super) when: Expr,
@@ -125,14 +124,14 @@ pub(super) struct Selection {
     pub(super) rules: Box<[Rule]>,
 }
 
-/// What registers begin with, and which of them have a time.
+/// The initial values of registers; `times` has a bit for each register that holds a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registers {
     pub(super) initial: Vec<Expr>,
     pub(super) times: u64,
 }
 
-/// Registers, some of which have a time.
+/// Values of registers; `times` has a bit for each register that holds a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
     pub(super) values: [u64; REGISTERS],
@@ -140,7 +139,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// Registers that are still empty.
+    /// Registers with the value 0.
     pub(super) fn of(registers: &Registers) -> File {
         File {
             values: [0; REGISTERS],
@@ -167,11 +166,11 @@ impl Plain for File {
     }
 }
 
-/// A program as it runs.
+/// A compiled program.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub(super) tables: Vec<Vec<u64>>,
-    /// What the registers of the host, of other hosts and of events begin with.
+    /// The initial registers of the host, of other hosts and of events.
     pub(super) host: File,
     pub(super) peer: File,
     pub(super) event: File,
@@ -194,12 +193,12 @@ pub struct Program {
 }
 
 impl Program {
-    /// The stages of match and action that each event needs.
+    /// The number of match-action stages that each event needs.
     pub fn stages(&self) -> &BTreeMap<String, u32> {
         &self.stages
     }
 
-    /// The stages that a packet passes on its way in, and one of data on its way out.
+    /// The number of stages for an arriving packet, and for a departing packet of data.
     pub fn packet_stages(&self) -> (u32, u32) {
         let of = |event: &&str| self.stages.get(*event).copied().unwrap_or(0);
         let events = ["data", "over", "control", "busy"];
@@ -207,7 +206,7 @@ impl Program {
     }
 }
 
-/// What a name outside of an event means.
+/// The meaning of a declared name, which is the same in all events.
 #[derive(Clone, Copy, Debug)]
 enum Entity {
     Constant(u64),
@@ -223,20 +222,20 @@ enum Entity {
 type PlaceOf = fn(u8) -> Place;
 type EntityOf = fn(u8) -> Entity;
 
-/// What there is while an expression is evaluated.
+/// The values that exist while an expression is evaluated.
 #[derive(Clone, Copy, Debug, Default)]
 struct Scope {
     packet: bool,
     send: bool,
     receive: bool,
-    /// A packet of data has come.
+    /// A packet of data has arrived.
     data: bool,
-    /// A packet of data is sent.
+    /// A packet of data is being sent.
     egress: bool,
     selected: bool,
-    /// Only what the message itself has.
+    /// Only the message's own state is visible.
     alone: bool,
-    /// Before there are registers of the message.
+    /// The message's registers do not exist yet.
     beginning: bool,
 }
 
@@ -270,12 +269,12 @@ struct Compiler {
     tables: Vec<Vec<u64>>,
 }
 
-/// A quoted text, as it is in the program.
+/// A text of the program in quotes, for error messages.
 fn quoted(text: &str) -> String {
     format!("{text:?}")
 }
 
-/// What a formula says, as text.
+/// The text of a formula, for error messages.
 fn written(formula: &Formula) -> String {
     match formula {
         Formula::Number(number) => number.to_string(),
@@ -312,7 +311,7 @@ impl Compiler {
         Ok(())
     }
 
-    /// Gives everything that a program declares its place.
+    /// Enters all declared names into the symbol table.
     fn declare(
         &mut self,
         program: &ProgramSpec,
@@ -365,7 +364,7 @@ impl Compiler {
         }
         let constants = program.constants.len();
         at_most("constants", constants, MAX_RULES, "constants")?;
-        // Constants may be made of each other; those that wait for others are tried again.
+        // Constants may refer to each other in any order: repeat until no further one resolves.
         let mut waiting: Vec<_> = program.constants.iter().collect();
         while !waiting.is_empty() {
             let before = waiting.len();
@@ -432,7 +431,7 @@ impl Compiler {
     fn constant(&self, formula: &Formula) -> Result<u64, String> {
         match self.resolve(&tree_of(formula)?, CONSTANTS_ONLY)? {
             Expr::Constant(value) => Ok(value),
-            _ => Err("it must be made of constants".to_string()),
+            _ => Err("it must consist of constants".to_string()),
         }
     }
 
@@ -461,12 +460,12 @@ impl Compiler {
         Ok(registers)
     }
 
-    /// Registers that begin with constants.
+    /// Registers whose initial values are constants.
     fn constants(&self, kind: &str, formulas: &Formulas) -> Result<File, SpecError> {
         let registers = self.registers(kind, formulas, CONSTANTS_ONLY)?;
         let mut file = File::of(&registers);
         for (value, initial) in file.values.iter_mut().zip(&registers.initial) {
-            // An expression without names has been computed.
+            // Folding has reduced an expression without names to a constant.
             if let Expr::Constant(constant) = initial {
                 *value = *constant;
             }
@@ -515,8 +514,8 @@ impl Compiler {
                 &key,
                 quoted(&rule.name),
                 format!(
-                    "the rules for {} up to it take {} stages one after the other; a pipeline \
-                     has {MAX_STAGES}",
+                    "the rules for {} up to this one take {} consecutive stages; a pipeline has \
+                     {MAX_STAGES}",
                     rule.on, count.all
                 ),
             )?;
@@ -637,11 +636,11 @@ impl Compiler {
             let wrong = |why| SpecError::new(format!("do.{number}"), quoted(text), why);
             let tree = parse::action(text).map_err(wrong)?;
             let action = self.action(&tree, scope, &rule.on).map_err(wrong)?;
-            // Without a packet that is answered, a message says whom to tell.
+            // Without a packet to answer, the message determines the destination.
             let is_unasked = matches!(action, Action::Emit(_)) && !scope.packet;
             let needs = action_needs_message(&action) || is_unasked;
             if needs && is_over {
-                let why = "the message is not there any more after deliver or finish";
+                let why = "the message no longer exists after deliver or finish";
                 return Err(wrong(why.to_string()));
             }
             needs_message |= needs && !has_taken;
@@ -680,7 +679,7 @@ impl Compiler {
             }
             Tree::Call(name, arguments) => (name.as_str(), arguments.as_slice()),
             Tree::Name(name) => (name.as_str(), &[][..]),
-            _ => return Err("it is no action".to_string()),
+            _ => return Err("it is not an action".to_string()),
         };
         let only_on = |events: &[&str]| match events.contains(&on) {
             true => Ok(()),
@@ -689,7 +688,7 @@ impl Compiler {
         let expression = |at: usize| self.resolve(&arguments[at], scope);
         let source = |at: usize| self.map(&arguments[at], scope);
         let map = |at: usize| match source(at)? {
-            Map::Missing => Err("missing changes by accept alone".to_string()),
+            Map::Missing => Err("only accept changes missing".to_string()),
             map => Ok(map),
         };
         let count = |wanted: usize| match arguments.len() == wanted {
@@ -732,7 +731,7 @@ impl Compiler {
                     return Err("emit needs a queue and flags".to_string());
                 }
                 if scope.egress {
-                    return Err("while a packet is sent, no other can be put into a queue".into());
+                    return Err("egress rules cannot put a packet into a queue".to_string());
                 }
                 let queue = of(0, "queue", |entity| match entity {
                     Entity::Queue(number) => Some(number),
@@ -755,7 +754,7 @@ impl Compiler {
                                 "granted_priority" => emit.granted_priority = value,
                                 _ => {
                                     return Err(format!(
-                                        "{field} is no field; a packet has packet, credit and \
+                                        "{field} is not a field; emit has packet, credit and \
                                          granted_priority"
                                     ));
                                 }
@@ -769,9 +768,7 @@ impl Compiler {
             "push" => {
                 count(1)?;
                 if !scope.receive {
-                    return Err(
-                        "lists have messages that are put together, and here is none".into(),
-                    );
+                    return Err("lists hold incoming messages, and this event has none".to_string());
                 }
                 Action::Push(of(0, "list", list)?)
             }
@@ -785,14 +782,14 @@ impl Compiler {
             "start_timer" => {
                 count(1)?;
                 if scope.send == scope.receive {
-                    return Err("start_timer is a message's, and here is none".to_string());
+                    return Err("start_timer needs a message, and this event has none".to_string());
                 }
                 Action::StartTimer(expression(0)?)
             }
             "wake" => {
                 count(2)?;
                 if scope.egress {
-                    return Err("a timer cannot be set while a packet is sent".to_string());
+                    return Err("egress rules cannot set a timer".to_string());
                 }
                 let timer = of(0, "timer", |entity| match entity {
                     Entity::Timer(number) => Some(number),
@@ -850,7 +847,7 @@ impl Compiler {
                 _ => None,
             },
         };
-        let map = map.ok_or_else(|| format!("{name} is no bitmap"))?;
+        let map = map.ok_or_else(|| format!("{name} is not a bitmap"))?;
         let is_there = match map {
             Map::ToSend | Map::Own(_) => scope.send && !scope.beginning,
             Map::Missing => scope.receive && !scope.beginning,
@@ -858,7 +855,7 @@ impl Compiler {
         match is_there {
             true => Ok(map),
             false => Err(format!(
-                "{name} is of a message, and here is none of its kind"
+                "{name} belongs to a message of a kind that this event does not have"
             )),
         }
     }
@@ -867,7 +864,7 @@ impl Compiler {
         let given = PLACES.iter().find(|(known, _)| *known == name);
         let place = match (given, self.names.get(name)) {
             (Some(&(_, place)), _) | (None, Some(&Entity::Register(place))) => place,
-            (None, Some(_)) => return Err(format!("{name} is no number that can be used so")),
+            (None, Some(_)) => return Err(format!("{name} is not a number that can be used here")),
             (None, None) => {
                 let known = self.names.iter().filter_map(|(name, entity)| match entity {
                     Entity::Register(place) => is_there(*place, scope).then_some(name.as_str()),
@@ -883,11 +880,11 @@ impl Compiler {
         };
         match is_there(place, scope) {
             true => Ok(place),
-            false => Err(format!("{name} is not there on this event")),
+            false => Err(format!("{name} does not exist in this event")),
         }
     }
 
-    /// An expression with every name in its place.
+    /// Resolves the names of an expression, and folds constants.
     fn resolve(&self, tree: &Tree, scope: Scope) -> Result<Expr, String> {
         Ok(match tree {
             Tree::Number(number) => Expr::Constant(*number),
@@ -905,7 +902,7 @@ impl Compiler {
                 binary(*operator, left, right)?
             }
             Tree::Assign(name, _) => {
-                return Err(format!("`{name} = …` is no value; `==` compares"));
+                return Err(format!("`{name} = …` is not a value; `==` compares"));
             }
             Tree::Call(name, arguments) => self.call(name, arguments, scope)?,
         })
@@ -1044,7 +1041,7 @@ const ACTIONS: [&str; 18] = [
     "stop",
 ];
 
-/// Places that every program has.
+/// Values that every program can read, by name.
 const PLACES: [(&str, Place); 13] = [
     ("now", Place::Now),
     ("header.flags", Place::Flags),
@@ -1078,18 +1075,18 @@ fn is_there(place: Place, scope: Scope) -> bool {
 }
 
 fn at_most(key: &str, found: usize, most: usize, what: &str) -> Result<(), SpecError> {
-    let accepted = format!("at most {most} {what} fit");
+    let accepted = format!("at most {most} {what} are allowed");
     require(found <= most, key, format!("a list of {found}"), accepted)
 }
 
-/// An operator with its sides, computed if both are known. Divisors are constants: hardware
-/// multiplies and shifts.
+/// A binary expression, folded if both operands are constants. Divisors are constants, so that
+/// hardware can multiply and shift.
 fn binary(operator: Operator, left: Expr, right: Expr) -> Result<Expr, String> {
     if matches!(operator, Operator::Divide | Operator::Remainder) {
         match right {
-            Expr::Constant(0) => return Err("nothing can be divided by 0".to_string()),
+            Expr::Constant(0) => return Err("the divisor must not be 0".to_string()),
             Expr::Constant(_) => {}
-            _ => return Err("what is divided by must be a constant".to_string()),
+            _ => return Err("the divisor must be a constant".to_string()),
         }
     }
     Ok(match (left, right) {
@@ -1100,7 +1097,7 @@ fn binary(operator: Operator, left: Expr, right: Expr) -> Result<Expr, String> {
     })
 }
 
-/// The value of an operator; what is too large is 2^64 - 1, and what is negative 0.
+/// The result of an operator. Arithmetic saturates at 0 and at 2^64 - 1.
 #[inline]
 pub(super) fn computed(operator: Operator, left: u64, right: u64) -> u64 {
     match operator {
@@ -1117,7 +1114,7 @@ pub(super) fn computed(operator: Operator, left: u64, right: u64) -> u64 {
         Operator::Add => left.saturating_add(right),
         Operator::Subtract => left.saturating_sub(right),
         Operator::Multiply => left.saturating_mul(right),
-        // The compiler lets no divisor be 0.
+        // `binary` refuses divisors of 0.
         Operator::Divide => left.checked_div(right).unwrap_or(u64::MAX),
         Operator::Remainder => left.checked_rem(right).unwrap_or(0),
         Operator::Minimum => left.min(right),
@@ -1125,8 +1122,9 @@ pub(super) fn computed(operator: Operator, left: u64, right: u64) -> u64 {
     }
 }
 
-/// What an expression reads, and how many operations are one after the other in it. Comparisons
-/// and what joins them are a stage's match, and take no operation.
+/// Collects the resources that an expression reads, and returns the length of its longest chain of
+/// dependent operations. Comparisons, logical operators and masks are a stage's match and do not
+/// count.
 fn reads(expression: &Expr, into: &mut BTreeSet<Resource>) -> u32 {
     let mut both = |sides: &[Expr; 2]| {
         let left = reads(&sides[0], into);
@@ -1154,7 +1152,7 @@ fn reads(expression: &Expr, into: &mut BTreeSet<Resource>) -> u32 {
             );
             both(sides) + u32::from(!is_match)
         }
-        // Kept beside each bitmap.
+        // Hardware maintains these with each bitmap.
         Expr::Count(map) | Expr::First(map) | Expr::BytesOf(map) => {
             into.insert(Resource::Map(*map));
             0
@@ -1236,17 +1234,18 @@ enum Resource {
     Timeouts,
 }
 
-/// Stages of the rules of an event, as far as they have been seen.
+/// The pipeline stages of an event's rules so far.
 ///
-/// An operation is in the stage after those that write what it reads or writes, and no earlier than
-/// those that read what it writes (match, action and reverse-match dependencies; Jose et al.,
-/// *Compiling Packet Programs to Reconfigurable Switches*, NSDI 2015, Section 3). A condition is
-/// evaluated in the stage of its first action. State of a message is fetched before the first
-/// stage, and written back after the last.
+/// An operation comes at least one stage after the operations that write one of its operands or its
+/// destination, and no earlier than the operations that read its destination (match, action and
+/// reverse-match dependencies; Jose et al., *Compiling Packet Programs to Reconfigurable Switches*,
+/// NSDI 2015, Section 3). A condition is evaluated in the stage of its first action. A message's
+/// state is fetched before the first stage and written back after the last.
 #[derive(Debug, Default)]
 struct Stages {
-    /// The stages that have written and read each.
+    /// The last stage that writes each resource.
     written: BTreeMap<Resource, u32>,
+    /// The last stage that reads each resource.
     read: BTreeMap<Resource, u32>,
     all: u32,
 }
@@ -1264,7 +1263,7 @@ impl Stages {
         }
     }
 
-    /// The stage that knows whether a condition holds.
+    /// The stage that evaluates a condition.
     fn matched(&mut self, condition: Option<&Expr>) -> u32 {
         let mut found = BTreeSet::new();
         let depth = condition.map_or(0, |condition| reads(condition, &mut found));

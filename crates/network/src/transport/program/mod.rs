@@ -1,13 +1,13 @@
 //! A programmable transport: rules of match and action with state for each message.
 //!
-//! nanoPU's pipelines are programmable (OSDI 2021, Section 2.3): events of packets, messages and
-//! timers pass a pipeline of match and action, beside the buffers for packetization and reassembly.
-//! Here the [buffers](super::buffers), the [numbers of messages](super::peers) and the counters are
-//! fixed, and what follows from an event is a [program](ProgramSpec) in data.
+//! nanoPU's pipelines are programmable (OSDI 2021, Section 2.3): packet, message and timer events
+//! pass through a match-action pipeline beside the packetization and reassembly buffers. Here the
+//! [buffers](super::buffers), the [message numbers](super::peers) and the counters are fixed, and
+//! a [program](ProgramSpec), which is data, defines the reaction to each event.
 //!
-//! A program is compiled when a host is built. What it does with a packet is bounded: there are no
-//! loops but those over the words of a bitmap and over the places of a priority queue, which
-//! hardware does at once.
+//! A program is compiled when a host is built. The work for each packet is bounded: the only loops
+//! are over the words of a bitmap and over the entries of a priority queue, which hardware
+//! processes in parallel.
 
 mod compile;
 mod parse;
@@ -36,5 +36,5 @@ pub fn homa() -> &'static ProgramSpec {
 }
 
 fn parsed(text: &str) -> ProgramSpec {
-    toml::from_str(text).expect("a program that comes with the simulator is right")
+    toml::from_str(text).expect("a program that comes with the simulator is valid")
 }

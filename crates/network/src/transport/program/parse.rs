@@ -1,14 +1,14 @@
-//! Text of expressions and actions to trees.
+//! The parser: from the text of expressions and actions to syntax trees.
 
 use std::iter::Peekable;
 use std::str::CharIndices;
 
-/// Nesting that is enough for every rule, and bounds the parser's recursion.
+/// The maximum nesting depth, which bounds the parser's recursion.
 const DEEPEST: u32 = 32;
-/// Words and symbols of an expression; its tree is no deeper.
+/// The maximum number of words and symbols in an expression; it also bounds the tree's depth.
 const MOST_TOKENS: usize = 256;
 
-/// An operator with two sides.
+/// A binary operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Or,
@@ -32,7 +32,7 @@ pub(super) enum Operator {
 
 use Operator::*;
 
-/// What binds weaker comes first.
+/// From the lowest precedence to the highest.
 const LEVELS: [&[(&str, Operator)]; 6] = [
     &[("or", Or)],
     &[("and", And)],
@@ -57,7 +57,7 @@ pub(super) enum Tree {
     Not(Box<Tree>),
     Binary(Operator, Box<[Tree; 2]>),
     Call(String, Vec<Tree>),
-    /// `name = value`: an action, or an argument of one.
+    /// `name = value`: an action, or a named argument.
     Assign(String, Box<Tree>),
 }
 
@@ -72,7 +72,7 @@ const SYMBOLS: [&str; 17] = [
     "==", "!=", "<=", ">=", "<", ">", "=", "|", "&", "+", "-", "*", "/", "%", "(", ")", ",",
 ];
 
-/// The tree of an expression; what is wrong with it.
+/// The tree of an expression; the error says what is wrong with it.
 pub(super) fn expression(text: &str) -> Result<Tree, String> {
     let mut parser = Parser::new(text)?;
     let tree = parser.level(0)?;
@@ -100,7 +100,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
         } else if character.is_ascii_digit() {
             let digits = word(text, at, &mut characters).replace('_', "");
             let number = digits.parse();
-            let wrong = |_| format!("{digits} is no whole number below 2^64");
+            let wrong = |_| format!("{digits} is not a whole number below 2^64");
             tokens.push(Token::Number(number.map_err(wrong)?));
         } else if character.is_ascii_alphabetic() || character == '_' {
             tokens.push(Token::Word(word(text, at, &mut characters).to_string()));
@@ -118,7 +118,7 @@ fn tokens(text: &str) -> Result<Vec<Token>, String> {
     Ok(tokens)
 }
 
-/// Letters, digits, underscores and dots from a place on.
+/// The letters, digits, underscores and dots that start at `from`.
 fn word<'t>(text: &'t str, from: usize, characters: &mut Peekable<CharIndices<'_>>) -> &'t str {
     let is_inside = |character: char| character.is_ascii_alphanumeric() || "_.".contains(character);
     while characters.next_if(|&(_, next)| is_inside(next)).is_some() {}
@@ -149,7 +149,7 @@ impl Parser {
         self.tokens.get(self.at)
     }
 
-    /// Whether this comes next; it is read then.
+    /// Consumes the next token if it is `what`.
     fn takes(&mut self, what: &str) -> bool {
         let is_next = match self.peek() {
             Some(Token::Word(word)) => word == what,
@@ -221,7 +221,7 @@ impl Parser {
 
     fn primary_inside(&mut self) -> Result<Tree, String> {
         if self.takes("not") {
-            // It binds weaker than a comparison, and stronger than `and`.
+            // Its precedence is between `and` and the comparisons.
             return Ok(Tree::Not(Box::new(self.level(2)?)));
         }
         if self.takes("(") {
@@ -303,7 +303,7 @@ mod tests {
         let large = "99".repeat(20);
         assert_eq!(
             wrong(&large),
-            format!("{large} is no whole number below 2^64")
+            format!("{large} is not a whole number below 2^64")
         );
         assert!(wrong(&"(".repeat(100)).contains("deeper"));
         assert!(wrong(&"not ".repeat(100)).contains("deeper"));

@@ -1,4 +1,4 @@
-//! A host whose transport is a program.
+//! The interpreter of compiled programs: the transport of one host.
 
 use super::compile::{
     Action, BITMAPS, Expr, File, Map, Place, Program, QUEUES, REGISTERS, Rule, SELECTIONS, computed,
@@ -19,48 +19,50 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Priorities in switches: what carries no data goes first, unless the program says otherwise.
+/// The priority in switches of packets without data.
 const CONTROL_PRIORITY: u8 = 0;
+/// The priority in switches of packets of data, unless the program assigns another one.
 const DATA_PRIORITY: u8 = 1;
-/// The token of the timer of all messages; those of the program's timers follow.
+/// The token of the timer that all messages share; the tokens of the program's timers follow.
 const MESSAGE_TIMER: u64 = 0;
-/// A timer that sets itself again goes off later, so that time goes on.
+/// The minimum duration of a timer, so that a timer that restarts itself cannot stop time.
 const SHORTEST: Time = Time::from_fs(1000);
-/// A message that is not in an order.
+/// The key of a message that is not in a queue.
 const NOT_IN: u64 = u64::MAX;
 
-/// What a program knows of a message that is sent.
+/// A program's state of an outgoing message.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Sent {
     file: File,
     maps: [Bits; BITMAPS],
-    /// When its timer goes off; never, if it has not been started.
+    /// When its timer expires; `NEVER` if the timer is stopped.
     due_at: Time,
-    /// How long the timer runs.
+    /// The timer's duration when it was last started.
     patience: Time,
-    /// All packets before have been sent at least once.
+    /// All packets with lower numbers have been sent at least once.
     sent_up_to: u32,
-    /// Its place in the order of sending; with a queue, whether it is in it.
+    /// The value of the program's `data.key`, or [`NOT_IN`] if the message is not ready. In a
+    /// program without a key: 0 for a message in `ready`.
     key: u64,
 }
 
-/// What a program knows of a message that is put together.
+/// A program's state of an incoming message.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Received {
     file: File,
     due_at: Time,
-    /// Its places in the selections.
+    /// Its keys in the selections; [`NOT_IN`] where it is in none.
     keys: [u64; SELECTIONS],
 }
 
-/// What goes along the pipeline with an event.
+/// The metadata that passes through the pipeline with an event.
 #[derive(Clone, Debug, Default)]
 struct Frame {
     now: Time,
-    /// The packet that has come, or is about to be sent, without its payload.
+    /// The header of the packet that has arrived, or is about to be sent.
     header: TransportHeader,
     priority: u8,
-    /// The two ends of the packet that has come, and its tag.
+    /// Source, destination and tag of the packet that has arrived.
     ends: Option<(Endpoint, Endpoint, u64)>,
     send: Option<u16>,
     receive: Option<u16>,
@@ -72,14 +74,14 @@ struct Frame {
     has_passed: bool,
     /// A packet of data is about to be sent.
     is_egress: bool,
-    /// A timer of the host has gone off.
+    /// A timer of the host has expired.
     is_timer: bool,
-    /// The payload of a packet that has come.
+    /// The payload of the packet that has arrived.
     payload: Vec<u8>,
     event: [u64; REGISTERS],
 }
 
-/// A host whose transport is a program.
+/// The transport of one host, which runs a program.
 #[derive(Debug, State)]
 pub struct Programmed {
     #[state(fixed)]
@@ -92,27 +94,28 @@ pub struct Programmed {
     sending: Sending<Sent>,
     receiving: Receiving<Received>,
     host: File,
-    /// By the places of other hosts.
+    /// The registers of other hosts, by their index in `peers`.
     others: Vec<File>,
     queues: [VecDeque<Packet>; QUEUES],
-    /// Messages that are put together: their slots and serial numbers.
+    /// Slots and serial numbers of incoming messages.
     lists: [VecDeque<(u16, u64)>; QUEUES],
-    /// Messages of which packets may be sent, in order, unless they have keys.
+    /// Slots of messages that may send, in the order in which they became ready; unused if the
+    /// program has a key.
     ready: VecDeque<u16>,
     are_timers_set: [bool; QUEUES],
-    /// When the timer of all messages goes off; never, if it is not set.
+    /// When the shared timer of all messages expires; `NEVER` if it is not set.
     timeout_at: Time,
-    /// While the timer looks at all messages, it is set again only at the end.
+    /// `look_at_timers` is running, and sets the shared timer once, at its end.
     #[state(fixed)]
     is_looking: bool,
     statistics: TransportStatistics,
-    /// Only used inside a call.
+    /// Scratch space of `select`.
     #[state(fixed)]
     candidates: Vec<(u64, u64, u16)>,
 }
 
 impl Programmed {
-    /// For the host with this address.
+    /// The transport of the host with this address.
     pub fn new(spec: TransportSpec, program: Arc<Program>, address: u32) -> Programmed {
         Programmed {
             sending: Sending::new(spec.send_buffers),
@@ -134,7 +137,7 @@ impl Programmed {
         }
     }
 
-    /// The frame of an event.
+    /// The frame of an event without a packet.
     fn frame(&self, now: Time) -> Frame {
         Frame {
             now,
@@ -143,7 +146,7 @@ impl Programmed {
         }
     }
 
-    /// The frame of a packet that has come.
+    /// The frame of a packet that has arrived.
     fn frame_of(&self, now: Time, packet: &Packet) -> Frame {
         Frame {
             header: packet.header,
@@ -153,7 +156,7 @@ impl Programmed {
         }
     }
 
-    /// Sees to it that there are registers for another host.
+    /// Allocates the registers of another host, unless it has them.
     fn know(&mut self, peer: u32) {
         if self.others.len() <= peer as usize {
             self.others
@@ -169,7 +172,7 @@ impl Programmed {
         self.receiving.slots[usize::from(frame.receive?)].as_ref()
     }
 
-    /// A bitmap, and the bytes of its message.
+    /// A bitmap, and the length of its message in bytes.
     fn map(&self, map: Map, frame: &Frame) -> Option<(&Bits, u32)> {
         if map == Map::Missing {
             let incoming = self.incoming(frame)?;
@@ -183,7 +186,7 @@ impl Programmed {
         Some((bits, outgoing.message.payload.len() as u32))
     }
 
-    /// The value of what a place has; 0 if its message is not there.
+    /// The value of a place; 0 if the event does not have its message.
     #[inline]
     fn read(&self, place: Place, frame: &Frame) -> u64 {
         match place {
@@ -224,7 +227,7 @@ impl Programmed {
         }
     }
 
-    /// The value of one side of an operator, which is mostly a place or a constant.
+    /// The value of an operand: a fast path, since most operands are places or constants.
     #[inline]
     fn side(&self, expression: &Expr, frame: &Frame) -> u64 {
         match expression {
@@ -351,7 +354,6 @@ impl Programmed {
             Action::Merge(into, from, below) => {
                 let below = narrow(self.value(below, frame));
                 if let Some((others, _)) = self.map(*from, frame) {
-                    // At most as many words as a message has of packets.
                     let others = others.clone();
                     self.change(*into, frame, |bits, packets| {
                         bits.insert_all(&others, below.min(packets));
@@ -379,7 +381,7 @@ impl Programmed {
             }
             Action::Take(list) => {
                 frame.receive = None;
-                // Those of messages that are over are no longer there.
+                // Messages that have ended leave stale entries in the list.
                 while let Some((slot, serial)) = self.lists[usize::from(*list)].pop_front() {
                     if let Some(incoming) = self.receiving.still_at(slot, serial) {
                         (frame.receive, frame.peer) = (Some(slot), Some(incoming.peer));
@@ -470,7 +472,7 @@ impl Programmed {
             Place::Receive(number) => frame
                 .receive
                 .map(|slot| &mut self.receiving.at(slot).own.file.values[usize::from(number)]),
-            // The compiler lets nothing else be changed.
+            // The compiler refuses assignments to other places.
             _ => None,
         };
         if let Some(register) = register {
@@ -478,7 +480,7 @@ impl Programmed {
         }
     }
 
-    /// Changes a bitmap of the message that is sent, which has so many packets.
+    /// Changes a bitmap of the outgoing message. `change` gets it and the number of packets.
     fn change(&mut self, map: Map, frame: &Frame, change: impl FnOnce(&mut Bits, u32)) {
         let Some(slot) = frame.send else { return };
         let outgoing = self.sending.at(slot);
@@ -489,7 +491,8 @@ impl Programmed {
         change(bits, outgoing.packets);
     }
 
-    /// Queues a packet to the other end of the packet or the message.
+    /// Queues a packet without data to the sender of the arrived packet or, without one, to the
+    /// other end of the event's message.
     fn emit(&mut self, queue: u8, header: TransportHeader, frame: &Frame) {
         let (from, to, message, message_bytes, tag) = if let Some((from, to, tag)) = frame.ends {
             let header = &frame.header;
@@ -532,7 +535,7 @@ impl Programmed {
         });
     }
 
-    /// Puts the payload of a packet into its message.
+    /// Copies the payload of a packet into its message.
     fn accept(&mut self, frame: &mut Frame) {
         if frame.trimmed || frame.duplicate {
             return;
@@ -546,7 +549,7 @@ impl Programmed {
         }
     }
 
-    /// Gives a message to its application, if all of it is here.
+    /// Delivers a message to its application if no packet is missing.
     fn deliver(&mut self, frame: &mut Frame, actions: &mut Vec<TransportAction>) {
         let Some(slot) = frame.receive else { return };
         if self.receiving.at(slot).missing.count() == 0 {
@@ -557,7 +560,7 @@ impl Programmed {
         }
     }
 
-    /// A message that was sent is over.
+    /// Frees the slot of an outgoing message, and returns the message.
     fn end(&mut self, slot: u16) -> Message {
         let ended = self.sending.end(slot, &mut self.peers);
         if self.program.key.is_none() && ended.own.key != NOT_IN {
@@ -566,7 +569,7 @@ impl Programmed {
         ended.message
     }
 
-    /// Starts the timer of the frame's message again.
+    /// Restarts the timer of the frame's message.
     fn start_timer(&mut self, duration: Time, frame: &Frame, actions: &mut Vec<TransportAction>) {
         let at = frame.now.saturating_add(duration);
         match (frame.send, frame.receive) {
@@ -574,7 +577,7 @@ impl Programmed {
                 let own = &mut self.sending.at(slot).own;
                 own.patience = duration;
                 if frame.is_egress {
-                    // A timer that runs goes off later; the link sets none.
+                    // A departing packet postpones a running timer, but starts none.
                     if own.due_at != Time::NEVER {
                         own.due_at = own.due_at.max(at);
                     }
@@ -591,14 +594,14 @@ impl Programmed {
     }
 
     fn set_timeout(&mut self, at: Time, actions: &mut Vec<TransportAction>) {
-        // An earlier timer takes the place of a later one, which then finds nothing to do.
+        // An earlier timer replaces a later one, whose call is then ignored.
         if at < self.timeout_at {
             self.timeout_at = at;
             actions.push(TransportAction::Wake(at, MESSAGE_TIMER));
         }
     }
 
-    /// Runs the rules for each message whose timer has gone off.
+    /// Runs the rules of each message whose timer has expired.
     fn look_at_timers(&mut self, now: Time, actions: &mut Vec<TransportAction>) {
         let program = Arc::clone(&self.program);
         self.is_looking = true;
@@ -631,7 +634,7 @@ impl Programmed {
             let Some(outgoing) = &mut self.sending.slots[usize::from(slot)] else {
                 continue;
             };
-            // What waits for the host's own link is not lost.
+            // Packets that wait for the host's own link are not lost: the timer starts over.
             if outgoing.own.key != NOT_IN && outgoing.own.due_at != Time::NEVER {
                 outgoing.own.due_at = now.saturating_add(outgoing.own.patience);
             }
@@ -656,8 +659,7 @@ impl Programmed {
         }
     }
 
-    /// Puts the message that a frame is about into the order of sending, if something of it may be
-    /// sent.
+    /// Updates the position of the frame's outgoing message among those that are ready to send.
     fn rank_sent(&mut self, frame: &Frame) {
         let Some(slot) = frame.send else { return };
         let is_ready = self.is_ready(slot, frame);
@@ -676,14 +678,14 @@ impl Programmed {
         self.sending.at(slot).own.key = key;
     }
 
-    /// Whether something of a message may be sent.
+    /// Whether a packet of a message may be sent.
     fn is_ready(&self, slot: u16, frame: &Frame) -> bool {
         let outgoing = self.sending.slots[usize::from(slot)].as_ref();
         outgoing.is_some_and(|outgoing| outgoing.to_send.count() > 0)
             && self.value(&self.program.ready, frame) != 0
     }
 
-    /// Puts a message into the selections that it is in.
+    /// Updates the keys of an incoming message in all selections.
     fn rank_received(&mut self, slot: u16) {
         if self.program.selections.is_empty() || self.receiving.slots[usize::from(slot)].is_none() {
             return;
@@ -740,7 +742,7 @@ impl Programmed {
         self.candidates = candidates;
     }
 
-    /// A packet of data has come, whole or trimmed.
+    /// Handles a packet of data, whole or trimmed.
     fn data_arrived(&mut self, now: Time, packet: Packet, actions: &mut Vec<TransportAction>) {
         let is_trimmed = packet.header.flags & CHOP != 0;
         self.statistics.trimmed += u64::from(is_trimmed);
@@ -794,11 +796,12 @@ impl Programmed {
         }
     }
 
-    /// The receiver of a message, or (with [`BUSY`]) its sender, has said something about it.
+    /// Handles a packet without data from the receiver of a message or, with [`BUSY`], from its
+    /// sender.
     fn control_arrived(&mut self, now: Time, packet: &Packet, actions: &mut Vec<TransportAction>) {
         let program = Arc::clone(&self.program);
         let mut frame = self.frame_of(now, packet);
-        // Of a message that is over, there is nothing to be told.
+        // Packets about messages that have ended are ignored.
         if packet.header.flags & BUSY != 0 {
             let Some(slot) = self.receiving.find(packet, &mut self.peers) else {
                 return;
@@ -816,7 +819,7 @@ impl Programmed {
         }
     }
 
-    /// The slot of the message of which a packet goes first.
+    /// The slot of the message that sends next.
     fn next_slot(&mut self) -> Option<u16> {
         if self.program.key.is_some() {
             if self.sending.count() == 0 {
@@ -904,7 +907,7 @@ impl Transport for Programmed {
 
     fn timer(&mut self, now: Time, token: u64, actions: &mut Vec<TransportAction>) {
         if token == MESSAGE_TIMER {
-            // A timer whose place an earlier one has taken has nothing to do.
+            // An earlier timer may have replaced this one.
             if now >= self.timeout_at {
                 self.timeout_at = Time::NEVER;
                 self.look_at_timers(now, actions);
@@ -943,7 +946,7 @@ impl Transport for Programmed {
             is_egress: true,
             ..self.frame(now)
         };
-        // No rule wants something of the network interface here.
+        // Egress rules cannot produce transport actions.
         self.run(&program.egress, &mut frame, &mut Vec::new());
         (packet.header, packet.priority) = (frame.header, frame.priority);
         let sent_up_to = &mut self.sending.at(slot).own.sent_up_to;
@@ -970,7 +973,7 @@ impl Transport for Programmed {
     }
 }
 
-/// A number of a packet, or of bytes: 32 bits.
+/// Saturates a packet number or a number of bytes to 32 bits.
 fn narrow(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }

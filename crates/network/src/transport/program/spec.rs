@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A number, or an expression of one.
+/// A number, or an expression that yields one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Formula {
@@ -14,53 +14,54 @@ pub enum Formula {
     Text(String),
 }
 
-/// Named numbers, or expressions of them.
+/// Numbers or expressions, by name.
 pub type Formulas = BTreeMap<String, Formula>;
 
-/// A program, or where it is.
+/// A program, or the path of its file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ProgramSource {
     /// The path of a TOML file.
     Path(String),
-    /// What is in one: rules of match and action, with state for each message.
+    /// The contents of such a file: match-action rules, with state for each message.
     ///
     /// Defaults: nothing is declared.
     Program(Box<ProgramSpec>),
 }
 
-/// A transport as rules of match and action, with state for each message.
+/// A transport as match-action rules, with state for each message.
 ///
-/// The interface around it has the buffers: it cuts messages into packets, puts packets together,
-/// knows duplicates, numbers messages, and counts. The rules say what follows from an event.
+/// The interface around it owns the buffers: it splits messages into packets, reassembles them,
+/// detects duplicates, numbers messages and keeps the counters. The rules define the reaction to
+/// each event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramSpec {
     /// The name of the protocol.
     pub name: String,
-    /// Names for numbers. An expression can use what the transport's parameters give.
+    /// Named numbers. Their expressions can use the transport's parameters.
     pub constants: Formulas,
-    /// Lists of numbers in ascending order, which `place` looks a number up in.
+    /// Lists of numbers in ascending order, in which `place` looks a number up.
     pub tables: BTreeMap<String, Vec<u64>>,
-    /// The state, and what it begins with.
+    /// The registers and their initial values.
     pub registers: RegistersSpec,
-    /// Sets of packets of a message that is sent, which begin with `all` packets or with `none`.
+    /// Sets of packets of an outgoing message, which initially contain `all` packets or `none`.
     pub bitmaps: BTreeMap<String, Beginning>,
-    /// Queues of packets without data, in the order in which they are served; all before data.
+    /// Queues of packets without data, in order of priority; all of them precede data.
     pub queues: Vec<String>,
-    /// Queues of messages that are put together.
+    /// Queues of incoming messages.
     pub lists: Vec<String>,
     /// Timers of the host.
     pub timers: Vec<String>,
-    /// Which packets of data go first.
+    /// The order in which packets of data are sent.
     pub data: DataSpec,
-    /// Orders of the messages that are put together.
+    /// Priority queues of incoming messages.
     pub selections: BTreeMap<String, SelectionSpec>,
-    /// What to do, in order.
+    /// The rules, in the order in which they are tried.
     pub rules: Vec<RuleSpec>,
 }
 
-/// Registers of 64 bits, and what they begin with. A register whose name ends with `_at` has a
+/// Registers of 64 bits and their initial values. A register whose name ends with `_at` holds a
 /// point in time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -69,15 +70,15 @@ pub struct RegistersSpec {
     pub host: Formulas,
     /// Registers of each other host.
     pub peer: Formulas,
-    /// Registers of each message that is sent.
+    /// Registers of each outgoing message.
     pub send: Formulas,
-    /// Registers of each message that is put together.
+    /// Registers of each incoming message.
     pub receive: Formulas,
-    /// Registers of an event, which are forgotten after it: metadata of a pipeline.
+    /// Registers of an event, which last until its rules end: a pipeline's metadata.
     pub event: Formulas,
 }
 
-/// What a bitmap begins with.
+/// The initial contents of a bitmap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beginning {
@@ -87,14 +88,14 @@ pub enum Beginning {
     None,
 }
 
-/// Which packets of data are sent, and in which order.
+/// When a message may send packets of data, and which message is served first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataSpec {
-    /// Whether a message may send: the lowest packet of its `to_send`, if there is one.
+    /// Whether a message may send the lowest packet of its `to_send`.
     pub ready: String,
-    /// The ready message with the smallest number goes first, and of equal ones the oldest.
-    /// Without it messages are sent in the order in which they became ready.
+    /// The sort key: the ready message with the smallest key is served first, and the oldest of
+    /// equal ones. Without a key messages are served in the order in which they became ready.
     pub key: Option<String>,
 }
 
@@ -107,23 +108,23 @@ impl Default for DataSpec {
     }
 }
 
-/// Messages in an order: a priority queue in hardware.
+/// Incoming messages in order of a key: a priority queue in hardware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelectionSpec {
-    /// Which messages are in it.
+    /// Whether a message is in it.
     pub when: String,
-    /// The message with the smallest number is the first one, and of equal ones the oldest.
+    /// The sort key: the message with the smallest key is first, and the oldest of equal ones.
     pub key: String,
-    /// How many are selected at most.
+    /// The maximum number of messages to select.
     pub most: Formula,
 }
 
-/// A rule: on an event, if a condition holds, actions.
+/// A rule: on an event, if a condition holds, perform actions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleSpec {
-    /// What it is for; errors name it.
+    /// Its name in error messages.
     #[serde(default)]
     pub name: String,
     /// The event: `message`, `data`, `over`, `control`, `busy`, `egress`, `send-timer`,
