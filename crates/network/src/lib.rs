@@ -1,4 +1,4 @@
-//! Wires and transports: [packets](packet) and the messages that [transports](transport) cut into
+//! Links and transports: [packets](packet) and the [transports](transport) that split messages into
 //! them, the links and switches of a [rack], and the hosts that send requests to its servers
 //! ([`LoadGenerator`]).
 

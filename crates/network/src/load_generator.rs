@@ -1,10 +1,9 @@
-//! A host that sends requests to servers and measures how long their responses take: nanoPU's load
-//! generator (OSDI 2021, Section 5.2.2), as a node of a network.
+//! A host that sends requests to servers and measures their response times: nanoPU's load generator
+//! (OSDI 2021, Section 5.2.2), as a node of a network.
 //!
 //! A request is a message of big-endian words: a service time, the time at which it was sent, and
-//! what the program wants to know. A response begins with the same two words, which is how it is
-//! known to which request it belongs. For programs whose messages have no such words they can be
-//! left out.
+//! the program's arguments. A response begins with the same two words, which identify its request.
+//! They can be left out for programs whose messages do not have them.
 
 mod report;
 mod spec;
@@ -25,10 +24,10 @@ pub use self::report::{LoadGeneratorReport, LoadGeneratorStatistics, UnexpectedM
 use self::spec::LOAD_BYTES;
 pub use self::spec::{AddressSpan, LoadGeneratorSpec, Offer, RequestSpec, Word};
 
-/// The tag of messages that are no requests; those have their numbers.
+/// The tag of opening messages; that of a request is its number.
 const OPENING_TAG: u64 = u64::MAX;
 
-/// Draws a word.
+/// A source of a word's values.
 #[derive(Clone, Debug)]
 enum WordSource {
     Constant(u64),
@@ -36,10 +35,10 @@ enum WordSource {
     Zipf(u64, Zipf),
 }
 
-/// Draws requests of one kind.
+/// A source of requests of one kind.
 #[derive(Clone, Debug)]
 struct Kind {
-    /// What a random number from 0 to 1 must be below for it to be this kind, if it is none before.
+    /// The cumulative probability of the kinds up to this one.
     up_to: f64,
     port: u16,
     bytes: usize,
@@ -49,34 +48,34 @@ struct Kind {
     rows: Vec<Vec<u64>>,
 }
 
-/// A request that has not been answered, or is among others that have not.
+/// A request that is outstanding, or was sent after an outstanding one.
 #[derive(Clone, Debug, Default, state::State, state::Plain)]
 struct Request {
     sent_at: Time,
     server: u32,
     kind: u8,
-    /// How many requests were under way when it was made, itself included.
+    /// The number of requests in flight when it was made, including itself.
     under_way: u64,
     is_over: bool,
-    /// What the reply must fit, if it is an operation of a store.
+    /// The expected reply, if it is an operation of a store.
     asked: Asked,
 }
 
-/// Where a message that answers no request is counted.
+/// The counter of a reason for which a message answers no request.
 type Reason = fn(&mut UnexpectedMessages) -> &mut u64;
 
-/// What a timer is for: the upper bits of its token.
+/// The purpose of a timer, in the upper bits of its token.
 mod purpose {
-    /// To make requests.
+    /// Make requests.
     pub const REQUEST: u64 = 0;
-    /// To hand the oldest message over to the transport.
+    /// Hand the oldest message over to the transport.
     pub const HAND_OVER: u64 = 1 << 62;
-    /// What the transport has asked for; the rest is its token.
+    /// The transport's timer; the remaining bits are the transport's token.
     pub const TRANSPORT: u64 = 2 << 62;
     pub const MASK: u64 = 3 << 62;
 }
 
-/// A load generator in a network. It sends at its first port, and receives at all.
+/// A load generator in a network. It sends from its first port, and receives from all ports.
 #[derive(state::State)]
 #[state(fields)]
 pub struct LoadGenerator {
@@ -90,22 +89,22 @@ pub struct LoadGenerator {
     servers: Vec<u32>,
     #[state(fixed)]
     kinds: Vec<Kind>,
-    /// Draws requests for stores, in place of `kinds`.
+    /// The source of requests for stores, in place of `kinds`.
     #[state(fixed)]
     operations: Option<Operations>,
-    /// Checks what stores answer.
+    /// Checks the stores' replies.
     #[state(inside)]
     replies: Option<Replies>,
-    /// The first reply that was wrong.
+    /// The first wrong reply.
     wrong: Option<String>,
-    /// Whether it makes no more requests.
+    /// It makes no more requests.
     #[state(fixed)]
     is_stopped: bool,
     #[state(fixed)]
     transport: Box<dyn Transport>,
     #[state(inside)]
     arrivals: Option<ArrivalProcess>,
-    /// How many requests come next, at a time that is in the calendar.
+    /// The number of requests at the next request timer.
     next_items: u64,
     choice: Random,
     contents: Random,
@@ -114,18 +113,19 @@ pub struct LoadGenerator {
     send_latency: Time,
     #[state(fixed)]
     receive_latency: Time,
-    /// Messages on their way to the transport, and when they are there.
+    /// Messages between the host and the transport, with the times at which they reach the
+    /// transport.
     on_the_way: VecDeque<(Time, Message)>,
-    /// Messages that the transport has no room for.
+    /// Messages that wait for a buffer of the transport.
     waiting: VecDeque<Message>,
-    /// Requests in the order of time, from the first one that is not over.
+    /// Requests in order of time, from the first outstanding one.
     requests: VecDeque<Request>,
-    /// How many came before these.
+    /// The number of the first of these requests.
     first_request: u64,
     under_way: u64,
-    /// When the first and the last request were made.
+    /// The times at which the first and the last request were made.
     made_between: Option<(Time, Time)>,
-    /// How many messages of the opening have been sent to each server.
+    /// The number of opening messages that have been sent to each server.
     opened: u64,
     recorder: Recorder,
     statistics: LoadGeneratorStatistics,
@@ -135,14 +135,14 @@ pub struct LoadGenerator {
 }
 
 impl LoadGenerator {
-    /// The token with which the timer of a load generator is to be called when it shall begin.
+    /// The token of the timer call that starts a load generator.
     pub const BEGIN: u64 = purpose::REQUEST;
 
-    /// A load generator that is called `name`, has this address and a link of this rate, and sends
-    /// requests to servers with these addresses, each as likely: at least one. It waits for
-    /// [`LoadGenerator::BEGIN`]. `is_alone`: nobody else sends requests to these servers. The
-    /// description must have passed [`LoadGeneratorSpec::check`]; a sentence, if a file that it
-    /// names is not among `files` or cannot be used.
+    /// A load generator called `name`, with this address and a link of this rate. It sends requests
+    /// to the servers with these addresses, at least one, with equal probability, and starts at
+    /// [`LoadGenerator::BEGIN`]. `is_alone`: no other host sends requests to these servers. The
+    /// description must have passed [`LoadGeneratorSpec::check`]. The error is a sentence about a
+    /// file that is not among `files` or cannot be used.
     pub fn new(
         name: String,
         spec: LoadGeneratorSpec,
@@ -226,58 +226,57 @@ impl LoadGenerator {
         })
     }
 
-    /// Whether it has measured what it should, or has sent all that it should and waits for
-    /// nothing.
+    /// Whether the measurement is complete, or all requests have been sent and none is outstanding.
     pub fn is_done(&self) -> bool {
         self.recorder.is_done() || (self.is_exhausted() && self.under_way == 0)
     }
 
-    /// Whether it has sent all that it should.
+    /// Whether all requests have been sent.
     fn is_exhausted(&self) -> bool {
         let most = self.spec.max_requests;
         self.is_stopped || most.is_some_and(|most| self.statistics.requests >= most)
     }
 
-    /// Lets it make no more requests. What it has measured is to be read before.
+    /// Stops making requests. Its measurement must be read before.
     pub fn stop(&mut self) {
         self.is_stopped = true;
     }
 
-    /// Whether its transport sends again what gets lost.
+    /// Whether its transport retransmits lost packets.
     pub fn sends_again(&self) -> bool {
         self.spec.transport.protocol != Protocol::Datagrams
     }
 
-    /// The first reply that was wrong, in a sentence.
+    /// The first wrong reply, in a sentence.
     pub fn wrong(&self) -> Option<&str> {
         self.wrong.as_deref()
     }
 
-    /// The part of its measurement that is done, from 0 to 1; 1 when all is.
+    /// The completed fraction of its measurement, from 0 to 1.
     pub fn progress(&self) -> f64 {
         match self.is_done() {
             true => 1.0,
-            // There may be as many samples as are wanted, and the warm-up not be over yet.
+            // All samples may be there before the warm-up is over.
             false => self.recorder.progress().min(1.0 - f64::EPSILON),
         }
     }
 
-    /// How many requests have been answered.
+    /// The number of answered requests.
     pub fn responses(&self) -> u64 {
         self.statistics.responses
     }
 
-    /// What it has measured.
+    /// Its measurement.
     pub fn recorder(&self) -> &Recorder {
         &self.recorder
     }
 
-    /// How many requests have not been answered or given up.
+    /// The number of requests in flight, neither answered nor given up.
     pub fn under_way(&self) -> u64 {
         self.under_way
     }
 
-    /// What its kinds of requests are called, by their numbers in its recorder.
+    /// The names of its kinds of requests, by their numbers in its recorder.
     pub fn kind_names(&self) -> Vec<String> {
         if self.operations.is_some() {
             return Operations::kind_names();
@@ -286,7 +285,7 @@ impl LoadGenerator {
         requests.map(|request| request.name.clone()).collect()
     }
 
-    /// What there is to report.
+    /// Its report.
     pub fn report(&self) -> LoadGeneratorReport {
         let names = self.kind_names();
         let by_kind = Recorder::by_kind_together(&[&self.recorder], |_, kind| {
@@ -306,7 +305,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Requests that have not been served, a sentence for each reason.
+    /// Requests that have not been served: a sentence for each reason.
     fn lost(&self) -> impl Iterator<Item = String> {
         let since = self.recorder.measures_since();
         let is_old = |request: &&Request| {
@@ -320,12 +319,12 @@ impl LoadGenerator {
         lost.into_iter().flatten()
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn statistics(&self) -> LoadGeneratorStatistics {
         self.statistics
     }
 
-    /// Says what has become of its requests, in a sentence without its full stop.
+    /// Describes the fate of its requests in a sentence without the full stop.
     pub fn describe(&self) -> String {
         let LoadGeneratorStatistics {
             requests,
@@ -350,7 +349,7 @@ impl LoadGenerator {
         text
     }
 
-    /// Sends each server the next message of the opening; whether there was one.
+    /// Sends each server the next opening message; returns whether there was one.
     fn open(&mut self, context: &mut NodeContext<'_>) -> bool {
         let Some(opening) = self.spec.opening.get(self.opened as usize) else {
             return false;
@@ -379,7 +378,7 @@ impl LoadGenerator {
         true
     }
 
-    /// It is time for requests.
+    /// Makes the requests whose time has come.
     fn request_timer(&mut self, context: &mut NodeContext<'_>) {
         if self.open(context) {
             return;
@@ -420,8 +419,8 @@ impl LoadGenerator {
         }
     }
 
-    /// Draws a request that is made at `now`: its kind, which is `kind` if those are described, its
-    /// port, and its bytes.
+    /// Draws a request made at `now`: its kind, which is `kind` unless `operations` replaces kinds,
+    /// its port and its bytes.
     fn draw(&mut self, kind: usize, now: Time) -> (u8, u16, Vec<u8>) {
         let Kind {
             port,
@@ -533,10 +532,10 @@ impl LoadGenerator {
         self.act(context);
     }
 
-    /// Gives the transport what it has room for.
+    /// Hands waiting messages over to the transport until it refuses one.
     fn send_waiting(&mut self, now: Time) {
         while let Some(message) = self.waiting.pop_front() {
-            // The transport says of a message whether it takes it, but keeps it only if it does.
+            // The transport consumes a message even if it refuses it, so it gets a copy.
             if !self.transport.send(now, message.clone(), &mut self.actions) {
                 self.waiting.push_front(message);
                 break;
@@ -544,7 +543,7 @@ impl LoadGenerator {
         }
     }
 
-    /// Does what the transport wants.
+    /// Performs the transport's actions.
     fn act(&mut self, context: &mut NodeContext<'_>) {
         self.send_waiting(context.now());
         let mut actions = std::mem::take(&mut self.actions);
@@ -568,7 +567,7 @@ impl LoadGenerator {
                 }
             }
         }
-        // What is sent or done above may have asked for more.
+        // Performing actions may have produced further ones.
         let more = std::mem::replace(&mut self.actions, actions);
         if !more.is_empty() {
             self.actions = more;
@@ -640,16 +639,17 @@ impl LoadGenerator {
         self.next_of_client(context);
     }
 
-    /// The number of a server, in the order in which they were given.
+    /// The index of a server, in the order in which they were given.
     fn server(&self, address: u32) -> u32 {
         let place = self.servers.iter().position(|&server| server == address);
         place.unwrap_or(0) as u32
     }
 
-    /// The place of the request that a message answers: of those that its sender was sent at the
-    /// time in it, or at any time, the first that has not been answered. The port is that of the
-    /// server, if it has not left the ports as they were, as programs without a transport do. Or
-    /// what to count if there is none.
+    /// The index of the request that a message answers: the first outstanding one that was sent to
+    /// the message's sender, at the time in the message if requests are stamped. The sender's port
+    /// must be the request's, unless the server has left source and destination ports unchanged, as
+    /// programs without a transport do. The error is the counter of the reason if there is no such
+    /// request.
     fn find(&self, message: &Message) -> Result<usize, Reason> {
         let Message {
             from, to, payload, ..
@@ -657,7 +657,7 @@ impl LoadGenerator {
         let is_server = |request: &Request| request.server == from.address;
         let fits = |request: &Request| {
             let kind = self.kinds.get(usize::from(request.kind));
-            // Operations go where the only kind does that there is beside them.
+            // Operations go to the port of the only kind of requests.
             let port = kind.unwrap_or(&self.kinds[0]).port;
             let is_port = port == from.port || port == to.port;
             !request.is_over && is_server(request) && is_port
@@ -673,7 +673,7 @@ impl LoadGenerator {
             candidates =
                 self.requests.partition_point(before)..self.requests.partition_point(up_to);
             if candidates.is_empty() {
-                // Those before the first that is not over have been forgotten.
+                // Requests before the first outstanding one have been removed.
                 let first = self.requests.front().map(|request| request.sent_at);
                 let was_made = self.made_between.is_some_and(|(least, most)| {
                     (least..=most).contains(&sent_at) && first.is_none_or(|first| sent_at < first)
@@ -686,7 +686,7 @@ impl LoadGenerator {
         }
         let first = candidates.start;
         let candidates = || self.requests.range(candidates.clone());
-        // Of several operations that were sent at one time, a reply says which it answers.
+        // The reply identifies its operation among those that were sent at the same time.
         let reply = payload.get(LOAD_BYTES as usize..).unwrap_or_default();
         let is_its_own = |request: &Request| fits(request) && request.asked.is_answered_by(reply);
         let of_operation = match self.operations {
@@ -715,7 +715,7 @@ impl LoadGenerator {
         }
     }
 
-    /// The client of a request that is over goes on.
+    /// The client of a finished request continues.
     fn next_of_client(&mut self, context: &mut NodeContext<'_>) {
         if let Offer::Closed { think_ns, .. } = self.spec.offer {
             self.ask_for_requests(context, self.receive_latency + Time::from_ns(think_ns));
@@ -729,7 +729,7 @@ impl Node for LoadGenerator {
     }
 
     fn packet(&mut self, context: &mut NodeContext<'_>, _port: usize, mut packet: Packet) {
-        // A forwarder that does not look at frames has sent one back as it was: it is an answer.
+        // A forwarder that does not modify frames has returned one unchanged: it is an answer.
         if packet.from.address == self.address {
             std::mem::swap(&mut packet.from, &mut packet.to);
         }
@@ -742,7 +742,7 @@ impl Node for LoadGenerator {
         match token & purpose::MASK {
             purpose::REQUEST => self.request_timer(context),
             purpose::HAND_OVER => {
-                // Their times are in the order in which they were made.
+                // They are in order of time.
                 if let Some((_, message)) = self.on_the_way.pop_front() {
                     self.hand_over(context, message);
                 }
@@ -763,7 +763,7 @@ impl Node for LoadGenerator {
             let place = self.contents.below(u64::from(last - first) + 1) as u32;
             packet.routed_to = Some(first + place);
         }
-        // A datagram that has left makes room for another one.
+        // A datagram that has left frees its buffer.
         if packet.is_some() && !self.waiting.is_empty() {
             self.act(context);
         }

@@ -1,4 +1,4 @@
-//! What a load generator has to report.
+//! The report of a load generator.
 
 use crate::packet::TransportStatistics;
 use schemars::JsonSchema;
@@ -25,7 +25,7 @@ pub struct UnexpectedMessages {
 }
 
 impl UnexpectedMessages {
-    /// Says how many there were of each kind, if there were any.
+    /// Lists the number of messages for each reason that occurred.
     pub(super) fn describe(&self) -> String {
         let told = [
             (
@@ -42,12 +42,12 @@ impl UnexpectedMessages {
                 self.over,
                 "to requests that had been answered or given up before",
             ),
-            (self.other_server, "from a server that was not asked"),
+            (self.other_server, "from a server that had no outstanding request"),
             (
                 self.other_port,
-                "from another port than the one that was asked",
+                "from another port than that of the request",
             ),
-            (self.none_waits, "when no request waited for an answer"),
+            (self.none_waits, "when no request was outstanding"),
         ];
         let told = told.iter().filter(|(count, _)| *count > 0);
         let told: Vec<String> = told
@@ -82,7 +82,7 @@ pub struct LoadGeneratorStatistics {
     pub waits: u64,
 }
 
-/// What a load generator has to report.
+/// The report of a load generator.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LoadGeneratorReport {
     /// Response times, from the creation of a request until the host has the response; `None` if

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use workload::{Arrivals, OperationsSpec, ServiceTimes};
 
-/// Bytes of the words that each request and each response begins with, if they are not left out.
+/// Bytes of the words with which requests and responses begin, unless they are left out.
 pub(super) const LOAD_BYTES: u32 = 16;
 /// Kinds of requests are numbered in a byte.
 const MAX_KINDS: usize = 256;
@@ -128,8 +128,7 @@ impl Default for RequestSpec {
 }
 
 impl RequestSpec {
-    /// Whether there can be such requests, of `most` bytes at most, of which the first words take
-    /// `load_bytes`.
+    /// Checks requests of at most `most` bytes, of which the first words take `load_bytes`.
     fn check(&self, load_bytes: u32, most: u64) -> Result<(), SpecError> {
         self.service_times.check().under("service_times")?;
         let lengths = || self.rows.iter().map(Vec::len);
@@ -185,7 +184,7 @@ pub struct OpeningSpec {
     pub then_ns: f64,
 }
 
-/// As long as ten timeouts of the transport.
+/// Ten timeouts of the transport.
 fn opening_ns() -> f64 {
     100_000.0
 }
@@ -264,12 +263,12 @@ pub(super) fn one_kind() -> Vec<RequestSpec> {
 }
 
 impl LoadGeneratorSpec {
-    /// Bytes of the words that each request begins with.
+    /// Bytes of the words with which each request begins.
     pub(super) fn load_bytes(&self) -> u32 {
         if self.stamped { LOAD_BYTES } else { 0 }
     }
 
-    /// Whether there can be such a load generator.
+    /// Checks the description.
     pub fn check(&self) -> Result<(), SpecError> {
         spec::check(self)?;
         self.transport.check().under("transport")?;
@@ -310,7 +309,7 @@ impl LoadGeneratorSpec {
             "at least one weight must be above 0",
         )
     }
-    /// Whether its operations can be messages of at most so many bytes.
+    /// Checks that operations fit into messages of at most `most` bytes.
     fn check_operations(&self, most: u64) -> Result<(), SpecError> {
         let Some(operations) = &self.operations else {
             return Ok(());

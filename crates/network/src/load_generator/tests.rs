@@ -4,8 +4,7 @@ use crate::rack::{LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec};
 use crate::transport::{Protocol, TransportSpec};
 use workload::{Arrivals, ServiceTimes, Warmup};
 
-/// A server that works on one request after the other, for as many nanoseconds as each one's first
-/// word says.
+/// A server that serves requests in order, each for as many nanoseconds as its first word says.
 #[derive(state::State)]
 #[state(fields)]
 struct Echo {
@@ -189,7 +188,7 @@ impl Star {
         self.network.node_mut(self.generators[number]).unwrap()
     }
 
-    /// Until all generators are done, and then until nothing is under way.
+    /// Runs until all generators are done, and then until no event is left.
     fn run(&mut self) {
         while !(0..self.generators.len()).all(|number| self.generator(number).is_done()) {
             let next = self.network.next_event();
@@ -212,8 +211,8 @@ fn all(requests: u64) -> Recorder {
     Recorder::new(requests, Warmup::Requests(0))
 }
 
-/// A message of 16 bytes is a packet of 80, 3.2 ns at 200 Gb/s. Its way: 43 ns of link, 300 ns of
-/// switch, which begins with the first bit, 3.2 ns, and 43 ns: 389.2 ns.
+/// A message of 16 bytes is a packet of 80, 3.2 ns at 200 Gb/s. Its path: 43 ns of link, 300 ns of
+/// switch from the first bit, 3.2 ns, and 43 ns: 389.2 ns.
 const ONE_WAY_NS: f64 = 389.2;
 
 #[test]
@@ -275,8 +274,8 @@ fn an_open_loop_is_what_queueing_theory_says() {
     assert!(low < 0.7 && 0.7 < high, "{low} {high}");
 }
 
-/// Eighty hosts send a message of one packet to one host at once, through a switch with room for
-/// fifteen of them: nanoPU's incast (Section 5.2.3).
+/// Eighty hosts send a message of one packet to one host at the same time, through a switch with
+/// room for fifteen of them: nanoPU's incast (Section 5.2.3).
 #[test]
 fn trimming_ends_an_incast_without_timeouts() {
     let mut spec = spec(Offer::Simultaneous {
@@ -305,8 +304,8 @@ fn trimming_ends_an_incast_without_timeouts() {
             .map(|report| report.measurement.as_ref().unwrap().latency_ns.max)
             .fold(0.0, f64::max)
     };
-    // What is trimmed is pulled behind what was not, without a gap: 80 packets of 43.52 ns on the
-    // last link; before and behind that less than three ways.
+    // Trimmed packets are pulled behind the others without a gap: 80 packets of 43.52 ns on the
+    // last link, and less than three one-way latencies around them.
     let with = longest(true);
     assert!(
         with > 80.0 * 43.52 && with < 80.0 * 43.52 + 3.0 * 450.0,
@@ -354,7 +353,7 @@ fn every_request_is_answered_once_on_bad_links() {
     }
 }
 
-/// Kinds come as often as their weights say, with the words and at the ports that are described.
+/// Kinds are as frequent as their weights say, with the described words and ports.
 #[test]
 fn requests_are_as_described() {
     let mut spec = spec(Offer::Open {
@@ -439,8 +438,8 @@ fn requests_are_as_described() {
     assert_eq!(report.by_kind["long"].latency_ns.samples, long.len() as u64);
 }
 
-/// Requests that have only the words of their program: one of 8 bytes, which the server takes for a
-/// service time. Responses are known by their order.
+/// Requests that have only their program's words: one of 8 bytes, which the server interprets as a
+/// service time. Responses are matched by their order.
 #[test]
 fn requests_need_not_be_stamped() {
     let mut spec = spec(Offer::Simultaneous {
@@ -455,15 +454,15 @@ fn requests_need_not_be_stamped() {
     let server: &mut Echo = star.network.node_mut(star.servers[0]).unwrap();
     let payload = 100u64.to_be_bytes();
     assert!(server.seen.iter().all(|message| message.payload == payload));
-    // 43 + 300 + 43 ns each way, 2.88 ns for the 72 bytes at 200 Gb/s; and each waits for those
-    // before it.
+    // 43 + 300 + 43 ns in each direction, and 2.88 ns for the 72 bytes at 200 Gb/s; each request
+    // waits for those before it.
     let ways_ns = 2.0 * (386.0 + 2.88);
     let latency = &measured.latency_ns;
     assert!((latency.mean - ways_ns - 200.0).abs() < 1.0, "{latency:?}");
     assert!((latency.max - ways_ns - 300.0).abs() < 2.0, "{latency:?}");
 }
 
-/// Words of a trace come behind the others, each row as likely.
+/// Words of a trace follow the others, and all rows are equally likely.
 #[test]
 fn requests_are_taken_from_a_trace() {
     let mut spec = spec(Offer::Open {
@@ -493,8 +492,7 @@ fn requests_are_taken_from_a_trace() {
     );
 }
 
-/// Each server has its opening before the first request, and what it answers to that is not
-/// measured.
+/// Each server receives its opening before the first request, and its answer is not measured.
 #[test]
 fn the_opening_comes_before_all_requests() {
     let mut spec = spec(Offer::Closed {
@@ -517,7 +515,7 @@ fn the_opening_comes_before_all_requests() {
         let report = star.report(0);
         let counted = report.statistics;
         assert_eq!((counted.requests, counted.unexpected), (40, 0));
-        // 72 bytes at 200 Gb/s take 2.88 ns, beside the way and the service of 50 ns.
+        // 72 bytes at 200 Gb/s take 2.88 ns, beside the latency and the service of 50 ns.
         let latency = report.measurement.unwrap().latency_ns;
         let expected = 2.0 * (386.0 + 2.88) + 50.0;
         assert!((latency.mean - expected).abs() < 1e-3, "{latency:?}");
@@ -538,7 +536,7 @@ fn the_opening_comes_before_all_requests() {
     }
 }
 
-/// A generator is done when it has the requests that are wanted behind the warm-up, and not before.
+/// A generator is done when it has the requested number of samples after the warm-up.
 #[test]
 fn the_warm_up_is_not_what_is_wanted() {
     let closed = Offer::Closed {
@@ -562,7 +560,7 @@ fn the_warm_up_is_not_what_is_wanted() {
     );
 }
 
-/// With more requests than the transport has buffers the rest waits, and none is lost.
+/// Requests that exceed the transport's buffers wait, and none is lost.
 #[test]
 fn what_finds_no_room_waits() {
     for protocol in [Protocol::Ndp, Protocol::Homa, Protocol::Datagrams] {
@@ -574,7 +572,7 @@ fn what_finds_no_room_waits() {
         spec.transport.protocol = protocol;
         spec.transport.send_buffers = 4;
         let mut star = star(&[spec], 1, &all(1000));
-        // The server answers at once, one after the other.
+        // The server answers immediately and in order.
         star.run();
         let statistics = star.report(0).statistics;
         assert_eq!((statistics.responses, statistics.max_under_way), (100, 100));
@@ -582,7 +580,7 @@ fn what_finds_no_room_waits() {
     }
 }
 
-/// Written down in the middle and put back into another network, a run goes on as it would have.
+/// A run whose state is written and read into another network continues identically.
 #[test]
 fn a_run_goes_on_where_another_was() {
     let mut specs = [
@@ -703,7 +701,8 @@ fn descriptions_are_written_as_tables() {
     }
 }
 
-/// The first two of four requests are over, and so is the one made at 40 ns; the others wait.
+/// The first two of four requests have been answered, and so has the one made at 40 ns; the others
+/// are outstanding.
 #[test]
 fn messages_that_answer_nothing_are_told_apart() {
     let offer = Offer::Closed {
@@ -776,10 +775,10 @@ fn messages_that_answer_nothing_are_told_apart() {
     assert!(found.starts_with("1 from a server that"), "{found}");
     generator.requests.clear();
     let found = find(&generator, SERVER, 0, &[]).unwrap_err();
-    assert_eq!(found, "1 when no request waited for an answer");
+    assert_eq!(found, "1 when no request was outstanding");
 }
 
-/// Sends each packet on at its other port, as it is, after 100 ns.
+/// Forwards each packet unchanged through its other port, after 100 ns.
 #[derive(Default)]
 struct Forwarder {
     kept: VecDeque<Packet>,
@@ -810,8 +809,8 @@ impl Node for Forwarder {
     }
 }
 
-/// Two links of 100 Gb/s that take 10 ns, with 24 bytes around each packet of 80: 8.32 ns. The
-/// packet comes back as it left, from the other port.
+/// Two links of 100 Gb/s with 10 ns, and 24 bytes around each packet of 80: 8.32 ns. The packet
+/// returns unchanged from the other port.
 #[test]
 fn a_packet_that_is_forwarded_as_it_is_is_an_answer() {
     let link = LinkSpec {
@@ -849,7 +848,7 @@ fn a_packet_that_is_forwarded_as_it_is_is_an_answer() {
     assert!((latency.max - expected).abs() < 1e-3, "{latency:?}");
     assert!((latency.mean - expected).abs() < 1e-3, "{latency:?}");
     let node: &Forwarder = network.node(forwarder).unwrap();
-    // Each of the eight is missing with a chance of (7/8)^200, 3e-12.
+    // Each of the eight is absent with a probability of (7/8)^200, 3e-12.
     let seen: std::collections::BTreeSet<u32> = node.seen.iter().copied().collect();
     let first = u32::from(span.first);
     assert_eq!(seen, (first..first + 8).collect());

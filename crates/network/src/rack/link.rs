@@ -1,4 +1,4 @@
-//! Links: how fast, how long, and what goes wrong on them.
+//! Links: their rate, their latency and their faults.
 
 use crate::packet::Packet;
 use fabric::Time;
@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use workload::Random;
 
-/// How fast bits follow each other on a link.
+/// The bit rate of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineRate {
     fs_per_byte: f64,
-    /// Bytes that each packet takes beside its own.
+    /// Bytes that a link adds to each packet.
     overhead_bytes: u32,
 }
 
@@ -23,7 +23,7 @@ impl LineRate {
         }
     }
 
-    /// The same, with so many bytes beside each packet.
+    /// The same rate, with this overhead for each packet.
     pub fn with_overhead(self, overhead_bytes: u32) -> LineRate {
         LineRate {
             overhead_bytes,
@@ -31,12 +31,12 @@ impl LineRate {
         }
     }
 
-    /// The gigabits that it carries in a second.
+    /// The rate in gigabits a second.
     pub fn gbit_per_s(self) -> f64 {
         8e6 / self.fs_per_byte
     }
 
-    /// How long a packet of so many bytes takes, rounded to the nearest femtosecond.
+    /// The duration of a packet of this size, rounded to the nearest femtosecond.
     pub fn duration(self, bytes: u64) -> Time {
         let bytes = bytes + u64::from(self.overhead_bytes);
         Time::from_fs((bytes as f64 * self.fs_per_byte).round() as u64)
@@ -119,7 +119,7 @@ impl Default for LinkFaultSpec {
 }
 
 impl LinkFaultSpec {
-    /// Whether it happens to the next packet. Draws nothing for what never does.
+    /// Draws whether a fault affects the next packet. A fault with probability 0 draws no number.
     fn happens(part: f64, random: &mut Random) -> bool {
         part > 0.0 && random.unit() < part
     }
@@ -162,20 +162,20 @@ pub(super) struct Direction {
     latency: Time,
     #[state(fixed)]
     faults: LinkFaultSpec,
-    /// Whom it leads to, and at which of its ports.
+    /// The member at its end, and that member's port.
     #[state(fixed)]
     pub(super) to: (u16, u16),
     random: Random,
     pub(super) counts: LinkCounts,
 }
 
-/// When a packet arrives at the end of a link.
+/// The arrival of a packet at the end of a link.
 pub(super) struct Arrivals {
-    /// When its first bit arrives, and its last.
+    /// The times of its first and its last bit.
     pub(super) times: (Time, Time),
     /// It is lost.
     pub(super) is_lost: bool,
-    /// It comes once more right behind itself.
+    /// A copy follows immediately.
     pub(super) is_duplicated: bool,
 }
 
@@ -195,8 +195,8 @@ impl Direction {
         self.latency
     }
 
-    /// Carries `packet`, whose first bit enters at `start`: what becomes of it, and when the next
-    /// one can enter.
+    /// Carries `packet`, whose first bit enters at `start`; returns its arrival, and when the next
+    /// packet can enter.
     pub(super) fn carry(&mut self, start: Time, packet: &Packet) -> (Arrivals, Time) {
         let bytes = packet.wire_bytes();
         let duration = self.rate.duration(bytes);
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(ns(200.0, 72), 2.88);
         assert_eq!(ns(100.0, 72), 5.76);
         assert_eq!(ns(200.0, 1024 + 64), 43.52);
-        // The shortest frame of Ethernet, 60 bytes and 24 around them: 148.8 million a second.
+        // The shortest frame of Ethernet, 60 bytes with 24 of overhead: 148.8 million a second.
         let ethernet = LinkSpec {
             rate_gbit_per_s: 100.0,
             overhead_bytes: 24,
@@ -264,9 +264,9 @@ mod tests {
             let (arrivals, _) = direction.carry(Time::ZERO, &Packet::default());
             late += (arrivals.times.0 - Time::from_ns(43.0)).as_ns();
         }
-        // Half is lost; of the other 5000 a quarter comes twice and a tenth late, by 15 ns on
-        // average. Three standard deviations are 150, 106 (of 1250, with the uncertainty of 5000)
-        // and 67.
+        // Half of the packets are lost; of the other 5000 a quarter are duplicated and a tenth
+        // delayed, by 15 ns on average. Three standard deviations are 150, 106 (of 1250, with the
+        // uncertainty of 5000) and 67.
         let counts = direction.counts;
         assert_eq!((counts.packets, counts.bytes), (10_000, 640_000));
         assert!((4850..5150).contains(&counts.lost), "{counts:?}");

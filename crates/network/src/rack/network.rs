@@ -1,4 +1,4 @@
-//! The network: nodes, servers and links, and the calendar of what happens to them.
+//! The network: nodes, servers and links, and the calendar of its events.
 
 use super::link::{Direction, LinkCounts, LinkSpec};
 use super::node::{Node, NodeContext, Port};
@@ -15,28 +15,28 @@ use workload::{Random, Stream};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, state::State, state::Plain)]
 pub struct NodeId(pub u16);
 
-/// What happens.
+/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 enum Happening {
     /// A packet arrives.
     Arrival { packet: Packet },
-    /// A time that the node asked for has come.
+    /// The time of a [`NodeContext::wake`] has come.
     Timer { token: u64 },
-    /// The link at a port is free, and there is something to be sent.
+    /// The link at a port is free, and the node may have a packet for it.
     Free,
 }
 
-/// Something that happens to a node at a time.
+/// An event at a node.
 #[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 struct Event {
     at: Time,
     node: u16,
-    /// The order of kinds at one time: arrivals, timers, and links that are free, so that a link's
-    /// next packet is chosen among all that are there.
+    /// Events of the same time are ordered by kind: arrivals, timers, free links. A link's next
+    /// packet is thus chosen among all that have arrived.
     rank: u8,
     port: u16,
-    /// The order of what is the same in all this. Such events have one cause, so they always come
-    /// in the same order.
+    /// Orders events that are equal in all other respects. They have one cause, so their order is
+    /// deterministic.
     count: u64,
     what: Happening,
 }
@@ -47,7 +47,7 @@ impl Event {
     }
 }
 
-/// The first event is the greatest, as heaps have it.
+/// The first event is the greatest, as a max-heap requires.
 impl Ord for Event {
     fn cmp(&self, other: &Event) -> Ordering {
         other.key().cmp(&self.key())
@@ -60,7 +60,7 @@ impl PartialOrd for Event {
     }
 }
 
-/// What is still to happen.
+/// The pending events.
 #[derive(Default)]
 pub(super) struct Calendar {
     events: BinaryHeap<Event>,
@@ -107,9 +107,9 @@ impl Calendar {
     }
 }
 
-/// A node, or a server, and its ports.
+/// A node or a server, and its ports.
 struct Member {
-    /// None: a server, which is simulated elsewhere.
+    /// `None` for a server, which is simulated elsewhere.
     node: Option<Box<dyn Node>>,
     ports: Vec<Port>,
     /// The links that leave its ports.
@@ -132,13 +132,13 @@ impl State for Member {
 pub struct Network {
     #[state(slice)]
     members: Vec<Member>,
-    /// Which members are told of a packet when its first bit arrives.
+    /// Which members receive a packet when its first bit arrives.
     #[state(fixed)]
     cuts: Vec<bool>,
     calendar: Calendar,
-    /// Packets that have arrived at servers and have not been taken, in the order of time.
+    /// Packets that have arrived at servers and have not been collected, in order of time.
     arrived: Vec<(Time, (NodeId, u16), Packet)>,
-    /// Everything before this has happened.
+    /// All events before this time have been processed.
     done_until: Time,
     #[state(fixed)]
     seed: u64,
@@ -149,7 +149,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network without anything. What goes wrong on its links follows from `seed`.
+    /// An empty network. `seed` determines the faults of its links.
     pub fn new(seed: u64) -> Network {
         Network {
             members: Vec::new(),
@@ -180,20 +180,19 @@ impl Network {
         self.add(Some(node))
     }
 
-    /// Adds the place of a server.
+    /// Adds a server, which is simulated elsewhere.
     pub fn add_server(&mut self) -> NodeId {
         self.add(None)
     }
 
-    /// Puts a link between two members, which get a new port each: the numbers of these. A member's
-    /// ports are numbered from 0, as they come.
+    /// Connects two members by a link; returns the new ports' numbers. The ports of a member are
+    /// numbered from 0 in the order of their links.
     pub fn connect(&mut self, one: NodeId, other: NodeId, spec: &LinkSpec) -> (usize, usize) {
         let port = |id: NodeId| self.members[usize::from(id.0)].ports.len();
         let ends = [(one, port(one)), (other, port(other))];
         for (from, to) in [(0, 1), (1, 0)] {
             let (to, port) = (ends[to].0, ends[to].1);
-            // Far apart, so that the seeds of two runs that follow each other have nothing in
-            // common.
+            // Far apart, so that runs with consecutive seeds have no sequence in common.
             let seed = self.seed.wrapping_add(self.links << 32);
             self.links += 1;
             let random = Random::new(seed, Stream::LinkFaults);
@@ -210,8 +209,8 @@ impl Network {
         (ends[0].1, ends[1].1)
     }
 
-    /// The shortest latency of the links that lead to or from servers: what a server sends cannot
-    /// reach anybody sooner.
+    /// The minimum latency of the links to and from servers: a lower bound for the time from a
+    /// server's sending a packet until another member receives it.
     pub fn shortest_server_latency(&self) -> Time {
         let is_server = |member: u16| self.members[usize::from(member)].node.is_none();
         let latencies = self
@@ -228,24 +227,23 @@ impl Network {
         latencies.min().unwrap_or(Time::NEVER)
     }
 
-    /// When something next happens.
+    /// The time of the next event.
     pub fn next_event(&self) -> Time {
         self.calendar.next_at()
     }
 
-    /// Lets the timer of a node be called at `at`, which must not be past.
+    /// Calls the timer of a node at `at`, which must not be past.
     pub fn wake(&mut self, node: NodeId, at: Time, token: u64) {
         self.calendar.wake(at.max(self.done_until), node.0, token);
     }
 
-    /// The first bit of a server's packet enters the link of `port` at `at`, which must not be
-    /// past.
+    /// A server's packet starts to enter the link of `port` at `at`, which must not be past.
     pub fn enter(&mut self, (server, port): (NodeId, usize), at: Time, packet: Packet) {
         self.send(server, port, at, packet);
     }
 
-    /// Puts `packet` on the link of `from` at `port`, at `at` or as soon as that is free; returns
-    /// when it is free again.
+    /// Puts `packet` on the link of `from` at `port`, at `at` or as soon as the link is free;
+    /// returns when the link is free again.
     fn send(&mut self, from: NodeId, port: usize, at: Time, packet: Packet) -> Time {
         let member = &mut self.members[usize::from(from.0)];
         let (state, link) = (&mut member.ports[port], &mut member.links[port]);
@@ -282,17 +280,17 @@ impl Network {
         free_at
     }
 
-    /// Keeps a record of what happens to messages from now on.
+    /// Records the steps of messages from now on.
     pub fn keep_records(&mut self) {
         self.records.keep();
     }
 
-    /// Appends what it has kept since this was last called, in the order in which it happened.
+    /// Appends the records since the last call, in order of time, to `records`.
     pub fn take_records(&mut self, records: &mut Vec<Record>) {
         self.records.take(records);
     }
 
-    /// Lets everything happen that does before `end`.
+    /// Processes all events before `end`.
     pub fn run_until(&mut self, end: Time) {
         while self.calendar.next_at() < end
             && let Some(event) = self.calendar.events.pop()
@@ -323,7 +321,7 @@ impl Network {
         match event.what {
             Happening::Arrival { packet } => behaviour.packet(&mut context, port, packet),
             Happening::Timer { token } => behaviour.timer(&mut context, token),
-            // It stays offered as long as there are packets.
+            // The port stays offered as long as there are packets.
             Happening::Free => match behaviour.next_packet(&mut context, port) {
                 Some(packet) => {
                     let free_at = self.send(NodeId(node), port, at, packet);
@@ -334,8 +332,8 @@ impl Network {
         }
     }
 
-    /// The packets that have arrived at servers since this was last called, in the order of time:
-    /// when the last bit came, and to which server and port.
+    /// The packets that have arrived at servers since the last call, in order of time: the time of
+    /// the last bit, the server and its port.
     pub fn take_arrived(&mut self) -> std::vec::Drain<'_, (Time, (NodeId, u16), Packet)> {
         self.arrived.drain(..)
     }
@@ -347,19 +345,19 @@ impl Network {
         node.downcast_ref()
     }
 
-    /// The same, to change it.
+    /// The node `id`, mutably, if it is a `T`.
     pub fn node_mut<T: Node>(&mut self, id: NodeId) -> Option<&mut T> {
         let node = self.members.get_mut(usize::from(id.0))?.node.as_mut()?;
         let node: &mut dyn Any = &mut **node;
         node.downcast_mut()
     }
 
-    /// How many ports a member has.
+    /// The number of a member's ports.
     pub fn ports(&self, member: NodeId) -> usize {
         self.members[usize::from(member.0)].ports.len()
     }
 
-    /// What the link has carried that leaves `node` at `port`.
+    /// The counters of the link that leaves `node` at `port`.
     pub fn link_counts(&self, node: NodeId, port: usize) -> LinkCounts {
         self.members[usize::from(node.0)].links[port].counts
     }

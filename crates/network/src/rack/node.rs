@@ -1,5 +1,5 @@
-//! What takes part in a network beside the servers: switches, and hosts of which only the network's
-//! side is simulated.
+//! The members of a network other than servers: switches, and hosts of which only the network side
+//! is simulated.
 
 use super::network::Calendar;
 use super::record::{MessageName, Records, Step};
@@ -13,8 +13,8 @@ pub trait Node: Any + state::State {
     /// A name for reports.
     fn name(&self) -> String;
 
-    /// Whether it is told of a packet when its first bit arrives, as a switch that cuts through,
-    /// and not when its last bit has.
+    /// Whether it receives a packet when its first bit arrives, like a cut-through switch, rather
+    /// than its last bit.
     fn cuts_through(&self) -> bool {
         false
     }
@@ -22,27 +22,27 @@ pub trait Node: Any + state::State {
     /// A packet arrives at one of its ports.
     fn packet(&mut self, context: &mut NodeContext<'_>, port: usize, packet: Packet);
 
-    /// A time that it asked for has come.
+    /// The time of a [`NodeContext::wake`] has come.
     fn timer(&mut self, _context: &mut NodeContext<'_>, _token: u64) {}
 
-    /// The link at `port` is free: the packet that goes first. This is called once after
-    /// [`NodeContext::offer`], when all that happens to the node at the same time has happened, and
-    /// again after each packet, until there is none.
+    /// The link at `port` is free: returns the next packet to send, if there is one. It is called
+    /// after [`NodeContext::offer`], once all events of the node at the same time have been
+    /// processed, and again after each packet until there is none.
     fn next_packet(&mut self, context: &mut NodeContext<'_>, port: usize) -> Option<Packet>;
 }
 
-/// A port of a node: what is known of the link that leaves it.
+/// The state of the link that leaves a port.
 #[derive(Clone, Copy, Debug, state::State)]
 pub(super) struct Port {
     #[state(fixed)]
     pub(super) rate: LineRate,
-    /// Its link is asked for packets when it is next free, which is in the calendar.
+    /// The calendar has an event that calls `next_packet` when the link is free.
     pub(super) is_offered: bool,
     /// When the link can take the next packet.
     pub(super) free_at: Time,
 }
 
-/// What a node can do.
+/// The interface of a node to its network.
 pub struct NodeContext<'a> {
     pub(super) now: Time,
     pub(super) node: u16,
@@ -57,7 +57,7 @@ impl NodeContext<'_> {
         self.now
     }
 
-    /// How many ports it has.
+    /// The number of its ports.
     pub fn ports(&self) -> usize {
         self.ports.len()
     }
@@ -67,18 +67,18 @@ impl NodeContext<'_> {
         self.ports[port].rate
     }
 
-    /// Lets [`Node::timer`] be called at `at`, or now if that is past. Timers of the same time come
-    /// in the order in which they were asked for.
+    /// Calls [`Node::timer`] at `at`, or now if that is past. Timers of the same time are called in
+    /// the order of these requests.
     pub fn wake(&mut self, at: Time, token: u64) {
         self.calendar.wake(at.max(self.now), self.node, token);
     }
 
-    /// Keeps a step on the way of a message, if anybody wants to know.
+    /// Records a step of a message, if records are kept.
     pub fn note(&mut self, message: impl Into<MessageName>, step: impl FnOnce() -> Step) {
         self.records.note(message, step);
     }
 
-    /// Keeps that the node drops a packet.
+    /// Records that the node drops a packet.
     pub(super) fn note_dropped(&mut self, packet: &Packet) {
         let (by, at) = (NodeId(self.node), self.now);
         let packet_number = packet.header.packet;
@@ -89,8 +89,8 @@ impl NodeContext<'_> {
         });
     }
 
-    /// There is a packet to be sent at `port`: [`Node::next_packet`] is called as soon as its link
-    /// is free. Within [`Node::next_packet`] it has no effect on the same port.
+    /// Announces a packet for `port`: [`Node::next_packet`] is called as soon as the link is free.
+    /// Within [`Node::next_packet`] it has no effect on the same port.
     pub fn offer(&mut self, port: usize) {
         let state = &mut self.ports[port];
         if !state.is_offered {

@@ -1,18 +1,17 @@
-//! What can be told of messages on their way, for a timeline. Nothing in a network depends on it.
+//! Records of messages in the network, for timelines. No simulated component depends on them.
 
 use super::NodeId;
 use crate::packet::{ACK, BUSY, DATA, Message, NACK, PULL, Packet};
 use fabric::Time;
 
-/// What a message is known by: its sender, its receiver, and the tag that its sender has given it.
+/// The identity of a message: its sender, its receiver, and the tag that its sender gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MessageName {
     /// Address of the sender.
     pub from: u32,
     /// Address of the receiver.
     pub to: u32,
-    /// What tells it from others of the same sender and receiver, as far as the sender sees to
-    /// that.
+    /// Distinguishes messages of the same sender and receiver, if the sender chooses distinct tags.
     pub tag: u64,
 }
 
@@ -26,7 +25,7 @@ impl From<&Message> for MessageName {
     }
 }
 
-/// What happens to a message.
+/// An event of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// One of its packets is put on a link.
@@ -37,13 +36,13 @@ pub enum Step {
         is_trimmed: bool,
         /// It does not arrive.
         is_lost: bool,
-        /// Who puts it there.
+        /// The node that sends it.
         from: NodeId,
-        /// Where the link leads to.
+        /// The end of the link.
         to: NodeId,
         /// When its first bit enters the link.
         enters: Time,
-        /// When it is there: its first bit at a switch that cuts through, and else its last.
+        /// When it arrives: its first bit at a cut-through switch, otherwise its last bit.
         arrives: Time,
     },
     /// A switch drops one of its packets.
@@ -80,7 +79,7 @@ pub enum Step {
     },
 }
 
-/// A step on the way of a message.
+/// A step of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Which message.
@@ -89,17 +88,17 @@ pub struct Record {
     pub step: Step,
 }
 
-/// Records, if somebody wants them.
+/// Records, if they are kept.
 #[derive(Debug, Default)]
 pub struct Records(Option<Vec<Record>>);
 
 impl Records {
-    /// Keeps what comes from now on.
+    /// Keeps records from now on.
     pub fn keep(&mut self) {
         self.0.get_or_insert_default();
     }
 
-    /// Keeps a step of a message.
+    /// Records a step of a message.
     #[inline]
     pub fn note(&mut self, message: impl Into<MessageName>, step: impl FnOnce() -> Step) {
         if let Some(records) = &mut self.0 {
@@ -109,7 +108,8 @@ impl Records {
         }
     }
 
-    /// Keeps a step of a packet, unless it only says something about others.
+    /// Records a step of a packet, unless it only carries control information about another
+    /// message.
     #[inline]
     pub(super) fn note_packet(&mut self, packet: &Packet, step: impl FnOnce() -> Step) {
         let flags = packet.header.flags;
@@ -123,7 +123,7 @@ impl Records {
         }
     }
 
-    /// Appends what has been kept to `records`.
+    /// Moves the records to the end of `records`.
     pub fn take(&mut self, records: &mut Vec<Record>) {
         if let Some(kept) = &mut self.0 {
             records.append(kept);

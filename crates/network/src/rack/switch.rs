@@ -1,4 +1,4 @@
-//! A switch: output queues with finite buffers, strict priorities, and trimming as NDP has it.
+//! A switch: output queues with finite buffers, strict priorities, and NDP's trimming.
 
 use super::node::{Node, NodeContext};
 use crate::packet::Packet;
@@ -76,7 +76,7 @@ pub struct PortCounts {
     pub max_queued_bytes: u64,
 }
 
-/// What waits for a port.
+/// The packets that wait for a port.
 #[derive(Default, state::State)]
 struct Output {
     /// By priority.
@@ -89,7 +89,7 @@ struct Output {
 }
 
 impl Output {
-    /// The bytes that `packet` is counted among.
+    /// The count of waiting bytes that includes `packet`.
     fn bytes_of(&mut self, packet: &Packet) -> &mut u64 {
         if packet.payload.is_empty() {
             &mut self.header_bytes
@@ -108,7 +108,7 @@ impl Output {
         }
     }
 
-    /// Lets `packet` wait, or trims or drops it: the packet if it is dropped.
+    /// Queues `packet`, or trims or drops it; returns the packet if it is dropped.
     fn take(&mut self, spec: &SwitchSpec, mut packet: Packet) -> Option<Packet> {
         if spec.trimming && !packet.payload.is_empty() && !self.has_room(spec, &packet) {
             packet.trim();
@@ -134,7 +134,7 @@ impl Output {
     }
 }
 
-/// A switch, in a network.
+/// A switch in a network.
 #[derive(state::State)]
 pub struct Switch {
     #[state(fixed)]
@@ -143,21 +143,21 @@ pub struct Switch {
     name: String,
     #[state(fixed)]
     latency: Time,
-    /// To which port packets to an address go, in the order of addresses.
+    /// The output port for each destination address, sorted by address.
     #[state(fixed)]
     routes: Vec<(u32, usize)>,
     #[state(slice)]
     outputs: Vec<Output>,
-    /// Packets that are being looked at, with their ports: by the token of the timer.
+    /// Packets within the forwarding latency and their output ports, by the token of the timer.
     inside: Vec<Option<(usize, Packet)>>,
-    /// Free places among them.
+    /// Free entries of `inside`.
     free: Vec<u64>,
     #[state(count)]
     unroutable: u64,
 }
 
 impl Switch {
-    /// A switch with so many ports. `routes`: to which port packets to an address go.
+    /// A switch with this number of ports. `routes`: the output port for each destination address.
     pub fn new(
         spec: &SwitchSpec,
         name: String,
@@ -181,12 +181,12 @@ impl Switch {
         }
     }
 
-    /// What has become of the packets for each of its ports.
+    /// The counters of each of its ports.
     pub fn port_counts(&self) -> impl Iterator<Item = PortCounts> {
         self.outputs.iter().map(|output| output.counts)
     }
 
-    /// Packets to addresses to which it knows no way; they were dropped.
+    /// The number of packets that were dropped because no route has their destination address.
     pub fn unroutable(&self) -> u64 {
         self.unroutable
     }
@@ -210,7 +210,7 @@ impl Node for Switch {
         let output = self.routes[route].1;
         let mut ready = context.now() + self.latency;
         if self.cuts_through() {
-            // On a faster link its last bit must not leave before it has come.
+            // On a faster output link the last bit must not leave before it has arrived.
             let bytes = packet.wire_bytes();
             let comes = context.rate(port).duration(bytes);
             let leaves = context.rate(output).duration(bytes);
@@ -251,7 +251,7 @@ mod tests {
 
     const ADDRESSES: u32 = 100;
 
-    /// Hosts around a switch: host `n` has address 100 + n and sends packets at times.
+    /// Hosts around a switch: host `n` has address 100 + n and sends packets at given times.
     fn star(
         spec: &SwitchSpec,
         links: &[LinkSpec],
@@ -304,7 +304,7 @@ mod tests {
         // Two links of 43 ns, 300 ns, and 1088 bytes at 200 Gb/s once: 43.52 ns.
         let cut = SwitchSpec::default();
         assert_eq!(arrives(&cut, &links), ns(2.0 * 43.0 + 300.0 + 43.52));
-        // Or twice.
+        // The same with 1088 bytes twice.
         let store = SwitchSpec {
             forwarding: Forwarding::StoreAndForward,
             ..SwitchSpec::default()
@@ -313,7 +313,8 @@ mod tests {
             arrives(&store, &links),
             ns(2.0 * 43.0 + 300.0 + 2.0 * 43.52)
         );
-        // The slower one of two links decides: 100 Gb/s take 87.04 ns, in front or behind.
+        // The slower of two links determines the duration: 87.04 ns at 100 Gb/s, as input or as
+        // output.
         let slow = LinkSpec {
             rate_gbit_per_s: 100.0,
             ..LinkSpec::default()
@@ -328,9 +329,9 @@ mod tests {
 
     #[test]
     fn packets_wait_for_their_port_by_priority() {
-        // Three hosts send at once to the fourth: 72 bytes take 2.88 ns each. The first port's is
-        // sent first, as all arrive at one time and have one priority; then that of the higher
-        // priority.
+        // Three hosts send to the fourth at the same time: 72 bytes take 2.88 ns each. The packet
+        // of the first port leaves first, since all arrive at the same time with equal priority;
+        // then the one of higher priority.
         let urgent = Packet {
             priority: 0,
             ..packet(103, 72, 9)
@@ -353,14 +354,14 @@ mod tests {
         assert_eq!(got(&mut network, hosts[3]), expected);
         let counts = counts(&mut network, switch, 3);
         assert_eq!((counts.forwarded, counts.dropped), (4, 0));
-        // The last one comes in the instant in which the first has left, and before the next one
-        // does.
+        // The last one arrives at the time at which the first has left, and before the next one
+        // leaves.
         assert_eq!(counts.max_queued_bytes, 3 * 72);
     }
 
     #[test]
     fn a_full_buffer_drops() {
-        // Ten packets of 1088 bytes come in the same instant, before any of them leaves, and there
+        // Ten packets of 1088 bytes arrive at the same time, before any of them leaves, and there
         // is room for four.
         let sends: Vec<_> = (0..10)
             .map(|host| (host, 0.0, packet(110, 1088, host as u64)))
@@ -394,7 +395,7 @@ mod tests {
         let mut sends: Vec<_> = (0..10)
             .map(|host| (host, 0.0, packet(110, 1088, host as u64)))
             .collect();
-        // Without a payload it is no data: it waits with the headers.
+        // A packet without payload counts as a header.
         let acknowledgement = Packet {
             header: crate::packet::TransportHeader {
                 flags: ACK,
@@ -413,8 +414,8 @@ mod tests {
         let links = vec![LinkSpec::default(); 11];
         let (mut network, switch, hosts) = star(&spec, &links, &sends);
         network.run_until(Time::NEVER);
-        // Four fit, five of the other six as headers, which are at once sent first: 2.56 ns each.
-        // The acknowledgement passes the data that waits when it comes, 100 ns behind.
+        // Four fit; five of the other six, as headers, are sent immediately before them: 2.56 ns
+        // each. The acknowledgement, which comes 100 ns later, passes the data that waits then.
         let begin = 2.0 * 43.0 + 300.0;
         let mut at = begin;
         let mut expected = Vec::new();
@@ -454,7 +455,7 @@ mod tests {
         assert!(hosts.iter().all(|&host| got(&mut network, host).is_empty()));
     }
 
-    /// Hosts, the times and the lengths of random packets between them, and a switch.
+    /// Random packets between hosts around a switch, with their times and lengths.
     fn traffic() -> impl Strategy<Value = (SwitchSpec, Vec<(usize, f64, Packet)>)> {
         let spec = (
             any::<bool>(),
@@ -497,9 +498,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// What has been sent arrives once, whole or trimmed, or has been dropped and counted; no
-        /// port is faster than its link; packets of one sender, receiver and priority keep their
-        /// order if none is trimmed; and it makes no difference in which steps time advances.
+        /// Each packet arrives once, whole or trimmed, or has been dropped and counted; no port is
+        /// faster than its link; packets of one sender, receiver and priority keep their order if
+        /// none is trimmed; and the steps in which time advances make no difference.
         #[test]
         fn packets_are_conserved((spec, sends) in traffic(), step in 1u32..200) {
             let links = vec![LinkSpec::default(); 5];

@@ -1,4 +1,4 @@
-//! Networks of small nodes, with the times of their packets.
+//! Networks of small nodes, and the times of their packets.
 
 use super::*;
 use crate::packet::{Endpoint, Packet};
@@ -9,7 +9,7 @@ pub(super) fn ns(nanoseconds: f64) -> Time {
     Time::from_ns(nanoseconds)
 }
 
-/// A packet to a host, with so many bytes on the wire.
+/// A packet to a host, with this number of bytes on the wire.
 pub(super) fn packet(to: u32, wire_bytes: u64, tag: u64) -> Packet {
     Packet {
         to: Endpoint {
@@ -23,7 +23,8 @@ pub(super) fn packet(to: u32, wire_bytes: u64, tag: u64) -> Packet {
     }
 }
 
-/// A host that sends packets at given times, as far as its link allows, and notes what it gets.
+/// A host that sends packets at given times, as far as its link allows, and records those it
+/// receives.
 #[derive(Default, state::State)]
 pub(super) struct Host {
     #[state(fixed)]
@@ -31,7 +32,7 @@ pub(super) struct Host {
     pub(super) waiting: VecDeque<Packet>,
     pub(super) got: Vec<(Time, u64)>,
     pub(super) got_packets: Vec<Packet>,
-    /// Answers each packet at once.
+    /// Answers each packet immediately.
     #[state(fixed)]
     pub(super) answers: bool,
 }
@@ -60,7 +61,7 @@ impl Node for Host {
     }
 }
 
-/// Two hosts with a link between them; the first sends the packets at the times.
+/// Two hosts with a link between them; the first one sends the packets.
 fn pair(spec: &LinkSpec, packets: &[(f64, Packet)], answers: bool) -> (Network, NodeId, NodeId) {
     let mut network = Network::new(1);
     let sender = Host {
@@ -83,7 +84,7 @@ fn pair(spec: &LinkSpec, packets: &[(f64, Packet)], answers: bool) -> (Network, 
 #[test]
 fn a_packet_takes_its_length_and_that_of_the_link() {
     // 72 bytes at 200 Gb/s take 2.88 ns, 1088 bytes 43.52 ns, the link 43 ns. The second packet
-    // waits for the first one's last bit, the third for nothing.
+    // waits for the first one's last bit; the third does not wait.
     let packets = [
         (10.0, packet(1, 72, 1)),
         (11.0, packet(1, 1088, 2)),
@@ -95,7 +96,7 @@ fn a_packet_takes_its_length_and_that_of_the_link() {
     let second = 10.0 + 2.88 + 43.52 + 43.0;
     let expected = [(55.88, 1), (second, 2), (145.88, 3)].map(|(at, tag)| (ns(at), tag));
     assert_eq!(got[..], expected);
-    // And back, the last bit of one as soon as the last bit of the other was there.
+    // Each answer starts when the packet's last bit has arrived.
     let got = &network.node_mut::<Host>(one).unwrap().got;
     let expected = [
         (55.88 + 45.88, 1),
@@ -179,7 +180,7 @@ fn servers_are_at_the_edge() {
     network.connect(one, other, &slow);
     assert_eq!(network.shortest_server_latency(), ns(50.0));
     network.enter((one, 0), ns(1.0), packet(2, 72, 7));
-    // It does not wait until the link is free, so the link lets it wait: 5.76 ns each.
+    // A server may send before the link is free; the link delays the packet: 5.76 ns each.
     network.enter((one, 0), ns(2.0), packet(2, 72, 8));
     assert_eq!(network.next_event(), ns(56.76));
     network.run_until(ns(56.76));
