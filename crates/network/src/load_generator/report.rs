@@ -42,7 +42,10 @@ impl UnexpectedMessages {
                 self.over,
                 "to requests that had been answered or given up before",
             ),
-            (self.other_server, "from a server that had no outstanding request"),
+            (
+                self.other_server,
+                "from a server that had no outstanding request",
+            ),
             (
                 self.other_port,
                 "from another port than that of the request",
