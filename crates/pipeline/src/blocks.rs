@@ -12,10 +12,10 @@ use riscv::{
 use state::{Purpose, State, Walker};
 
 const TABLE_ENTRIES: usize = 4096;
-/// When this many instructions are held, all are dropped and decoded again on demand.
+/// The maximum number of decoded instructions; when it is reached, all are dropped.
 const CAPACITY: usize = 1 << 18;
 
-/// The path of an instruction through dispatch. Those that do not enter the window come last.
+/// The path of an instruction through dispatch. Routes that do not enter the window come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Route {
     /// Integer operands in, a result out.
@@ -32,7 +32,7 @@ pub enum Route {
     Prefetch,
     /// Executed alone: see [`crate::serializing`].
     Serializing,
-    /// No instruction: the end of a block.
+    /// Not an instruction: the end of a block.
     End,
 }
 
@@ -40,9 +40,9 @@ pub enum Route {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quick {
     Integer,
-    /// Loads of what memory holds.
+    /// Loads without sign extension.
     Load,
-    /// Loads that extend the sign.
+    /// Loads with sign extension.
     SignedLoad,
     Store,
     Branch,
@@ -53,7 +53,7 @@ pub enum Quick {
     Rare,
     /// The end of a block.
     End,
-    /// None.
+    /// Not handled there.
     No,
 }
 
@@ -68,9 +68,9 @@ pub struct Decoded {
     pub tags: Tags,
     pub quick: Quick,
     pub route: Route,
-    /// Bytes of memory that it accesses.
+    /// The size of its memory access in bytes.
     pub bytes: u8,
-    /// It is of the F or D extension.
+    /// It belongs to the F or D extension.
     pub float: bool,
     /// It names a register that is the end of a queue of the core's extension.
     pub port: bool,
@@ -84,19 +84,19 @@ pub struct PortRegisters {
 }
 
 impl PortRegisters {
-    /// None are.
+    /// No such registers.
     pub const NONE: PortRegisters = PortRegisters {
         input: SINK,
         output: SINK,
     };
 
-    /// Whether `i` takes a word.
+    /// Whether `i` takes a word from a queue.
     #[inline]
     pub fn takes(self, i: &Instruction) -> bool {
         self.input != SINK && (i.rs1 == self.input || i.rs2 == self.input)
     }
 
-    /// Whether `i` gives a word.
+    /// Whether `i` appends a word to a queue.
     #[inline]
     pub fn gives(self, i: &Instruction) -> bool {
         self.output != SINK && i.rd == self.output
@@ -118,7 +118,7 @@ impl Decoded {
             | Class::FenceI
             | Class::LoadReserved
             | Class::Custom => (Route::Serializing, Unit::Integer),
-            // The order that an ineffective fence requires holds anyway; it passes like an `addi`.
+            // The fence's order always holds here; the fence passes like an `addi`.
             Class::Fence if FenceEffect::is_none(&instruction, memory_model) => {
                 (Route::Integer, Unit::Integer)
             }
@@ -141,11 +141,11 @@ impl Decoded {
         let need = calendar.need(unit);
         let float = instruction.is_float();
         let port = port.takes(&instruction) || port.gives(&instruction);
-        // Such a core relies on plain integers never being waited for: see `crate::quick`.
+        // Such a core relies on plain integer operations never stalling: see `crate::quick`.
         let is_slow = unit == Unit::Integer && need.latency != 1 && calendar.is_single();
         let quick = match route {
             _ if float || port => Quick::No,
-            // How long it takes depends on its operand.
+            // Its latency depends on its operand.
             Route::Integer if unit == Unit::Multiply && calendar.multiplier_bits_per_cycle != 0 => {
                 Quick::No
             }
@@ -188,7 +188,7 @@ impl Decoded {
         }
     }
 
-    /// The result of a load from the lowest bytes of `value`, as many as it reads.
+    /// The result of a load, extended from the low bytes of `value`.
     #[inline(always)]
     pub fn extended(&self, value: u64) -> u64 {
         let unused = 64 - 8 * u32::from(self.bytes);
@@ -219,9 +219,9 @@ impl Decoded {
 /// its cache line.
 #[derive(Clone, Copy, Debug, state::State)]
 struct Block {
-    /// Its lowest bit, which no address has, says that addresses are translated.
+    /// Bit 0, which no address has set, marks translated addresses.
     pc: u64,
-    /// Where it is in memory, if they are.
+    /// The physical address, if they are translated.
     physical: u64,
     start: u32,
 }
@@ -232,7 +232,7 @@ const NO_BLOCK: Block = Block {
     start: 0,
 };
 
-/// The index without a block: only an end.
+/// The index of an end, for addresses without a block.
 pub const NOWHERE: u32 = 0;
 
 /// A hart's decoded blocks, found by their first address.
@@ -241,19 +241,19 @@ pub const NOWHERE: u32 = 0;
 pub struct Blocks {
     #[state(fixed)]
     table: Box<[Block; TABLE_ENTRIES]>,
-    /// Block after block, with an end before the first and behind each.
+    /// The blocks in sequence, with an end before the first and after each.
     #[state(fixed)]
     instructions: Vec<Decoded>,
-    /// The number of times that all have been dropped.
+    /// The number of times that all blocks have been dropped.
     #[state(fixed)]
     cleared: u64,
     /// The registers that are ends of the extension's queues.
     #[state(fixed)]
     port: PortRegisters,
-    /// The fences that make instructions wait.
+    /// Determines which fences have an effect.
     #[state(fixed)]
     memory_model: MemoryModel,
-    /// Where a debugger wants harts to stop.
+    /// A debugger's breakpoints.
     #[state(fixed)]
     pub stops: Option<Box<Stops>>,
 }
@@ -264,7 +264,7 @@ impl Blocks {
     pub(crate) fn walk(&mut self, calendar: &Calendar, walker: &mut dyn Walker) {
         self.walk_fields(walker);
         if walker.purpose() != Purpose::Exact {
-            // In a run their number only grows, until all are dropped.
+            // Within a run the number of instructions only increases, until all are dropped.
             walker.number(&mut self.cleared);
             walker.number(&mut (self.instructions.len() as u64));
             return;
@@ -323,23 +323,23 @@ impl Blocks {
         (block.pc == pc).then_some(block.start)
     }
 
-    /// The same for addresses that are translated: two address spaces may have other instructions
-    /// at the same address.
+    /// The same for translated addresses: two address spaces may have different instructions at the
+    /// same address.
     #[inline]
     pub fn find_translated(&self, pc: u64, physical: u64) -> Option<u32> {
         let block = self.table[Self::place(pc)];
         (block.pc == pc | 1 && block.physical == physical).then_some(block.start)
     }
 
-    /// The block at `pc`, which has just been decoded, is at `physical`, and holds for no other
-    /// address space. If it continues in another page, it is not found again.
+    /// Marks the block at `pc`, which has just been decoded, as located at `physical` and not valid
+    /// in other address spaces. If it continues in another page, it is not reused.
     pub fn translate(&mut self, pc: u64, physical: Option<u64>) {
         let block = &mut self.table[Self::place(pc)];
         block.pc = pc | 1;
         block.physical = physical.unwrap_or(u64::MAX);
     }
 
-    /// Lends all held instructions to a caller that changes other state meanwhile.
+    /// Lends all decoded instructions to a caller that changes other state meanwhile.
     #[inline(always)]
     pub fn lend(&mut self) -> Vec<Decoded> {
         std::mem::take(&mut self.instructions)
@@ -351,12 +351,12 @@ impl Blocks {
         self.instructions = instructions;
     }
 
-    /// The number of held instructions. It falls only when all are dropped.
+    /// The number of decoded instructions. It falls only when all are dropped.
     pub fn length(&self) -> usize {
         self.instructions.len()
     }
 
-    /// The `index`th instruction of all that are held.
+    /// The decoded instruction at `index`.
     #[inline(always)]
     pub fn instruction(&self, index: u32) -> &Decoded {
         &self.instructions[index as usize]
@@ -416,7 +416,7 @@ impl Blocks {
         Some(start)
     }
 
-    /// Decodes what stands in place of an instruction at `pc`.
+    /// Decodes the original instruction at `pc`, which a breakpoint replaces.
     pub fn original(&self, i: Instruction, pc: u64, calendar: &Calendar) -> Decoded {
         Decoded::new(i, pc, calendar, self.port, self.memory_model)
     }
@@ -432,7 +432,7 @@ impl Blocks {
         self.clear();
     }
 
-    /// Forgets everything: `FENCE.I`.
+    /// Drops all blocks: `FENCE.I`.
     pub fn clear(&mut self) {
         self.cleared += 1;
         self.table.fill(NO_BLOCK);

@@ -1,4 +1,4 @@
-//! Loads get their values: from older stores, from the data cache, or by a miss.
+//! Loads get their values from older stores, from the data cache, or by a miss.
 
 use crate::core::{Core, MissingLoad, WAIT_TABLE_ENTRIES, WaitingLoad, WaitsFor};
 use crate::extension::Extension;
@@ -50,7 +50,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         older
     }
 
-    /// The same by looking at each of them.
+    /// The same by a search of the store queue.
     #[inline(never)]
     fn search_older_stores(&self, index: usize) -> Older {
         let rest = self.hart.window.rest(index);
@@ -91,7 +91,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Older::Nothing
     }
 
-    /// Takes the value from an older store or waits for one; false if none conflicts.
+    /// Takes the value from an older store or waits for one; returns false if none overlaps.
     #[inline(always)]
     pub(crate) fn served_by_older_store(&mut self, index: usize, issue: u64) -> bool {
         let deferred = self.hart.window.deferred(index);
@@ -163,7 +163,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         match self.request_line((Side::Data, line, false), at, outbox) {
             RequestOutcome::Full => self.hart.refused.push_back(load),
             outcome => {
-                // What is under way was expected when it was sent.
+                // For an outstanding line, the answer was expected when the request was sent.
                 if outcome == RequestOutcome::Sent {
                     self.expect_answer(at);
                 }
@@ -181,7 +181,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The load in slot `index` reads its value out of the cache, at cycle `performed`.
+    /// The load in slot `index` reads its value from the cache, at cycle `performed`.
     #[inline(always)]
     pub(crate) fn take_value(&mut self, index: usize, slot: Slot, performed: u64, done: u64) {
         let instruction = self.hart.window.deferred(index).instruction;
@@ -194,7 +194,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .data_cache
             .line(slot)
             .read(offset, usize::from(load.bytes));
-        // Of eight bytes nothing is left to extend.
+        // A value of eight bytes needs no extension.
         let value = match load.bytes {
             8 => raw,
             _ => instruction.load_value(raw),
@@ -202,7 +202,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.resolve(index, value, done);
     }
 
-    /// Lets waiting loads try again whose wait has ended.
+    /// Retries loads whose wait has ended.
     pub(crate) fn retry_waiting_loads(&mut self, now: u64, outbox: &mut Outbox) {
         let mut place = 0;
         while let Some(&load) = self.hart.waiting_loads.get(place) {
@@ -234,7 +234,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Loads of what is `lost` may have a value that is too old: see [`Core::line_lost`].
+    /// Loads of what is `lost` may have a stale value: see [`Core::line_lost`].
     pub(crate) fn look_again(&mut self, now: u64, lost: impl Fn(&Load) -> bool) {
         let all_in_order = self.shared.spec.memory_model == MemoryModel::Tso;
         let mut older_waits = false;
@@ -244,7 +244,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             if unknown || lost(&load) {
                 let taken = load.performed < UNKNOWN && !unknown;
                 let from_cache = load.forwarded_from == 0;
-                // A forwarded value is no longer the hart's own news once its store is performed.
+                // Once its store is performed, a forwarded value is no longer private to the hart.
                 let from_line = load.forwarded_from <= self.hart.stores.head;
                 if taken && (from_cache && load.performed > now || from_line && older_waits) {
                     let pc = self.hart.window.slot(load.position).tags.pc;

@@ -30,13 +30,13 @@ pub trait CoreModel: Periodic + Debuggable + state::State {
     fn hart_statistics(&self, thread: u8, cycle: u64) -> CoreStatistics;
     /// See [`Core::skipped_cycles`].
     fn skipped_cycles(&self) -> u64;
-    /// Set when the guest has crashed; the core does nothing more.
+    /// Set when the guest has crashed; the core then stops.
     fn crash(&self) -> Option<&Crash>;
     /// Stores performed to watched addresses, to be taken.
     fn observations(&mut self) -> &mut Vec<Observation>;
     /// See [`Core::explain`].
     fn explain(&self, trap: &Trap) -> Option<String>;
-    /// How its extension names things in assembly language.
+    /// The extension's names in assembly language.
     fn names(&self) -> &'static Names;
     /// See [`Core::is_halted`].
     fn is_halted(&self) -> bool;

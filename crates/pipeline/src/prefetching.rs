@@ -1,15 +1,15 @@
-//! Prefetches into the first-level caches: those of their prefetchers, and those of instructions.
+//! Prefetches into the first-level caches, by their prefetchers and by prefetch instructions.
 //!
-//! The data cache's prefetcher is told of each load that looks into the cache, in the order in
-//! which they do, with its program counter. The instruction cache's is told of each line that fetch
-//! misses, on a wrong path too, and of the first use of each line that was prefetched: other hits
-//! mean nothing to it, so that iterations of a loop stay alike. Their requests leave at the end of
-//! the look-up, as that of a miss does.
+//! The data cache's prefetcher observes each load that looks up the cache, in the order of the
+//! look-ups, with its program counter. The instruction cache's prefetcher observes each line that
+//! fetch misses, even on a wrong path, and the first use of each prefetched line. It ignores other
+//! hits, so that all iterations of a loop behave alike. Prefetch requests leave at the end of the
+//! look-up, like that of a miss.
 //!
 //! A prefetch instruction ("Zicbop") needs its address and a load port, and is done a cycle after
-//! it has issued. It takes no entry of the load queue. Its line is asked for as that of a load or a
-//! store that misses would be, if memory is there, a miss register is free and its page allows the
-//! access; a page that no TLB has is walked for. In all other cases it does nothing.
+//! it has issued. It takes no entry of the load queue. It requests its line as a missing load or
+//! store does, if memory exists there, a miss register is free and its page allows the access. A
+//! TLB miss starts a page walk. In all other cases it does nothing.
 
 use crate::core::{Core, Shared};
 use crate::extension::Extension;
@@ -22,7 +22,7 @@ use riscv::paging::Access;
 use riscv::{Instruction, Operation};
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Gives the first-level caches the prefetchers that the core is described with, if any.
+    /// Attaches the prefetchers of the core's description to the first-level caches.
     pub(crate) fn attach_prefetchers(&mut self) {
         let Shared {
             spec,
@@ -40,7 +40,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.for_each_hart(|core| core.look_for_observers());
     }
 
-    /// The load at `pc`, of `address`, looks into the data cache at cycle `issue`.
+    /// Notifies the prefetcher that the load at `pc`, of `address`, looks up the data cache at
+    /// cycle `issue`.
     #[inline(never)]
     pub(crate) fn tell_prefetcher(
         &mut self,
@@ -61,7 +62,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.data_prefetching = Some(prefetching);
     }
 
-    /// Fetch looks for `line` in the instruction cache, in `cycle`, and finds it.
+    /// Notifies the prefetcher if fetch hits a prefetched `line` for the first time, in `cycle`.
     #[inline]
     pub(crate) fn note_fetched_line(&mut self, line: LineAddress, cycle: u64, outbox: &mut Outbox) {
         if let Some(prefetching) = &self.shared.instruction_prefetching
@@ -72,7 +73,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Fetch looks for `line` in the instruction cache, in `cycle`.
+    /// Notifies the prefetcher that fetch looks up `line` in the instruction cache, in `cycle`.
     #[inline(never)]
     pub(crate) fn tell_instruction_prefetcher(
         &mut self,
@@ -93,7 +94,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.instruction_prefetching = Some(prefetching);
     }
 
-    /// Asks for a line that a prefetcher wants, if it `may`; the request leaves at `at`.
+    /// Requests a line for a prefetcher, unless `may` forbids it; the request leaves at `at`.
     fn request_prefetch(
         &mut self,
         may: RequestOutcome,
@@ -112,7 +113,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         outcome
     }
 
-    /// The same for the load in slot `index`, whose address is known.
+    /// Notifies the prefetcher of the load in slot `index`, whose address is known.
     #[inline(never)]
     pub(crate) fn tell_prefetcher_of(&mut self, index: usize, issue: u64, outbox: &mut Outbox) {
         let position = self.hart.window.deferred(index).position;
@@ -187,8 +188,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Asks for the line of a physical address, in cycle `issue` and for such an access, unless it
-    /// is here or on its way.
+    /// Requests the line of a physical address in cycle `issue`, unless it is cached or
+    /// outstanding.
     pub(crate) fn prefetch_line(
         &mut self,
         access: Access,
@@ -232,7 +233,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.spin.disturb();
     }
 
-    /// A prefetch instruction does nothing.
+    /// Counts a prefetch instruction that does nothing.
     pub(crate) fn drop_prefetch(&mut self) {
         self.hart.statistics.software_prefetches.dropped += 1;
     }

@@ -5,44 +5,44 @@ use crate::window::UNKNOWN;
 use fabric::LineAddress;
 use riscv::Instruction;
 
-/// A load that has not left the load queue.
+/// A load in the load queue.
 #[derive(Clone, Copy, Debug, state::State)]
 pub struct Load {
     pub position: u64,
-    /// [`u64::MAX`]: not known yet.
+    /// [`u64::MAX`]: unknown.
     pub address: u64,
-    /// The cycle at which its value was or will be read; unknown while it waits.
+    /// The cycle in which its value was or will be read; unknown while it waits.
     #[state(cycle)]
     pub performed: u64,
-    /// The store whose value it took, if any: number plus one, or 0.
+    /// The store that forwarded its value: its number plus one, or 0.
     pub forwarded_from: u64,
-    /// The cycle in which it commits; unknown until that can be told.
+    /// The cycle in which it commits; unknown until its value is known.
     #[state(cycle)]
     pub commit: u64,
     pub bytes: u8,
 }
 
-/// Loads in program order, numbered for ever.
+/// Loads in program order, with ever-increasing numbers.
 #[derive(state::State)]
 pub struct LoadQueue {
     entries: Ring<Load>,
-    /// The low bits of each entry's line, to see quickly that none is in question.
+    /// The low bits of each entry's line: a filter for [`LoadQueue::may_touch`].
     lines: Ring<u32>,
     #[state(fixed)]
     entries_in_all: u64,
-    /// Entries that this hart may have now: those that the other harts of the core have not got.
+    /// The entries available to this hart, which the core's other harts do not use.
     capacity: u64,
     pub tail: u64,
-    /// All before it have left the queue.
+    /// All before this number have left the queue.
     departed: u64,
-    /// The first whose commit cycle is not known.
+    /// The first load whose commit cycle is unknown.
     pub committed: u64,
-    /// All before it have committed and can no longer be undone.
+    /// All before this number have committed and can no longer be squashed.
     settled: u64,
 }
 
 impl LoadQueue {
-    /// A queue of a core with so many hardware threads.
+    /// The queue of a core with this number of hardware threads.
     pub fn new(capacity: u16, threads: u8) -> LoadQueue {
         let load = Load {
             position: 0,
@@ -52,11 +52,10 @@ impl LoadQueue {
             commit: 0,
             bytes: 0,
         };
-        // Beside all entries a place for the next load, if this hart may have none: see
-        // `share_with`.
+        // One more entry for the next load if this hart may have none: see `share_with`.
         let length = usize::from(capacity) + usize::from(threads > 1);
         let entries = Ring::new(length, load);
-        // There is always something before the first load: it committed in cycle 0.
+        // A sentinel before the first load, which committed in cycle 0.
         let first = entries.length();
         LoadQueue {
             lines: Ring::new(first as usize, 0),
@@ -80,13 +79,13 @@ impl LoadQueue {
         &mut self.entries[number]
     }
 
-    /// When the load commits that leaves the queue as the next one enters it.
+    /// The commit cycle of the load that leaves the queue when the next one enters it.
     #[inline(always)]
     pub fn leaving_commit(&self) -> u64 {
         self.get(self.tail - self.capacity).commit
     }
 
-    /// Leaves this hart all entries but those that the others have.
+    /// Limits this hart to the entries that the other harts do not use.
     pub fn share_with(&mut self, others: u64) {
         self.capacity = self.entries_in_all - others;
         if self.capacity == 0 {
@@ -96,7 +95,7 @@ impl LoadQueue {
         }
     }
 
-    /// How many entries are taken at `cycle`, which never goes back.
+    /// The number of entries in use at `cycle`, which never decreases.
     pub fn occupied(&mut self, cycle: u64) -> u64 {
         self.departed = self.departed.max(self.tail - self.entries_in_all);
         while self.departed < self.committed && self.get(self.departed).commit < cycle {
@@ -105,14 +104,14 @@ impl LoadQueue {
         self.tail - self.departed
     }
 
-    /// Tells the address of a load that was pushed without.
+    /// Sets the address of a load that was pushed without one.
     #[inline]
     pub fn set_address(&mut self, number: u64, address: u64) {
         self.get_mut(number).address = address;
         self.lines[number] = LineAddress::of(address).0 as u32;
     }
 
-    /// Whether some load, perhaps one that has left, is of this line or of one with the same low
+    /// Whether a load, perhaps one that has left, may be of this line: a filter by the line's low
     /// bits.
     #[inline]
     pub fn may_touch(&self, line: LineAddress) -> bool {
@@ -132,24 +131,24 @@ impl LoadQueue {
         number
     }
 
-    /// Removes the youngest, which has been squashed.
+    /// Removes the youngest entry, which has been squashed.
     pub fn unpush(&mut self) {
         let tail = self.tail - 1;
-        // Nobody has to wait for it to leave the queue.
+        // No load waits for it to leave the queue.
         self.get_mut(tail).commit = 0;
         self.tail = tail;
         self.committed = self.committed.min(tail);
     }
 
-    /// The numbers of all that have their place in the queue.
+    /// The numbers of all loads in the queue.
     pub fn in_queue(&self) -> std::ops::Range<u64> {
         self.tail - self.entries_in_all..self.tail
     }
 
-    /// The numbers of all that have not committed at `now`.
+    /// The numbers of all loads that have not committed at `now`.
     #[inline]
     pub fn in_flight(&mut self, now: u64) -> std::ops::Range<u64> {
-        // Those before have left the queue, and their entries are others'.
+        // Earlier loads have left the queue, and their entries are reused.
         self.settled = self.settled.max(self.tail - self.entries_in_all);
         while self.settled < self.committed && self.get(self.settled).commit <= now {
             self.settled += 1;
@@ -158,7 +157,7 @@ impl LoadQueue {
     }
 }
 
-/// What an entry of the store queue does when it is the oldest.
+/// The effect of a store-queue entry when it is the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum StoreKind {
     Store,
@@ -172,10 +171,10 @@ pub struct Store {
     pub position: u64,
     pub address: u64,
     pub data: u64,
-    /// When the data can be forwarded; unknown until it is there.
+    /// The cycle from which its data can be forwarded; unknown until the data is available.
     #[state(cycle)]
     pub data_ready: u64,
-    /// The cycle in which it commits, from which on it may be performed.
+    /// The cycle in which it commits; it may be performed from then on.
     #[state(cycle)]
     pub commit: u64,
     pub instruction: Instruction,
@@ -184,39 +183,39 @@ pub struct Store {
     pub kind: StoreKind,
 }
 
-/// The youngest store that touches what a load reads.
+/// The youngest store that overlaps a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlapping {
     /// There is none.
     None,
-    /// The store of this number has all of it.
+    /// The store with this number contains all of the load's bytes.
     Covers(u64),
-    /// It has to be performed first.
+    /// It must be performed first.
     Partly,
 }
 
 const FILTER_ENTRIES: usize = 1024;
 
-/// Stores in program order, numbered for ever, from dispatch until they are performed.
+/// Stores in program order, with ever-increasing numbers, from dispatch until they are performed.
 #[derive(state::State)]
 pub struct StoreQueue {
     entries: Ring<Store>,
     #[state(fixed)]
     entries_in_all: u64,
-    /// Entries that this hart may have now: those that the other harts of the core have not got.
+    /// The entries available to this hart, which the core's other harts do not use.
     capacity: u64,
     pub head: u64,
     pub tail: u64,
-    /// The first whose commit cycle is not known.
+    /// The first store whose commit cycle is unknown.
     pub committed: u64,
-    /// The first that has not asked for ownership of its line.
+    /// The first store that has not requested ownership of its line.
     pub requested: u64,
     #[state(cycle)]
     pub last_performed: u64,
-    /// Entries without an address.
+    /// The number of entries without an address.
     pub unknown_addresses: u32,
-    /// How many entries touch each 8-byte word, by the word's low bits: a load that finds zero
-    /// need not search.
+    /// The number of entries that overlap each 8-byte word, by the word's low bits: a load that
+    /// finds 0 need not search.
     filter: Box<[u8; FILTER_ENTRIES]>,
 }
 
@@ -252,12 +251,12 @@ impl StoreQueue {
         self.head == self.tail
     }
 
-    /// How many entries are taken.
+    /// The number of entries in use.
     pub fn occupied(&self) -> u64 {
         self.tail - self.head
     }
 
-    /// Leaves this hart all entries but those that the others have.
+    /// Limits this hart to the entries that the other harts do not use.
     pub fn share_with(&mut self, others: u64) {
         self.capacity = self.entries_in_all - others;
     }
@@ -267,7 +266,7 @@ impl StoreQueue {
         self.tail - self.head >= self.capacity
     }
 
-    /// Whether there is an oldest entry, and it is no atomic.
+    /// Whether the oldest entry exists and is not an atomic.
     #[inline]
     pub fn next_is_plain(&self) -> bool {
         !self.is_empty() && self.get(self.head).kind == StoreKind::Store
@@ -298,8 +297,8 @@ impl StoreQueue {
         self.filter[first] | self.filter[last] != 0
     }
 
-    /// Which of the entries a load that is younger than all of them has to do with, when their
-    /// addresses and their data are known.
+    /// The youngest entry that overlaps a load younger than all of them, if their addresses and
+    /// their data are known.
     #[inline(never)]
     pub fn overlapping(&self, address: u64, bytes: u8) -> Overlapping {
         for number in (self.head..self.tail).rev() {
@@ -338,7 +337,7 @@ impl StoreQueue {
         number
     }
 
-    /// Tells the address of an entry that was pushed without.
+    /// Sets the address of an entry that was pushed without one.
     pub fn set_address(&mut self, number: u64, address: u64) {
         let store = self.get_mut(number);
         store.address = address;
@@ -364,7 +363,7 @@ impl StoreQueue {
         self.requested = self.requested.max(self.head);
     }
 
-    /// The same if it is a store of so many bytes to a known address.
+    /// The same if it is a store of this size to a known address.
     #[inline(always)]
     pub fn pop_plain(&mut self, address: u64, bytes: u8) {
         self.count(address, bytes, -1);

@@ -1,12 +1,12 @@
 //! The innermost loop: dispatch of plain instructions.
 //!
-//! Nearly all instructions are plain. [`Core::dispatch_quickly`] does for them exactly what
-//! [`dispatch`](crate::dispatch) does for all, and stops before the first that needs more. State
-//! that changes with each instruction is in local variables, and rare cases are in other functions,
-//! so that the host keeps this state in registers. One loop handles a window in which every value
-//! is known; another handles an out-of-order core that waits for lines and defers instructions.
-//! Each of them comes once more for addresses that are translated and for a data cache with a
-//! prefetcher: it takes the accesses that hit in the first-level TLB. A probe turns all off: the
+//! Nearly all instructions are plain. For these, [`Core::dispatch_quickly`] has exactly the same
+//! effect as [`dispatch`](crate::dispatch), and it stops before the first instruction that needs
+//! the general path. State that changes with each instruction is in local variables, and rare cases
+//! are in separate functions, so that the host keeps this state in registers. One loop handles a
+//! window in which every value is known; another handles an out-of-order core that waits for lines
+//! and defers instructions. A second instance of each handles translated addresses and a data cache
+//! with a prefetcher, for accesses that hit the first-level TLB. A probe disables all of them: the
 //! server's `tests/exactness.rs` and `tests/differential.rs` compare runs with and without one.
 
 mod enter;
@@ -27,7 +27,7 @@ use front::{Front, charge};
 use riscv::paging::Access;
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Dispatches instructions, and stops where [`Core::dispatch`] has more to do.
+    /// Dispatches instructions until one needs [`Core::dispatch`].
     #[inline(always)]
     pub(crate) fn dispatch_quickly(&mut self, outbox: &mut Outbox) {
         if self.hart.observes_window
@@ -37,8 +37,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return;
         }
         if self.hart.stall != Stall::None {
-            // Cycles that wait for a line are charged when it comes, and a fetch that has waited is
-            // no hit.
+            // Cycles that wait for a line are charged when it arrives, and a fetch that has waited
+            // does not count as a hit.
             if self.hart.stall == Stall::Miss
                 || self.hart.fetch_buffer.waits()
                 || self.hart.dispatch_left == 0
@@ -47,7 +47,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             {
                 return;
             }
-            // If it is held up once more, that begins now.
+            // If dispatch stalls again, the stall begins now.
             self.blame(self.hart.dispatch_cycle, Stall::None);
         }
         match self.hart.observes {
@@ -75,10 +75,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The same when nobody observes the instructions in flight, and dispatch has not been held up.
-    /// `OBSERVED`: addresses may be translated, or the data cache have a prefetcher. `KNOWN`: all
-    /// is known of them. `SINGLE`: one is dispatched in a cycle, in order; then the next cycle
-    /// begins with each. Returns where a loop begins anew that repeats quietly.
+    /// The same if no probe observes the instructions in flight, and dispatch is not stalled.
+    /// `OBSERVED`: addresses may be translated, or the data cache may have a prefetcher. `KNOWN`:
+    /// all values in the window are known. `SINGLE`: an in-order core that dispatches one
+    /// instruction a cycle. Returns the start of a loop that repeats without external events.
     #[inline(never)]
     fn dispatch_many<const KNOWN: bool, const SINGLE: bool, const OBSERVED: bool>(
         &mut self,
@@ -93,7 +93,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             true => self.how_translated()?,
             false => Translates::NOTHING,
         };
-        // So that it can be read while other things are changed; nothing is decoded meanwhile.
+        // Lent, so that it can be read while other state changes; nothing is decoded meanwhile.
         let code = self.shared.blocks.lend();
         let mut quiet_loop = None;
         let mut pc = self.hart.pc;
@@ -150,7 +150,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     }
                     break 'blocks;
                 }
-                // In order, it stays in front of the execution stage until it can issue.
+                // On an in-order core it stays before the execution stage until it can issue.
                 let waits = if SINGLE && at.latest <= at.cycle + 1 {
                     debug_assert!(
                         self.operands_ready(decoded) <= at.cycle + 1,
@@ -184,7 +184,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         self.issue_scheduled(&mut at);
                         if at.tail >= at.scheduler_until {
                             if self.in_scheduler_at(&at) == self.shared.unissued {
-                                // All are the other harts'.
+                                // The other harts use all of them.
                                 pc = decoded.tags.pc;
                                 break 'blocks;
                             }
@@ -214,7 +214,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                             self.issue_scheduled(&mut at);
                             if at.tail >= at.scheduler_until {
                                 if self.in_scheduler_at(&at) == self.shared.unissued {
-                                    // All are the other harts'.
+                                    // The other harts use all of them.
                                     pc = decoded.tags.pc;
                                     break 'blocks;
                                 }
@@ -242,7 +242,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     } else {
                         let value = (decoded.evaluate)(i, decoded.tags.pc, a, b);
                         if KNOWN {
-                            // To read it again costs less than to keep it across a call.
+                            // Reading it again is cheaper than preserving it across a call.
                             ready = self.operands_ready(decoded);
                         }
                         self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, value, ready, 0);
@@ -271,7 +271,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                             };
                             address = hit.physical;
                         }
-                        // No store's address is waited for when all is known.
+                        // If all values are known, no store's address is outstanding.
                         let mut is_first = is_known
                             && (KNOWN || self.hart.stores.unknown_addresses == 0)
                             && !self.hart.stores.may_overlap(address, bytes);
@@ -291,7 +291,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                             }
                         }
                         let line = LineAddress::of(address);
-                        // A line that a load waits for is not here.
+                        // A load's line is missing.
                         let is_missing =
                             !KNOWN && self.hart.missing.last().is_some_and(|l| l.line == line);
                         let slot = if is_first && !is_missing {
@@ -509,7 +509,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         };
         if SINGLE {
             if quiet_loop.is_some() {
-                // As the branch leaves it.
+                // The branch ends the cycle.
                 at.cycle -= 1;
             }
             at.set_left(u8::from(quiet_loop.is_none()));
@@ -518,8 +518,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         quiet_loop
     }
 
-    /// A backward branch to `pc` is taken: whether it is time to look for a period. Until all is
-    /// known, it is not.
+    /// A backward branch to `pc` is taken: returns whether to look for a period. There is none
+    /// until all values are known.
     #[inline(always)]
     fn loop_repeats<const KNOWN: bool>(&mut self, at: &Front, pc: u64) -> bool {
         if KNOWN {
@@ -530,8 +530,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         false
     }
 
-    /// The dispatch cycle has come to `cycle`, which it may not reach now. If that is because of a
-    /// store, performs it. Returns which cycle it may not reach from now on.
+    /// The dispatch cycle has reached `cycle`, the limit of this loop. If a store is the reason for
+    /// the limit, performs it. Returns the new limit.
     #[inline(always)]
     fn stop_after(&mut self, cycle: u64) -> u64 {
         if self.hart.store_event <= cycle && self.hart.store_event < self.shared.stop {
@@ -541,8 +541,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The dispatch cycle has come to `cycle`: performs stores that are due then, as far as this
-    /// is all that has to be done. Returns which cycle it may not reach now.
+    /// The dispatch cycle has reached `cycle`: performs the stores that are due, as long as nothing
+    /// else has to be done. Returns the new limit.
     #[inline(never)]
     fn perform_until(&mut self, cycle: u64) -> u64 {
         loop {

@@ -13,7 +13,7 @@ use crate::window::{NOBODY, OPERANDS, Parts, SlotKind, UNKNOWN};
 use fabric::Outbox;
 use riscv::{Class, branch_taken, evaluate, evaluate_integer};
 
-/// What changes with the commitment of loads and stores.
+/// The state that changes when loads and stores commit.
 struct Queues<'core> {
     loads: &'core mut LoadQueue,
     stores: &'core mut StoreQueue,
@@ -21,10 +21,10 @@ struct Queues<'core> {
 }
 
 impl Queues<'_> {
-    /// The next instruction in order is to commit at `commit`.
+    /// The next instruction in order commits at `commit`.
     #[inline(always)]
     fn committed(&mut self, kind: SlotKind, commit: u64) {
-        // Not a `match`, of which the compiler makes a jump that the host mispredicts.
+        // A `match` would compile to a jump that the host mispredicts.
         if kind == SlotKind::Load {
             let number = self.loads.committed;
             self.loads.get_mut(number).commit = commit;
@@ -41,13 +41,13 @@ impl Queues<'_> {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Gives the deferred instruction in slot `index` its result, to be used from cycle `done`
-    /// on. Those that waited only for it are put on the list for [`Core::wake_all`], which has to
-    /// follow.
+    /// Gives the deferred instruction in slot `index` its result, usable from cycle `done` on.
+    /// Instructions that waited only for this result are put on the list for [`Core::wake_all`],
+    /// which must follow.
     #[inline(always)]
     pub(crate) fn resolve(&mut self, index: usize, value: u64, done: u64) {
         let hart = &mut *self.hart;
-        // What changes is borrowed apart, so that the host has it in registers.
+        // Borrowed separately, so that the host keeps these fields in registers.
         let Parts {
             slots,
             deferred,
@@ -74,7 +74,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let waiting = &mut deferred[index as u64];
             waiting.earliest = waiting.earliest.max(done);
             waiting.pending &= !(1 << operand);
-            // A store's address alone is worth knowing.
+            // A store's address is useful before its data is known.
             if waiting.pending == 0 || waiting.is_store && operand == 0 {
                 hart.woken.push(index as u32);
             }
@@ -86,22 +86,22 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 None => rest[index as u64].supply_third(value),
             };
         }
-        // They have been supplied from the youngest to the oldest, and go on in their order.
+        // They were found from the youngest to the oldest; execute them in program order.
         if hart.woken.len() - first > 1 {
             hart.woken[first..].reverse();
         }
     }
 
-    /// Executes everything whose last operand has become known, and its consequences. Then commit
-    /// continues.
+    /// Executes all instructions whose last operand has become known, and their dependents. Then
+    /// commit continues.
     pub(crate) fn wake_all(&mut self, now: u64, outbox: &mut Outbox) {
         loop {
             let mut next = 0;
             while let Some(&index) = self.hart.woken.get(next) {
                 next += 1;
                 let index = index as usize;
-                // Nothing is dispatched before all this is done, so a slot that has been squashed
-                // is not in use.
+                // No instruction is dispatched before this is done, so squashed slots are not
+                // reused.
                 if self.hart.window.is_live(index) {
                     self.wake(index, now, outbox);
                 }
@@ -130,7 +130,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     Class::Divide => Unit::Divide,
                     _ => Unit::Integer,
                 };
-                // What depends on the address of an instruction has no operands to wait for.
+                // The pc does not matter: instructions that use it have no operands to wait for.
                 let value = evaluate_integer(&instruction, 0, a, b);
                 let done = self.issue_deferred(index, unit, now);
                 self.resolve(index, value, done);
@@ -187,8 +187,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.resolve(index, value, done);
     }
 
-    /// Books the issue of a deferred instruction whose operands are known; says when its unit is
-    /// done with it.
+    /// Books the issue of a deferred instruction whose operands are known; returns the cycle in
+    /// which its unit is done with it.
     #[inline(always)]
     pub(crate) fn issue_deferred(&mut self, index: usize, unit: Unit, now: u64) -> u64 {
         let deferred = self.hart.window.deferred(index);
@@ -257,7 +257,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return self.wake_translated_load(index, address, now, outbox);
         }
         if !self.is_plain(address, instruction.access_bytes()) {
-            // A device, nothing, or two lines: done again, in order.
+            // A device, no memory, or two lines: executed again, in order.
             let pc = self.hart.window.slot(position).tags.pc;
             self.squash(position, now, pc, now + self.front_end());
             self.blame(now, Stall::Serializing);
@@ -303,7 +303,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.store_has_data(index, now, outbox);
     }
 
-    /// A store or atomic of which all is known issues.
+    /// Issues a store or atomic whose address and data are known.
     #[inline(always)]
     pub(crate) fn store_has_data(&mut self, index: usize, now: u64, outbox: &mut Outbox) {
         let mut done = self.issue_deferred(index, Unit::Store, now);
@@ -327,7 +327,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if instruction.class == Class::Store {
             store.data_ready = window.slot(deferred.position).issue;
             if is_translated {
-                // Nobody waits for a store's result; probes are told it.
+                // No instruction waits for a store's result, but probes observe it.
                 self.resolve(index, data, done);
             }
         } else if is_translated {
@@ -335,7 +335,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The page is known, from cycle `at` on, of a store or an atomic that has waited for it.
+    /// The page of a store or an atomic that has waited for it is known from cycle `at` on.
     pub(crate) fn store_has_page(&mut self, index: usize, at: u64) {
         let deferred = self.hart.window.deferred(index);
         if deferred.instruction.class == Class::Store {
@@ -347,8 +347,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A store's address has become known: a younger load that has already read a value from there
-    /// read the wrong one.
+    /// A store's address has become known: a younger load that has read from there has the wrong
+    /// value.
     pub(crate) fn check_younger_loads(
         &mut self,
         position: u64,
@@ -376,14 +376,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Gives commit cycles to all instructions, in order, up to the first that is not known.
+    /// Assigns commit cycles to all instructions, in order, up to the first incomplete one.
     pub(crate) fn commit_known(&mut self) {
         let hart = &mut *self.hart;
         let tail = hart.window.tail;
         let mut position = hart.window.commit_known;
         let mut commit = hart.window.last_commit;
         let mut is_atomic = false;
-        // What changes is borrowed apart, so that the host has it in registers.
+        // Borrowed separately, so that the host keeps these fields in registers.
         let (slots, mut commits) = hart.window.in_order();
         let mut queues = Queues {
             loads: &mut hart.loads,
@@ -409,7 +409,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The next instruction in order is to commit at `commit`.
+    /// The next instruction in order commits at `commit`.
     #[inline(always)]
     pub(crate) fn committed(&mut self, kind: SlotKind, commit: u64) {
         let hart = &mut *self.hart;
@@ -421,8 +421,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         queues.committed(kind, commit);
     }
 
-    /// The oldest instruction that is not known is an atomic: everything before it is done, so it
-    /// may be performed when its operands are there and it is the oldest in the store queue.
+    /// If the oldest incomplete instruction is an atomic, everything before it is done: it may be
+    /// performed when its operands are there and it is the oldest in the store queue.
     #[inline(never)]
     fn arm_atomic(&mut self) {
         let hart = &mut *self.hart;

@@ -1,22 +1,22 @@
-//! Entries that are numbered for ever and kept only for a while.
+//! Ring buffers whose entries are addressed by ever-increasing numbers.
 
 use std::ops::{Index, IndexMut};
 
-/// A ring of a power of two of entries. Every number has an entry: that of the numbers which
-/// differ from it by a multiple of the ring's length.
+/// A ring of a power of two of entries. Numbers that differ by a multiple of the ring's length
+/// share an entry.
 #[derive(Clone, Debug, PartialEq, Eq, state::State)]
 #[state(bound(T: state::State))]
 pub struct Ring<T> {
-    /// A power of two of them.
+    /// A power of two of entries.
     #[state(slice)]
     entries: Box<[T]>,
-    /// Their number less one.
+    /// The number of entries, less one.
     #[state(fixed)]
     mask: usize,
 }
 
 impl<T: Clone> Ring<T> {
-    /// At least `length` entries, all alike.
+    /// A ring of at least `length` equal entries.
     pub fn new(length: usize, entry: T) -> Ring<T> {
         let length = length.next_power_of_two();
         Ring {
@@ -27,28 +27,28 @@ impl<T: Clone> Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// How many entries there are.
+    /// The number of entries.
     pub fn length(&self) -> u64 {
         self.mask as u64 + 1
     }
 
-    /// All entries, in the order of their places.
+    /// All entries, in the order of their indices.
     #[inline(always)]
     pub fn all(&self) -> &[T] {
         &self.entries
     }
 
-    /// The same, to be changed.
+    /// All entries, mutably.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.iter_mut()
     }
 
-    /// The same, to be changed.
+    /// All entries, mutably.
     pub fn all_mut(&mut self) -> &mut [T] {
         &mut self.entries
     }
 
-    /// The place of the entry of `number`, from 0 to the length less one.
+    /// The index of the entry of `number`, from 0 to the length less one.
     #[inline(always)]
     pub fn place(&self, number: u64) -> usize {
         number as usize & self.mask
@@ -61,7 +61,7 @@ impl<T> Index<u64> for Ring<T> {
     #[inline(always)]
     fn index(&self, number: u64) -> &T {
         let place = self.place(number);
-        // SAFETY: `new` alone makes rings, with `mask + 1` entries, and nothing changes either
+        // SAFETY: only `new` makes rings, with `mask + 1` entries, and nothing changes either
         // afterwards; `place` is at most `mask`.
         unsafe { self.entries.get_unchecked(place) }
     }

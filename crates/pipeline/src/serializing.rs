@@ -1,6 +1,6 @@
-//! Serializing instructions: everything older is done before they begin, and nothing younger begins
-//! before they are done. They are CSRs, fences, traps, accesses to devices, accesses that cross a
-//! line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
+//! Serializing instructions: they begin when all older instructions are done, and younger ones
+//! begin when they are done. They are CSR instructions, fences, traps, accesses to devices,
+//! accesses that cross a line, `LR`, waits (`WFI`, `WRS`), and the instructions of extensions.
 
 mod accesses;
 mod extension;
@@ -22,42 +22,41 @@ use riscv::{Cause, Class, Counters, Instruction, SINK, SystemOutcome, TimeOut, T
 
 pub(crate) use fence::FenceEffect;
 
-/// The time that `WRS.STO` waits, and `WRS.NTO` where it may not wait for ever. "Zawrs" Extension:
-/// some 10 to 100 times a cache miss on the chip.
+/// The duration of `WRS.STO`, and of `WRS.NTO` where its wait is bounded. "Zawrs" Extension: some
+/// 10 to 100 times an on-chip cache miss.
 const SHORT_WAIT_CYCLES: u64 = 1000;
 
 /// `mtime` counts microseconds, as on the platforms of the published programs.
 pub(crate) const TIME_TICK: Time = Time::from_fs(1_000_000_000);
 
-/// From an in-order core's dispatch, which is its decode stage, by way of execution and memory to
-/// its write-back stage. There CSRs are read and written and traps are taken, as in Rocket
-/// (`csr.io.rw` and `take_pc_wb` in `RocketCore.scala`).
+/// From an in-order core's dispatch, which is its decode stage, through execution and memory to its
+/// write-back stage. There CSRs are read and written and traps are taken, as in Rocket (`csr.io.rw`
+/// and `take_pc_wb` in `RocketCore.scala`).
 const WRITE_BACK_CYCLES: u64 = 3;
 
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 enum Kind {
     Instruction(Instruction),
-    /// There is no memory at this address, which is in the instruction.
+    /// There is no memory at this address, which the instruction covers.
     FetchFault(u64),
     Interrupt(Trap),
-    /// The extension wants the hart to leave its program.
+    /// The extension interrupts the hart's program.
     Delivery {
         tracked: bool,
     },
-    /// What the instruction has asked of the extension's port cannot be done, or its page cannot be
-    /// executed.
+    /// The extension's port refuses the instruction, or the instruction's page is not executable.
     Exception(Trap),
-    /// A device has refused a store after which the core has gone on.
+    /// A device has refused a store after which the core has continued.
     RefusedStore(PostedStore),
-    /// A debugger wants the hart to stop.
+    /// A debugger stops the hart.
     Stop,
 }
 
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 enum State {
-    /// Older instructions are still under way.
+    /// Waits for older instructions to complete.
     Drain,
-    /// Waits for a line in the data cache; `asked`: it has been asked for by this instruction.
+    /// Waits for a line in the data cache; `asked`: this instruction has requested it.
     Line {
         line: LineAddress,
         write: bool,
@@ -65,22 +64,22 @@ enum State {
     },
     /// Waits for an agent's answer.
     Reply { token: u64 },
-    /// The answer has come.
+    /// The answer has arrived.
     Replied(Result<u64, ()>),
-    /// A value is on its way out of the data cache.
+    /// Reads a value from the data cache.
     Paused {
         #[state(cycle)]
         until: u64,
         value: u64,
     },
-    /// The page of its access is known then, or when a page walk has ended.
+    /// Waits for its page until this cycle, or until a page walk has ended.
     Page {
         #[state(cycle)]
         until: u64,
     },
     /// `WFI`.
     Interrupt,
-    /// `WRS.NTO`, `WRS.STO`: waits until the reservation is gone, or for so long.
+    /// `WRS.NTO`, `WRS.STO`: waits until the reservation is lost, or until its timeout.
     Reservation {
         #[state(cycle)]
         until: u64,
@@ -90,25 +89,26 @@ enum State {
     Stopped,
 }
 
-/// A serializing instruction, from when dispatch meets it until it is done.
+/// A serializing instruction, from dispatch until it is done.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct Serializing {
     kind: Kind,
     pub pc: u64,
     state: State,
-    /// Accesses that cross a line: bytes done, and their value.
+    /// For an access that crosses a line: the bytes that are done, and their value.
     bytes_done: u8,
     gathered: u64,
-    /// Of how many of its pages it knows where they are, and where.
+    /// The number of its pages that have been translated, and their frames.
     pages_known: u8,
     frames: [Frame; 2],
-    /// Instructions of extensions: actions done, and what the access under way changes.
+    /// For an extension's instruction: the number of steps done, and the update of the current
+    /// access.
     step: u32,
     update: Option<Update>,
     #[state(maybe_cycle)]
     halted_since: Option<u64>,
     waits_for: &'static str,
-    /// When dispatch met it.
+    /// The cycle in which it reached dispatch.
     #[state(cycle)]
     pub since: u64,
 }
@@ -147,12 +147,12 @@ impl Serializing {
         Serializing::new(Kind::Exception(trap), 0)
     }
 
-    /// The hart is to stop.
+    /// The stop of a hart by a debugger.
     pub fn stop() -> Serializing {
         Serializing::new(Kind::Stop, 0)
     }
 
-    /// The same once the hart has stopped there.
+    /// The same after the hart has stopped.
     pub fn stopped(self) -> Serializing {
         Serializing {
             state: State::Stopped,
@@ -165,7 +165,7 @@ impl Serializing {
         matches!(self.state, State::Stopped)
     }
 
-    /// Whether somebody else has to do something before the hart goes on.
+    /// Whether the hart waits for another component.
     pub fn waits_for_others(&self) -> bool {
         matches!(
             self.state,
@@ -187,8 +187,8 @@ impl Serializing {
         self.halted_since.is_some()
     }
 
-    /// Whether it takes the way through a pipeline and has its effect at the end. What accesses
-    /// memory or a device begins in the middle.
+    /// Whether it passes through the pipeline and takes effect in write-back. Accesses to memory
+    /// and to devices take effect earlier.
     fn ends_in_write_back(&self) -> bool {
         match self.kind {
             Kind::Instruction(i) => {
@@ -206,7 +206,7 @@ impl Serializing {
         self.halted_since
     }
 
-    /// Whether the extension says what to do for it.
+    /// Whether the extension determines its effect.
     fn is_of_extension(&self) -> bool {
         match self.kind {
             Kind::Instruction(i) => i.class == Class::Custom,
@@ -219,15 +219,14 @@ impl Serializing {
     }
 }
 
-/// Whether nothing but a reader of this CSR can notice that it has been written: `mscratch`,
-/// `mepc`, `mcause`, `mtval`. Rocket fetches again what follows a write of any other (`write_flush`
-/// in `CSR.scala`).
+/// Whether a write of this CSR affects only its readers: `mscratch`, `mepc`, `mcause`, `mtval`.
+/// After a write of any other CSR, Rocket fetches again (`write_flush` in `CSR.scala`).
 fn holds_words_only(csr: u16) -> bool {
     (0x340..=0x343).contains(&csr)
 }
 
-/// Whether what is read from this CSR is another value each time: `cycle`, `time`, `instret` and
-/// their like of machine mode.
+/// Whether this CSR counts time or events: `cycle`, `time`, `instret` and machine mode's
+/// equivalents.
 fn tells_time(csr: u16) -> bool {
     matches!(csr, 0xb00 | 0xb02 | 0xc00..=0xc02)
 }
@@ -244,8 +243,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.held_up(Stall::Serializing);
     }
 
-    /// Takes what comes before the next instruction: the trap of a store that a device has refused,
-    /// or an interrupt. Returns whether there was one.
+    /// Begins the trap of a store that a device has refused, or an interrupt, if one is pending.
+    /// Returns whether it did.
     pub(crate) fn begin_trap(&mut self) -> bool {
         if self.hart.debug.is_some() && self.begin_stop() {
             return true;
@@ -267,7 +266,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.privileged.wakes_from_wait() || X::IS_ACTIVE && self.hart.extension.wakes()
     }
 
-    /// The causes that the core waits for, in words.
+    /// What the core waits for, in words.
     pub fn waiting_for(&self) -> Option<String> {
         if self.dozes() {
             return Some("what it polls to change".to_string());
@@ -294,7 +293,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         missing.map(|load| format!("the line at {:#x}", load.line.base()))
     }
 
-    /// The cause that delays the oldest incomplete instruction.
+    /// What the oldest incomplete instruction waits for.
     fn oldest_waits_for(&self) -> String {
         if self.hart.window.all_known() {
             if self.hart.stores.is_empty()
@@ -320,7 +319,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// An agent has answered the request with this token.
+    /// Handles an agent's answer to the request with this token.
     pub(crate) fn replied_to(&mut self, token: u64, result: Result<u64, ()>) {
         let is_it = |store: &PostedStore| store.token == token;
         if let Some(place) = self.hart.posted.iter().position(is_it) {
@@ -335,7 +334,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Advances the serializing instruction at cycle `now`, as far as possible.
+    /// Advances the serializing instruction at cycle `now`.
     pub(crate) fn run_serial(&mut self, now: u64, outbox: &mut Outbox) {
         self.continue_serial(now, outbox);
         if X::IS_ACTIVE {
@@ -420,8 +419,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// "Zawrs" Extension for Wait-on-Reservation-Set instructions: the hart halts while there is a
-    /// reservation, no interrupt is pending, and its time is not over.
+    /// "Zawrs" Extension for Wait-on-Reservation-Set instructions: the hart halts as long as it
+    /// holds a reservation, no interrupt is pending, and its time is not over.
     fn wait_on_reservation(
         &mut self,
         serial: Serializing,
@@ -464,7 +463,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Whether as many stores to devices have been answered as have to be before this begins.
+    /// Whether enough stores to devices have been answered for this instruction to begin.
     fn devices_have_answered(&self, serial: &Serializing) -> bool {
         let Kind::Instruction(i) = serial.kind else {
             return true;
@@ -479,7 +478,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// All instructions in the window have committed: their flags become visible.
+    /// All instructions in the window have committed: makes their floating-point flags visible.
     fn retire_all_flags(&mut self) {
         if !self.hart.float_in_window {
             return;
@@ -580,7 +579,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Class::System => match self.hart.privileged.system(&i, serial.pc) {
                 Ok(SystemOutcome::Jump(target)) => {
                     if self.is_user() {
-                        // It may be one that user mode may not write.
+                        // User mode may not be allowed to write this line.
                         self.hart.region = AddressRange::default();
                     }
                     self.translation_may_change();
@@ -590,7 +589,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 Ok(SystemOutcome::FlushTranslations) => {
                     let rs2 = self.hart.registers[usize::from(i.rs2)];
                     self.flush_translations(&Flush::of(&i, rs1, rs2), now);
-                    // What follows is fetched again, as behind a `fence.i`.
+                    // The next instruction is fetched again, as after a `fence.i`.
                     self.finish(serial, 0, now + 1);
                     self.redirect(next, now + self.front_end());
                 }
@@ -607,8 +606,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 }
                 Ok(SystemOutcome::WaitOnReservation(time_out)) => {
                     self.hart.awaited = self.hart.reservation;
-                    // What comes next is no `SC`, so nobody else has to wait for the line. Who
-                    // has been waiting takes it now, and with it the reservation.
+                    // The next instruction is not an `SC`: release the line to a waiting requester,
+                    // and with it the reservation.
                     self.release_held(now, outbox);
                     let until = match time_out {
                         TimeOut::Never => NEVER,
@@ -635,8 +634,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A CSR has been accessed in cycle `now`. In order, an instruction that has waited for its
-    /// value in the decode stage goes on in the same cycle; what is fetched again, then.
+    /// A CSR has been accessed in cycle `now`. On an in-order core, an instruction that has waited
+    /// for its value in the decode stage continues in the same cycle; after `refetch` it is fetched
+    /// then.
     fn finish_csr(&mut self, serial: Serializing, old: u64, refetch: bool, now: u64) {
         self.finish(serial, old, now + u64::from(!K::IN_ORDER));
         if refetch {
@@ -658,7 +658,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.serial = Some(serial);
     }
 
-    /// The instruction is done; its value can be used from `ready` on.
+    /// Completes the instruction; its value can be used from `ready` on.
     fn finish(&mut self, serial: Serializing, value: u64, ready: u64) {
         let Kind::Instruction(i) = serial.kind else {
             return;
@@ -713,8 +713,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if handler == 0 {
             let (pc, instruction) = match serial.kind {
                 Kind::Instruction(i) => (serial.pc, Some(i.bits)),
-                // A handler would be told where the core has come to; who reads this wants the
-                // store.
+                // A handler would get the pc that the core has reached, but the crash report names
+                // the store.
                 Kind::RefusedStore(store) => (store.pc, Some(store.bits)),
                 _ => (serial.pc, None),
             };
@@ -723,7 +723,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.redirect(handler, now + self.front_end());
     }
 
-    /// The guest crashes at `now`.
+    /// Records that the guest has crashed at `now`.
     pub(crate) fn crash_at(&mut self, now: u64, why: Why, pc: u64, instruction: Option<u32>) {
         let mut registers = [0; 32];
         registers.copy_from_slice(&self.hart.registers[..32]);

@@ -3,20 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The cause that holds up dispatch.
+/// The cause of a dispatch stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Stall {
-    /// Nothing: instructions are dispatched.
+    /// None: instructions are dispatched.
     None,
     Branch,
     MemoryOrder,
     Fetch,
     Execution,
-    /// A load that has missed; where its line was is known when it comes.
+    /// A load miss; the source of its line is known when it arrives.
     Miss,
     StoreBuffer,
     Serializing,
-    /// The core's other harts dispatch, or have all entries.
+    /// The core's other harts dispatch, or use all entries.
     OtherHart,
 }
 
@@ -64,13 +64,13 @@ fn is_zero(cycles: &u64) -> bool {
 }
 
 impl Stall {
-    /// Whether dispatch waits for a cycle that is known, in which entries become free.
+    /// Whether dispatch waits for entries that become free in a known cycle.
     pub(crate) fn is_for_room(self) -> bool {
         self == Stall::Execution
     }
 }
 
-/// How many parts there are.
+/// The number of parts.
 pub(crate) const PARTS: usize = 13;
 
 impl CycleStack {
@@ -92,7 +92,7 @@ impl CycleStack {
         self.parts().iter().sum()
     }
 
-    /// The parts, in their order.
+    /// The parts, in order.
     pub(crate) fn parts(&self) -> [u64; PARTS] {
         let mut copy = *self;
         copy.parts_mut().map(|part| *part)
@@ -116,7 +116,7 @@ impl CycleStack {
         ]
     }
 
-    /// Adds to each of the parts.
+    /// Adds `more` to the parts.
     pub(crate) fn add_parts(&mut self, more: &[u64; PARTS]) {
         for (part, more) in self.parts_mut().into_iter().zip(more) {
             *part = part.wrapping_add(*more);

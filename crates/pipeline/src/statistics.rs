@@ -26,7 +26,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// The count of `unit`, if it is one of those that are counted.
+    /// The count of `unit`, if there is one.
     pub(crate) fn of(&mut self, unit: Unit) -> Option<&mut u64> {
         match unit {
             Unit::Integer | Unit::Load | Unit::Store => None,
@@ -38,12 +38,12 @@ impl Operations {
         }
     }
 
-    /// All of them.
+    /// The sum of all counts.
     pub fn total(&self) -> u64 {
         self.multiplications + self.divisions + self.float()
     }
 
-    /// Those of floating point.
+    /// The sum of the floating-point counts.
     pub fn float(&self) -> u64 {
         self.float_additions + self.float_multiplications + self.float_divisions
     }
@@ -71,12 +71,12 @@ pub struct SoftwarePrefetchStatistics {
 }
 
 impl SoftwarePrefetchStatistics {
-    /// Whether there were none.
+    /// Whether all counts are 0.
     pub fn is_nothing(&self) -> bool {
         *self == SoftwarePrefetchStatistics::default()
     }
 
-    /// Adds what a cache has counted.
+    /// Adds the counts of a cache.
     pub(crate) fn add(&mut self, counts: PrefetchStatistics) {
         self.issued += counts.issued;
         self.useful += counts.useful;
@@ -191,7 +191,7 @@ pub struct CoreStatistics {
 }
 
 impl CoreStatistics {
-    /// The fabric has sent the data cache, or the second level, a message.
+    /// Counts a message of the fabric to the data cache, or to the second level.
     pub(crate) fn note_message(&mut self, message: &ToCache) {
         match message {
             ToCache::Data(_, source, _) => self.note_source(*source),
@@ -204,10 +204,10 @@ impl CoreStatistics {
         }
     }
 
-    /// The fabric has answered a request of one of the core's caches.
+    /// Counts the source of a line that one of the core's caches has requested.
     pub(crate) fn note_source(&mut self, source: Source) {
         match source {
-            // The fabric does not answer what the second level serves.
+            // The second level's hits are not answers of the fabric.
             Source::SecondLevel => {}
             Source::LastLevel => self.last_level_hits += 1,
             Source::Memory => self.last_level_misses += 1,

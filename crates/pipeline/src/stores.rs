@@ -25,8 +25,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if head.commit < now
             && let Some(slot) = self.owned_recent(head)
         {
-            // Mostly it is the only one that has committed, or those behind it have their lines,
-            // too.
+            // Usually it is the only committed one, or the lines of the following ones are
+            // requested, too.
             let mut next = self.hart.stores.requested.max(self.hart.stores.head + 1);
             loop {
                 if next == self.hart.stores.tail || self.hart.stores.get(next).commit >= now {
@@ -44,7 +44,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.wait_or_perform(now)
     }
 
-    /// Where the line of a store is, if it is the most recently used of its set and may be written.
+    /// The slot of a store's line, if it is the most recently used of its set and writable.
     #[inline(always)]
     fn owned_recent(&self, store: &Store) -> Option<Slot> {
         let recent = self
@@ -54,7 +54,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         recent.filter(|&slot| self.shared.data_cache.writable(slot))
     }
 
-    /// The same where several stores have committed, or the line of the oldest is not here.
+    /// The same if several stores have committed, or the line of the oldest is missing.
     #[inline(never)]
     fn wait_or_perform(&mut self, now: u64) -> bool {
         let mut event = NEVER;
@@ -76,7 +76,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         let head = self.hart.stores.get(self.hart.stores.head);
         let line = LineAddress::of(head.address);
-        // Before it has committed, it has not asked for its line either.
+        // Before it has committed, its line has not been requested either.
         if head.commit < now {
             if let Some(slot) = self.shared.data_cache.find_and_touch_owned(line) {
                 self.perform_oldest(slot, now);
@@ -91,7 +91,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         true
     }
 
-    /// Performs the oldest store, whose line is in `slot` and nobody else's.
+    /// Performs the oldest store, whose line is in `slot` in an exclusive state.
     #[inline(always)]
     fn perform_oldest(&mut self, slot: Slot, now: u64) {
         let head = self.hart.stores.get(self.hart.stores.head);
@@ -115,7 +115,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if self.hart.stores.is_empty() {
             return NEVER;
         }
-        // Those behind it commit later.
+        // Those after it commit later.
         match self.hart.stores.get(self.hart.stores.head).commit {
             UNKNOWN.. => NEVER,
             commit => commit.max(now) + 1,
@@ -130,7 +130,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         slot.is_some_and(|slot| self.shared.data_cache.writable(slot))
     }
 
-    /// Asks for the lines of committed stores, and performs the oldest if it can be.
+    /// Requests the lines of committed stores, and performs the oldest if its line is writable.
     pub(crate) fn perform_stores(&mut self, now: u64, outbox: &mut Outbox) {
         self.shared.spin.disturb();
         self.hart.store_event = NEVER;
@@ -224,14 +224,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
             None => {
                 let at = self.departure(now, hit_latency);
-                // If it is outstanding already, or no miss register is free, a fill brings us
-                // back here.
+                // If it is outstanding already, or no miss register is free, a fill calls this
+                // again.
                 self.request_line((Side::Data, line, true), at, outbox);
             }
         }
     }
 
-    /// A store of so many bytes to an address, in its line in `slot`, is about to be performed.
+    /// Reports a store of `place.1` bytes in the line in `slot`, which is about to be performed.
     #[inline(always)]
     pub(crate) fn observe(&mut self, now: u64, slot: Slot, place: (u64, usize), value: u64) {
         if self.shared.watch.contains(place.0) {
@@ -268,7 +268,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let done = now + self.shared.spec.l1_data.hit_latency_cycles;
         let conditional = head.instruction.class == Class::StoreConditional;
         self.hart.stores.pop();
-        // Committed counts atomics when their slot commits, which is now.
+        // The atomic commits when its slot commits, which is now.
         self.resolve(index, result, done);
         if conditional {
             self.hart.reservation = None;

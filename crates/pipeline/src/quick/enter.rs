@@ -1,4 +1,4 @@
-//! How plain instructions come into the window.
+//! Plain instructions enter the window.
 
 use super::front::Front;
 use crate::blocks::Decoded;
@@ -11,15 +11,15 @@ use crate::window::{Slot, UNKNOWN};
 use fabric::{LineAddress, Outbox};
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// When the two operands of an instruction are ready.
+    /// The cycle in which both operands of an instruction are ready.
     #[inline(always)]
     pub(super) fn operands_ready(&self, decoded: &Decoded) -> u64 {
         let i = &decoded.instruction;
         self.hart.ready[usize::from(i.rs1)].max(self.hart.ready[usize::from(i.rs2)])
     }
 
-    /// Puts an instruction into the window whose operands are ready at `ready`, and whose work
-    /// begins when it has issued, but not before `begin`; says when it issues.
+    /// Puts an instruction into the window whose operands are ready at `ready`, and which begins to
+    /// execute when it has issued, but not before `begin`; returns its issue cycle.
     #[inline(always)]
     pub(super) fn enter<const KNOWN: bool, const SINGLE: bool, const FREQUENT: bool>(
         &mut self,
@@ -39,7 +39,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 self.issue_at(decoded, earliest)
             }
         } else if SINGLE && (FREQUENT || need.is_frequent()) && at.last_issue <= at.cycle {
-            // Each cycle has one: those after it are dispatched later, and issue later.
+            // One instruction a cycle: later ones are dispatched later, and issue later.
             next
         } else {
             at.last_issue = self.issue_at(decoded, next);
@@ -82,7 +82,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         issue
     }
 
-    /// The same for what is not done often: the loop above stays small.
+    /// The same for infrequent instructions, out of line to keep the loop small.
     #[inline(never)]
     pub(super) fn enter_rarely<const KNOWN: bool, const SINGLE: bool>(
         &mut self,
@@ -96,8 +96,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         (at, issue)
     }
 
-    /// Books the issue of an instruction at `earliest` or later, in the cases that the caller has
-    /// no shorter way for.
+    /// Books the issue of an instruction at `earliest` or later: the general case.
     #[inline(never)]
     fn issue_at(&mut self, decoded: &Decoded, earliest: u64) -> u64 {
         self.shared.calendar.issue(
@@ -108,7 +107,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         )
     }
 
-    /// Puts a load into the window that takes its value from the store of that number.
+    /// Puts a load into the window that takes its value from the store with this number.
     #[inline(always)]
     pub(super) fn enter_forwarded<const SINGLE: bool>(
         &mut self,
@@ -136,8 +135,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.statistics.forwarded_loads += 1;
     }
 
-    /// Puts an instruction into the window that waits for some of its two operands; says where it
-    /// is among what is deferred.
+    /// Puts an instruction into the window that waits for some of its operands; returns its index
+    /// among the deferred ones.
     #[inline(always)]
     pub(super) fn enter_deferred(&mut self, at: &mut Front, decoded: &Decoded) -> usize {
         let place = (at.tail, at.cycle);
@@ -147,7 +146,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         index
     }
 
-    /// Puts a load into the window whose address is ready at `ready`, with no older store in its
+    /// Puts a load into the window whose address is ready at `ready`, without older stores in its
     /// way, and whose line is not in the data cache.
     #[inline(never)]
     pub(super) fn enter_miss(

@@ -1,4 +1,4 @@
-//! Where dispatch is, in the innermost loop.
+//! The dispatch state of the innermost loop.
 
 use crate::core::Core;
 use crate::extension::Extension;
@@ -6,41 +6,41 @@ use crate::kind::CoreKind;
 use crate::stack::Stall;
 use riscv::SINK;
 
-/// For so many instructions at once, at most, it is found out whether there is room.
+/// The maximum number of instructions for which room is established at a time.
 const ROOM_FOR: u64 = 16;
 
-/// What changes with each instruction.
+/// The state that changes with each instruction.
 #[derive(Clone, Copy)]
 pub(super) struct Front {
     pub(super) cycle: u64,
     pub(super) tail: u64,
     pub(super) last_commit: u64,
-    /// In order: the last issue, if it may be later than the present cycle.
+    /// On an in-order core: the last issue cycle, if it may be later than the present cycle.
     pub(super) last_issue: u64,
-    /// One a cycle, in order: no result is ready later, but for those that the instruction behind
-    /// it need not wait for.
+    /// On an in-order core of width 1: the latest cycle in which a result is ready, except for
+    /// results that do not delay the next instruction.
     pub(super) latest: u64,
-    /// The width of the cycle is used up by the instruction before this position.
+    /// The width of the cycle is exhausted by the instruction before this position.
     pub(super) width_until: u64,
-    /// The scheduler is full of those before this position.
+    /// The scheduler is full with the instructions before this position.
     pub(super) scheduler_until: u64,
-    /// Instructions before this position have room in the reorder buffer, and in order need not
-    /// wait for `last_issue`.
+    /// Instructions before this position have room in the reorder buffer and, on an in-order core,
+    /// do not wait for `last_issue`.
     pub(super) room: u64,
-    /// For those before this position, none of that has to be looked at. A core of one instruction
-    /// a cycle is then also sure not to come to the cycle at which it has to stop.
+    /// Instructions before this position need none of these checks. A core of width 1 then also
+    /// does not reach the cycle at which it must stop.
     pub(super) limit: u64,
 }
 
 impl Front {
-    /// What is left of the cycle's width.
+    /// The remaining width of the cycle.
     #[inline(always)]
     pub(super) fn left(&self) -> u8 {
         (self.width_until - self.tail) as u8
     }
 
-    /// Goes on to the next cycle if nothing is left of the present one. Says whether a cycle
-    /// begins.
+    /// Advances to the next cycle if the width of the present one is exhausted. Returns whether a
+    /// cycle begins.
     #[inline(always)]
     pub(super) fn begin_cycle<const SINGLE: bool>(&mut self, width: u8) -> bool {
         if SINGLE {
@@ -54,8 +54,7 @@ impl Front {
         begins
     }
 
-    /// Nothing more is dispatched in this cycle. A core of one instruction a cycle is in the next
-    /// one already.
+    /// Ends the cycle. A core of width 1 is in the next one already.
     #[inline(always)]
     pub(super) fn end_cycle<const SINGLE: bool>(&mut self) {
         if !SINGLE {
@@ -63,7 +62,7 @@ impl Front {
         }
     }
 
-    /// The present cycle has so much width left.
+    /// Sets the remaining width of the present cycle.
     #[inline(always)]
     pub(super) fn set_left(&mut self, left: u8) {
         self.width_until = self.tail + u64::from(left);
@@ -71,7 +70,7 @@ impl Front {
     }
 }
 
-/// Charges the cycles before `until` that have not been charged to `part`.
+/// Charges the uncharged cycles before `until` to `part`.
 #[inline(always)]
 pub(super) fn charge(part: &mut u64, charged: &mut u64, until: u64) {
     let cycles = until.saturating_sub(*charged);
@@ -80,7 +79,7 @@ pub(super) fn charge(part: &mut u64, charged: &mut u64, until: u64) {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Where dispatch is.
+    /// The present dispatch state.
     #[inline(always)]
     pub(super) fn front(&self) -> Front {
         let tail = self.hart.window.tail;
@@ -90,7 +89,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             tail,
             last_commit: self.hart.window.last_commit,
             last_issue: self.hart.last_issue,
-            // What commits is done before, and no other register is waited for.
+            // Commits are complete by then, and no other register is waited for.
             latest: self.hart.window.last_commit,
             width_until: tail + u64::from(self.hart.dispatch_left),
             scheduler_until: tail + scheduler_entries - u64::from(self.shared.in_scheduler),
@@ -99,7 +98,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Dispatch is there, and goes on with the instruction at `pc`.
+    /// Writes the dispatch state back; dispatch continues with the instruction at `pc`.
     #[inline(always)]
     pub(super) fn write_back<const KNOWN: bool>(&mut self, at: &Front, pc: u64, cursor: u32) {
         self.hart.pc = pc;
@@ -118,11 +117,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.hart.window.commit_known = at.tail;
             self.hart.window.last_commit = at.last_commit;
         }
-        // Nothing ever waits for a squashed instruction.
+        // No instruction depends on a squashed one.
         self.hart.ready[usize::from(SINK)] = 0;
     }
 
-    /// How many instructions are in the scheduler.
+    /// The number of instructions in the scheduler.
     #[inline(always)]
     pub(super) fn in_scheduler_at(&self, at: &Front) -> u32 {
         (u64::from(self.shared.spec.scheduler_entries) + at.tail - at.scheduler_until) as u32
@@ -140,7 +139,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         at.cycle.max(self.hart.window.commit(oldest) + 1)
     }
 
-    /// What was to issue before the present cycle has left the scheduler.
+    /// Removes instructions from the scheduler that were to issue before the present cycle.
     #[inline(always)]
     pub(super) fn issue_scheduled(&mut self, at: &mut Front) {
         if self.shared.scheduler_cycle >= at.cycle {
@@ -156,8 +155,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.scheduler_cycle = at.cycle;
     }
 
-    /// The branch or jump that has just been dispatched, before the cycle `next`, and is done at
-    /// `done` leads elsewhere than was predicted.
+    /// The branch or jump that has just been dispatched, before the cycle `next`, and resolves at
+    /// `done`, was mispredicted.
     #[inline(always)]
     pub(super) fn mispredicted(&mut self, at: &mut Front, next: u64, done: u64) {
         let hart = &mut *self.hart;

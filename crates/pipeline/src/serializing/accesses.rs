@@ -1,5 +1,5 @@
-//! Accesses that are executed alone: of devices, of two lines, with a reservation, in the order of
-//! the program.
+//! Accesses that are executed alone, in program order: to devices, across lines, and with
+//! reservations.
 
 use super::{Kind, Serializing, State};
 use crate::core::{Core, NEVER, PostedStore, RESERVATION_HOLD_CYCLES};
@@ -13,7 +13,8 @@ use fabric::{
 use riscv::paging::TABLE_BYTES;
 use riscv::{Cause, Class, Instruction, Trap};
 
-/// The first byte of an access in one of its pages; these are the first and the last of them all.
+/// The first byte of an access in one of its pages; `first` and `last` are the access's first and
+/// last byte.
 fn page_address(first: u64, last: u64, page: u8) -> u64 {
     match page {
         0 => first,
@@ -27,7 +28,7 @@ struct Part {
     bytes: u8,
 }
 
-/// The cause of the trap of such an access, whose address is not a multiple of its bytes.
+/// The cause of the trap of a misaligned access of this class.
 fn misaligned(class: Class) -> Cause {
     match class {
         Class::Load | Class::LoadReserved => Cause::LoadMisaligned,
@@ -89,13 +90,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
             Region::Ram => {
                 if !matches!(memory_map.classify(last), Region::Ram) {
-                    // Memory is made of whole lines: the first byte that is missing begins one.
+                    // Memory consists of whole lines: the first missing byte begins one.
                     let last = virtual_address.wrapping_add(u64::from(bytes) - 1);
                     let missing = LineAddress::of(last).base();
                     return self.access_trap(serial, &i, missing, now);
                 }
                 if matches!(i.class, Class::Atomic | Class::StoreConditional) {
-                    // Its page did not let it, and does now: it is dispatched like any other.
+                    // Its page forbade the access and now allows it: dispatch it like any other.
                     self.leave_serial(&serial, now);
                     return self.redirect(serial.pc, now + 1);
                 }
@@ -104,9 +105,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     self.hart.reservation = None;
                     self.release_held(now, outbox);
                 }
-                // `LR` asks for the right to write, which the `SC` will want. In a loop around
-                // `WRS` it only looks, or those who wait for the same line would take it from
-                // each other for ever.
+                // `LR` requests the right to write, which the `SC` will need. In a loop around
+                // `WRS` it requests a shared copy, since harts that wait for the same line would
+                // otherwise keep taking it from each other.
                 let write = match i.class {
                     Class::Load => false,
                     Class::LoadReserved => self.hart.awaited.take() != Some(line),
@@ -142,7 +143,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Whether the pages of an access are known. If not, it waits for the next of them.
+    /// Whether the pages of an access are known. If not, it waits for the next one.
     fn has_pages(
         &mut self,
         serial: &mut Serializing,
@@ -173,7 +174,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         false
     }
 
-    /// The next page of an access is known: it goes on, or traps.
+    /// The next page of an access is known: it continues or traps.
     pub(super) fn page_is_known(
         &mut self,
         serial: Serializing,
@@ -215,7 +216,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Asks an agent something, and returns the token that its answer will have.
+    /// Sends a request to an agent; returns the token of its answer.
     pub(super) fn send_request(
         &mut self,
         agent: Option<AgentId>,
@@ -226,8 +227,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     ) -> u64 {
         let token = self.shared.next_token;
         self.shared.next_token += 1;
-        // The request leaves when the core has had time to send anything; wires with a latency of
-        // their own count from now.
+        // The request leaves after the core's departure latency; links with their own latency count
+        // from now.
         let departure = self.shared.spec.departure_cycles();
         let transit = match transit {
             Transit::Fixed(latency) => {
@@ -287,7 +288,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Goes on if the line is there with the permission that is needed, and asks for it if not.
+    /// Continues if the line has the required permission, and requests it otherwise.
     pub(super) fn try_line(
         &mut self,
         serial: Serializing,
@@ -303,7 +304,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .filter(|&slot| !write || self.shared.data_cache.writable(slot));
         let Some(slot) = found else {
             let at = self.departure(now, self.shared.spec.l1_data.hit_latency_cycles);
-            // A line that comes without having been asked for by this may be too old for it.
+            // A line that this instruction has not requested may be too old for it.
             let outcome = self.request_line((Side::Data, line, write), at, outbox);
             let asked = outcome != RequestOutcome::Full || serial.waits_for_line(line);
             return self.wait(Serializing {
@@ -329,7 +330,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     .line(slot)
                     .read((address % 64) as usize, bytes);
                 if self.hart.held.is_empty() && write {
-                    // Whoever waits for the line already does not wait longer.
+                    // A requester that waits for the line already does not wait longer.
                     self.hart.hold_until = now + RESERVATION_HOLD_CYCLES;
                 }
                 self.hart.reservation = Some(line);

@@ -1,4 +1,4 @@
-//! What an extension does for its instructions, its CSRs, and the delivery of its interrupt.
+//! Execution of an extension's instructions, CSR accesses and interrupt delivery.
 
 use super::{Kind, Serializing, State};
 use crate::core::Core;
@@ -9,7 +9,7 @@ use fabric::{LineAddress, Outbox, RequestKind, Slot, Update};
 use riscv::{Cause, Instruction, Trap};
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Begins the delivery of the extension's interrupt, if it wants one.
+    /// Begins the delivery of the extension's interrupt, if one is pending.
     pub(super) fn begin_delivery(&mut self) -> bool {
         let wanted = self.hart.extension.wants_delivery();
         let at_safepoint = wanted == Some(Delivery::AtSafepoint);
@@ -22,7 +22,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Some(Delivery::Tracked) => self.track_delivery(),
             Some(Delivery::Flushing) => {
                 self.begin_serial(Serializing::new(Kind::Delivery { tracked: false }, 0));
-                // What the front end has is thrown away, and it begins anew.
+                // The front end is flushed and restarts.
                 if let Some(serial) = &mut self.hart.serial {
                     serial.since += u64::from(self.shared.spec.front_end_cycles);
                     self.hart.serial_event = serial.since;
@@ -32,12 +32,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         true
     }
 
-    /// A delivery follows what has been dispatched.
+    /// Makes a tracked delivery follow the instructions that have been dispatched.
     fn track_delivery(&mut self) {
         self.begin_serial(Serializing::new(Kind::Delivery { tracked: true }, 0));
     }
 
-    /// Begins the delivery that waits for a safepoint, if the instruction at the cursor is one.
+    /// Begins a delivery that waits for a safepoint, if the instruction at the cursor is one.
     #[inline(never)]
     pub(crate) fn begin_at_safepoint(&mut self) -> bool {
         let next = self.shared.blocks.instruction(self.hart.cursor);
@@ -48,7 +48,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         is_safepoint
     }
 
-    /// Carries out a CSR instruction if the CSR is one of the extension's.
+    /// Executes a CSR instruction if the CSR belongs to the extension.
     pub(super) fn access_extension_csr(
         &mut self,
         serial: &Serializing,
@@ -116,8 +116,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What a delivery's last access has read, and perhaps changed, is told to the extension
-    /// although the delivery is undone. Nothing that is executed alone is under way afterwards.
+    /// Reports the last access of an aborted delivery to the extension: its value has been read,
+    /// and perhaps changed. Afterwards no serializing instruction is in progress.
     pub(crate) fn abandon_delivery(&mut self, now: u64) {
         let Some(serial) = self.hart.serial.take() else {
             return;
@@ -134,7 +134,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Does the next step of a delivery.
+    /// Performs the next step of a delivery.
     pub(super) fn continue_delivery(
         &mut self,
         serial: Serializing,
@@ -202,7 +202,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Reads 8 bytes for the extension, and changes them if `update` says so.
+    /// Reads 8 bytes for the extension, and updates them if `update` says so.
     fn access_memory(
         &mut self,
         serial: Serializing,
@@ -221,7 +221,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             if let Kind::Instruction(_) = serial.kind {
                 return self.trap(serial, trap, now);
             }
-            // What is older than a tracked delivery comes first.
+            // Instructions older than a tracked delivery come first.
             self.hart.serial_event = now + 1;
             return self.wait(Serializing {
                 kind: Kind::Exception(trap),
@@ -238,7 +238,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.try_line(serial, line, update.is_some(), now, outbox);
     }
 
-    /// The line is there that the extension wants to access.
+    /// The line of the extension's access is available.
     pub(super) fn accessed(&mut self, serial: Serializing, slot: Slot, now: u64) {
         let address = serial.gathered;
         let offset = (address % 64) as usize;

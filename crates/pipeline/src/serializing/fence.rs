@@ -1,17 +1,16 @@
-//! The accesses that a fence makes wait.
+//! The accesses that a fence delays.
 
 use crate::spec::MemoryModel;
 use riscv::Instruction;
 
-/// The accesses that a fence makes wait.
+/// The accesses that a fence delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FenceEffect {
-    /// Nothing: stores are performed in order, after all older loads, and with TSO loads are in
-    /// order.
+    /// None: stores perform in order and after all older loads, and with TSO loads are in order.
     None,
     /// Younger accesses wait for older loads.
     Loads,
-    /// They also wait for older stores to be performed.
+    /// Younger accesses wait for older loads, and for older stores to be performed.
     Stores,
 }
 
@@ -31,12 +30,12 @@ impl FenceEffect {
         }
     }
 
-    /// Whether nothing at all waits.
+    /// Whether the fence has no effect.
     pub fn is_none(i: &Instruction, memory_model: MemoryModel) -> bool {
         FenceEffect::of(i, memory_model) == FenceEffect::None && !FenceEffect::orders_output(i)
     }
 
-    /// Whether what follows waits for posted stores to devices.
+    /// Whether younger instructions wait for posted stores to devices.
     pub(super) fn orders_output(i: &Instruction) -> bool {
         const OUTPUT_BEFORE: i32 = 1 << 6;
         i.immediate & OUTPUT_BEFORE != 0

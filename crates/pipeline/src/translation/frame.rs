@@ -8,7 +8,7 @@ use riscv::paging::{Access, TABLE_BYTES};
 pub(crate) enum Fault {
     /// There is none, or it does not allow the access.
     Page,
-    /// A page table is where there is no memory.
+    /// A page table lies outside of memory.
     Access,
 }
 
@@ -22,7 +22,7 @@ impl Fault {
     }
 }
 
-/// The physical address of 4 KB, or a fault, in a number.
+/// A physical page of 4 KB, or a fault, encoded in a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) struct Frame(u64);
 
@@ -30,7 +30,7 @@ const PAGE_FAULT: u64 = 1;
 const ACCESS_FAULT: u64 = 2;
 
 impl Frame {
-    /// The one with this physical address.
+    /// The frame with this physical address.
     pub fn of(physical: u64) -> Frame {
         Frame(physical & !(TABLE_BYTES - 1))
     }
@@ -51,23 +51,23 @@ impl Frame {
         }
     }
 
-    /// For comparisons.
+    /// The encoding, for comparisons.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
-/// A page that instructions have been fetched from.
+/// A page from which instructions have been fetched.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct FetchedPage {
     pub page: u64,
-    /// In which space and which mode.
+    /// The address space and the mode.
     pub space: u64,
-    /// When it may be used.
+    /// The first cycle in which it may be used.
     #[state(cycle)]
     pub from: u64,
     pub frame: Frame,
-    /// The first-level TLB did not have it, and nothing has been fetched from it yet.
+    /// The first-level TLB missed, and no instruction has been fetched from it yet.
     pub has_missed: bool,
 }
 

@@ -1,7 +1,7 @@
-//! First-level hits, as [`crate::quick`] takes them.
+//! First-level TLB hits, for [`crate::quick`].
 //!
-//! Whatever it cannot take, it leaves to the general path: so nothing is counted, and no page is
-//! the last used of its set, before that is decided.
+//! All other accesses take the general path. Nothing is counted and no LRU order changes before
+//! that is decided.
 
 use super::tlb::{Place, SpaceTag};
 use super::{Tables, Translation, page_of};
@@ -14,7 +14,7 @@ use riscv::paging::{Access, Accessor};
 /// How accesses of a hart are translated, until its mode or its CSRs change.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Translates {
-    /// The space of data, and who accesses it; nobody in particular if everything is allowed.
+    /// The space of data and its accessor; no accessor if every access is allowed.
     data: Option<(SpaceTag, Option<Accessor>)>,
     fetch: Fetches,
 }
@@ -59,7 +59,7 @@ impl Translation {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// How the hart's accesses are translated; `None` where the quick path does not know how.
+    /// The translation of the hart's accesses; `None` in cases that the quick path does not handle.
     #[inline(never)]
     pub(crate) fn how_translated(&mut self) -> Option<Translates> {
         let now = self.hart.dispatch_cycle;
@@ -73,7 +73,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let fetch = match self.tables(Access::Fetch) {
             Some(tables) if tables.space == SpaceTag::IDENTITY => Fetches::Identity,
             Some(_) => Fetches::Translated(self.fetch_key()),
-            // Machine mode, which accesses data as another mode does.
+            // Machine mode with data accesses of another mode (`MPRV`).
             None if data.is_some() => return None,
             None => Fetches::Untranslated,
         };
@@ -81,7 +81,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// The page of an access to `address` that is dispatched in cycle `now`, if the first-level TLB
-    /// has it and it may be used and accessed so.
+    /// has it, it may be used by then, and it allows the access.
     #[inline(always)]
     pub(crate) fn hit(
         &self,
@@ -103,7 +103,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         })
     }
 
-    /// The access is dispatched that has hit.
+    /// Counts a hit of an access that is dispatched, and updates the LRU order.
     #[inline(always)]
     pub(crate) fn note_hit(&mut self, hit: &Option<Hit>) {
         if let Some(Hit {

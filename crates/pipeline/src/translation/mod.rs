@@ -1,21 +1,21 @@
 //! Address translation: its cost for a core.
 //!
-//! An access that hits the first-level TLB takes no longer. On a miss it looks up the second level;
-//! if that misses, too, a page walk reads the tables entry by entry through the data cache, one
-//! after the other. Loads, stores and atomics continue when their page is known; `dispatch`,
-//! `resolve` and `serializing` handle them until then. A core without translation pays nothing; a
-//! core with translation dispatches as quickly while the first-level TLBs hit (`hits`).
+//! A hit in the first-level TLB adds no latency. A miss looks up the second level; if that misses,
+//! too, a page walk reads the tables entry by entry through the data cache. Loads, stores and
+//! atomics continue when their page is known; `dispatch`, `resolve` and `serializing` handle them
+//! until then. A core without translation has no cost; a core with translation dispatches at full
+//! speed while the first-level TLBs hit (`hits`).
 //!
-//! Supervisor and user mode have the page tables that `satp` names, and TLBs tell address spaces
-//! apart by hart and ASID. A look-up tells the page and whether the access is allowed. A forbidden
-//! access is executed alone, after all older instructions, and then traps. Until its page is known,
-//! the address of a load or a store is unknown to all others. An `sfence.vma` restarts the walks of
-//! its hart.
+//! Supervisor and user mode use the page tables of `satp`, and TLBs distinguish address spaces by
+//! hart and ASID. A look-up yields the page and whether the access is allowed. A forbidden access
+//! is executed alone, after all older instructions, and then traps. Until its page is known, the
+//! address of a load or a store is unknown to all other accesses. An `sfence.vma` restarts the
+//! walks of its hart.
 //!
-//! Machine mode's addresses are never translated by the architecture. If `server.core.translation`
-//! is given, bare-metal programs are nevertheless translated there, like programs under an
-//! operating system, by tables that map each address to itself and allow everything, so only times
-//! change. Extensions access memory by physical addresses.
+//! The architecture never translates machine mode's addresses. If `server.core.translation` is
+//! given, bare-metal programs are nevertheless translated, as under an operating system, by tables
+//! that map each address to itself and allow every access, so that only times change. Extensions
+//! access memory by physical addresses.
 
 mod frame;
 mod hits;
@@ -84,13 +84,13 @@ pub struct TranslationStatistics {
 }
 
 impl TranslationStatistics {
-    /// Whether nothing was looked for.
+    /// Whether there were no look-ups.
     pub fn is_nothing(&self) -> bool {
         *self == TranslationStatistics::default()
     }
 }
 
-/// A page that has been put into TLBs and may be used from a cycle on.
+/// A page in a TLB that may be used from a later cycle on.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Coming {
     /// The smallest page of the access.
@@ -100,28 +100,27 @@ struct Coming {
     from: u64,
 }
 
-/// The number of the smallest page that `address` may be in.
+/// The number of the smallest page that contains `address`.
 fn page_of(address: u64) -> u64 {
     address / TABLE_BYTES
 }
 
 state::declare! {
-    /// What a core has for translation; its harts share it.
+    /// A core's translation state, which its harts share.
     pub(crate) struct Translation {
         spec: TranslationSpec => fixed = spec,
-        /// The physical address of the first of the tables that map every address to itself, if
-        /// there are any.
+        /// The physical address of the root table of the identity mapping, if there is one.
         identity: Option<u64> => fixed = None,
         data: FirstLevelTlb = FirstLevelTlb::new(&spec.l1_data_tlb),
         instructions: FirstLevelTlb = FirstLevelTlb::new(&spec.l1_instruction_tlb),
         second: SecondLevelTlb = SecondLevelTlb::new(&spec.l2_tlb),
         structure_caches: StructureCaches = StructureCaches::new(&spec.structure_caches),
-        /// What is still on its way into a TLB that has it already.
+        /// TLB entries that may not be used yet.
         coming: Vec<Coming> = Vec::new(),
         walkers: Vec<Walker> => slice = vec![Walker::default(); spec.page_walkers.into()],
-        /// Walks for which there has been no walker, oldest first.
+        /// Walks that wait for a walker, oldest first.
         queue: VecDeque<PageWalk> = VecDeque::new(),
-        /// What waits for a walk, in the order in which it came.
+        /// Accesses that wait for a walk, in order of arrival.
         waiters: Vec<Waiter> = Vec::new(),
         statistics: TranslationStatistics = TranslationStatistics::default(),
     }
@@ -130,29 +129,29 @@ state::declare! {
 }
 
 impl Translation {
-    /// That of a core with this description, if it has any.
+    /// The state for a core with this description, if it has translation.
     pub fn of(spec: &Option<TranslationSpec>) -> Option<Box<Translation>> {
         spec.map(|spec| Box::new(Translation::new(spec)))
     }
 
-    /// What has been counted.
+    /// The counters.
     pub fn statistics(&self) -> TranslationStatistics {
         self.statistics
     }
 
-    /// Counts what has been counted since `before`, another `times` times.
+    /// Adds `times` times the counts since `before`: repeats a skipped period.
     pub fn repeat(&mut self, before: &TranslationStatistics, times: u64) {
         state::repeat_counts(&mut self.statistics, before, times);
     }
 
-    /// A hart takes a trap.
+    /// Counts a trap if it is a page fault.
     pub fn note_trap(&mut self, cause: Cause) {
         use Cause::{InstructionPage, LoadPage, StorePage};
         let is_page_fault = matches!(cause, InstructionPage | LoadPage | StorePage);
         self.statistics.page_faults += u64::from(is_page_fault);
     }
 
-    /// From when on the page of `address` may be used that a TLB has.
+    /// The first cycle in which a TLB's entry for `address` may be used.
     #[inline]
     fn usable_from(&self, address: u64, space: SpaceTag) -> u64 {
         let wanted = (page_of(address), space);
@@ -161,26 +160,26 @@ impl Translation {
         coming.map(|one| one.from).max().unwrap_or(0)
     }
 
-    /// Forgets what has come by `now`.
+    /// Drops entries of `coming` that may be used at `now`.
     pub fn settle(&mut self, now: u64) {
         self.coming.retain(|one| one.from > now);
     }
 
-    /// Whether nothing is under way. To be asked after [`Translation::settle`].
+    /// Whether no walk and no fill is in progress. [`Translation::settle`] must be called before.
     pub fn is_quiet(&self) -> bool {
         let is_walking = |walker: &Walker| walker.walk.is_some();
         self.coming.is_empty() && self.queue.is_empty() && !self.walkers.iter().any(is_walking)
     }
 
-    /// What decides on how long accesses take if nothing misses.
+    /// The state that determines the latency of accesses as long as nothing misses.
     pub fn words(&self) -> impl Iterator<Item = u64> {
         self.data.words().chain(self.instructions.words())
     }
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// The tables that map every address to itself begin at this physical address. To be told
-    /// before the core starts, if it translates.
+    /// Sets the physical address of the identity mapping's root table. Must be called before a core
+    /// with translation starts.
     pub fn set_page_tables(&mut self, root: u64) {
         if let Some(translation) = &mut self.shared.translation {
             translation.identity = Some(root);
@@ -188,8 +187,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.for_each_hart(|core| core.look_for_observers());
     }
 
-    /// Whether the load of `address` need not wait for its page, which may be used from `page_from`
-    /// on if it has page tables.
+    /// Whether the load of `address` need not wait for its page. `page_from` is the first cycle in
+    /// which the page may be used, if the hart has page tables.
     #[inline(never)]
     pub(crate) fn has_page(&self, address: u64, page_from: u64) -> bool {
         let now = self.hart.dispatch_cycle;
@@ -203,7 +202,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The load has its value at once that has its page so.
+    /// Counts the TLB hit of a load that has its value immediately.
     pub(crate) fn note_page(&mut self, address: u64) {
         match &mut self.shared.translation {
             Some(one) if one.identity.is_some() && !self.hart.has_page_tables() => {
@@ -214,8 +213,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Looks, at `now`, for the page of an access to `address` that begins in cycle `issue`: when
-    /// it goes on and where its page is, or nothing if that is to be told by a page walk.
+    /// Looks up, at `now`, the page of an access to `address` that begins in cycle `issue`: the
+    /// cycle in which it continues, and the page; `None` if it must wait for a page walk.
     #[inline(never)]
     pub(crate) fn look_for_page(
         &mut self,
@@ -271,7 +270,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// The load in slot `index` of the window, whose address is known at `now`, issues in cycle
-    /// `issue`: it looks for its page, and then for its value.
+    /// `issue`: it looks up its page, and then reads its value.
     pub(crate) fn begin_load(
         &mut self,
         index: usize,
@@ -288,9 +287,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The page of a load, a store or an atomic that issues in cycle `issue`, which is known at
-    /// `now`, and is in slot `index` of the window, or is the next in it: when it goes on, or
-    /// nothing if a page walk tells it. With page tables it is known already.
+    /// Looks up the page of a load, store or atomic that issues in cycle `issue`, which is known at
+    /// `now`, and is in slot `index` of the window or will be the next one: the cycle in which it
+    /// continues, or `None` if it must wait for a page walk. With page tables the page is known
+    /// already.
     #[inline(never)]
     pub(crate) fn data_page(
         &mut self,
@@ -308,7 +308,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         found.map(|(at, _)| at)
     }
 
-    /// The same for an instruction that is executed alone, at `now`, and where the page is.
+    /// The same for an instruction that is executed alone, at `now`; also yields the page.
     pub(crate) fn page_of_serial(
         &mut self,
         access: Access,
@@ -330,10 +330,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         translation.is_some_and(|one| one.has_waiters())
     }
 
-    /// The page of an instruction at `address`: its first page, or the one behind that. It may be
-    /// used from a cycle on, or [`UNKNOWN`] if a line has to come before. A hart knows the page of
-    /// its last fetch, whatever has become of it in the TLBs: what it has waited for, others cannot
-    /// take away before it has been used.
+    /// The page of an instruction's first byte, or the page after it, and the first cycle in which
+    /// it may be used; [`UNKNOWN`] if it waits for a page walk. A hart keeps the page of its last
+    /// fetch even if the TLBs evict it, so that other harts cannot take it away before it has been
+    /// used.
     #[inline(never)]
     pub(crate) fn look_for_fetched_page(
         &mut self,
@@ -355,7 +355,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         };
         let found = self.look_for_page(Access::Fetch, address, (now, now), outbox);
         if found.is_none() {
-            // It asks again whenever something has come.
+            // It looks the page up again when a walk has ended.
             let wanted = Wanted::Fetch(which as u8);
             self.wait_for_walk(Access::Fetch, address, wanted, now);
         }
@@ -373,7 +373,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         fetched
     }
 
-    /// The hart has fetched instructions from its page.
+    /// Counts the TLB hit of an instruction fetch.
     #[inline]
     pub(crate) fn note_fetch(&mut self) {
         let has_missed = std::mem::take(&mut self.hart.fetched[0].has_missed);
@@ -382,7 +382,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Forgets translations of this hart: those of its TLBs, and of walks that have begun.
+    /// Invalidates the hart's translations in the TLBs and in its walks.
     pub(crate) fn flush_translations(&mut self, flush: &Flush, now: u64) {
         let thread = self.hart.thread;
         if let Some(one) = &mut self.shared.translation {
@@ -397,7 +397,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 }
 
-/// Which first-level TLB an access looks into.
+/// The first-level TLB that an access looks up.
 fn side_of(access: Access) -> Side {
     match access {
         Access::Fetch => Side::Instruction,

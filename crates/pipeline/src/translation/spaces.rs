@@ -1,4 +1,4 @@
-//! Harts with page tables of their own.
+//! Harts with their own page tables.
 
 use super::Translation;
 use super::frame::{Fault, Frame};
@@ -17,18 +17,18 @@ use riscv::paging::{Access, Accessor, Mode, Page, Space};
 use riscv::{Class, Instruction, Privilege};
 use state::{State, Walker};
 
-/// By which tables an access is translated.
+/// The tables that translate an access.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tables {
     pub mode: Mode,
     pub root: u64,
     pub space: SpaceTag,
-    /// Who accesses memory; nobody in particular if everything is allowed.
+    /// The privilege of the access; `None` if every access is allowed.
     pub accessor: Option<Accessor>,
 }
 
 impl Tables {
-    /// Where `page`, in which `address` is, lets the access go.
+    /// The frame of `address` in `page`, or the fault.
     pub fn frame(&self, page: Page, access: Access, address: u64) -> Frame {
         match self.accessor {
             Some(accessor) if !page.entry.allows(access, accessor) => Frame::fault(Fault::Page),
@@ -37,17 +37,17 @@ impl Tables {
     }
 }
 
-/// What is known of the page of a load, store or atomic that is dispatched.
+/// The state of the page of a load, store or atomic at dispatch.
 pub(crate) enum PageAtDispatch {
-    /// Its physical address, and from when on its page may be used; 0: at once.
+    /// Its physical address, and the first cycle in which its page may be used; 0: immediately.
     Known { physical: u64, from: u64 },
-    /// A page walk tells it.
+    /// It waits for a page walk.
     Walk,
-    /// It is executed alone: it traps, or is in two lines.
+    /// It is executed alone: it traps, or crosses a line.
     Alone,
 }
 
-/// What a load, a store or an atomic does with its page.
+/// The kind of access of a load, a store or an atomic.
 pub(crate) fn access_of(i: &Instruction) -> Access {
     match i.class {
         Class::Load | Class::LoadReserved => Access::Load,
@@ -56,14 +56,14 @@ pub(crate) fn access_of(i: &Instruction) -> Access {
 }
 
 impl<X: Extension> HartState<X> {
-    /// Whether an access has to be executed alone wherever its page is.
+    /// Whether an access must be executed alone whatever its page is.
     fn is_awkward(&self, i: &Instruction, address: u64) -> bool {
         let bytes = i.access_bytes();
         !self.is_in_one_piece(address, bytes)
             || i.is_atomic() && !address.is_multiple_of(bytes.into())
     }
 
-    /// Whether its data accesses are translated by page tables of its own.
+    /// Whether the hart's data accesses are translated by its own page tables.
     #[inline]
     pub fn has_page_tables(&self) -> bool {
         self.privileged.data_space().is_some()
@@ -100,7 +100,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.translation = Some(Box::new(Translation::new(spec)));
     }
 
-    /// A core whose description has no TLBs has them since a hart has been given page tables.
+    /// Saves whether a core without TLBs in its description has got them for a hart's page tables.
     pub(crate) fn walk_whether_translated(&mut self, walker: &mut dyn Walker) {
         let mut is_there = self.shared.translation.is_some();
         is_there.walk(walker);
@@ -109,7 +109,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// By which tables the hart's access is translated, if it is.
+    /// The tables that translate the hart's access, if any.
     pub(super) fn tables(&self, access: Access) -> Option<Tables> {
         let hart = &self.hart.privileged;
         let space = match access {
@@ -144,13 +144,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.tables(Access::Fetch).is_some()
     }
 
-    /// Whether the hart's access is translated by the tables that map each address to itself.
+    /// Whether the hart's access is translated by the identity mapping.
     pub(crate) fn is_identity(&self, access: Access) -> bool {
         let tables = self.tables(access);
         tables.is_some_and(|tables| tables.space == SpaceTag::IDENTITY)
     }
 
-    /// In which space and which mode instructions are fetched.
+    /// A key of the space and the mode in which instructions are fetched.
     pub(super) fn fetch_key(&self) -> u64 {
         let space = self.tables(Access::Fetch).map_or(0, |it| it.space.number());
         let is_user = self.hart.privileged.privilege == Privilege::User;
@@ -160,8 +160,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The page of an access with page tables that is dispatched, and whose address is ready at
-    /// `ready`. What cannot be undone must not have happened to it before.
+    /// The page of an access with page tables at dispatch, whose address is ready at `ready`. Must
+    /// precede all effects of the access that cannot be undone.
     #[inline(never)]
     pub(crate) fn page_at_dispatch(
         &mut self,
@@ -214,7 +214,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The page of a load is known, to be used from cycle `at` on.
+    /// The page of a load is known, and usable from cycle `at` on.
     fn load_has_page(
         &mut self,
         index: usize,
@@ -233,8 +233,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The address of the store or atomic in slot `index` is known at `now`, and since then perhaps
-    /// its data.
+    /// The address of the store or atomic in slot `index` is known at `now`, and its data may be,
+    /// too.
     #[inline(never)]
     pub(crate) fn wake_translated_store(
         &mut self,
@@ -260,7 +260,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The page of a store or atomic is known, to be used from cycle `at` on.
+    /// The page of a store or atomic is known, and usable from cycle `at` on.
     fn translated_store_has_page(
         &mut self,
         index: usize,
@@ -276,7 +276,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let number = self.hart.window.rest(index).queue_number;
         self.hart.stores.set_address(number, physical);
         let deferred = self.hart.window.deferred_mut(index);
-        // It issues when its page may be used.
+        // It issues when its page is usable.
         deferred.earliest = deferred.earliest.max(at);
         let (position, pending) = (deferred.position, deferred.pending);
         self.check_younger_loads(position, number, physical, bytes, now);
@@ -287,8 +287,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What is in slot `index` traps, or accesses a device or two lines: it is undone, with all
-    /// behind it, and done again when everything older has been.
+    /// Squashes the instruction in slot `index`, which traps or accesses a device or two lines, and
+    /// all younger ones; it is executed again after all older ones.
     #[inline(never)]
     fn redo_alone(&mut self, index: usize, now: u64) {
         let deferred = self.hart.window.deferred(index);
@@ -332,7 +332,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Where a walk that has ended lets the hart's access go.
+    /// The frame or the fault that a finished walk yields for the hart's access.
     pub(super) fn frame_of(&self, ended: &Ended, access: Access, address: u64) -> Frame {
         match (ended.found, self.tables(access)) {
             (Ok(page), Some(tables)) => tables.frame(page, access, address),

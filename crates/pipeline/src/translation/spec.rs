@@ -203,7 +203,7 @@ impl Default for TranslationSpec {
 }
 
 impl TranslationSpec {
-    /// Whether there can be such TLBs.
+    /// Checks the description.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         self.l1_data_tlb.check().under("l1_data_tlb")?;
         self.l1_instruction_tlb

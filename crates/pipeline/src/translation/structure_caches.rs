@@ -1,27 +1,28 @@
-//! Caches of the upper levels of page tables: what a page walk need not read again.
+//! Caches of the upper levels of page tables, which shorten page walks.
 //!
-//! As Intel's paging-structure caches ("64 and IA-32 Architectures Software Developer's Manual",
-//! volume 3A, section 4.10.3): one for the entries of each level that lead to another table, found
-//! by the bits of the address that select them. A walk begins below the lowest level that has an
-//! entry for its address; the look-up is beside that of the second-level TLB and takes no time of
-//! its own. A hart's `sfence.vma` forgets all of its entries, whatever its operands, as `INVLPG`
-//! does there (section 4.10.4.1).
+//! They model Intel's paging-structure caches ("64 and IA-32 Architectures Software Developer's
+//! Manual", volume 3A, section 4.10.3): one for the entries of each level that point to another
+//! table, tagged by the address bits that select them. A walk begins below the lowest level with an
+//! entry for its address; the look-up is parallel to that of the second-level TLB and adds no
+//! latency. An `sfence.vma` invalidates all entries of its hart, whatever its operands, as `INVLPG`
+//! does (section 4.10.4.1).
 
 use super::spec::StructureCachesSpec;
 use super::tlb::SpaceTag;
 use riscv::paging::{Walk, table_index};
 
-/// A table that an entry leads to.
+/// An entry that points to a table.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Table {
     space: SpaceTag,
-    /// The bits of the address above what the table covers.
+    /// The address bits above those that the table translates.
     prefix: u64,
     /// Its physical address.
     base: u64,
 }
 
-/// The cache for the entries that lead to tables of one level. The one used last is the last.
+/// The cache of entries that point to tables of one level, in LRU order: the last one is the most
+/// recently used.
 #[derive(Clone, Debug, state::State)]
 struct Level {
     #[state(fixed)]
@@ -29,15 +30,15 @@ struct Level {
     tables: Vec<Table>,
 }
 
-/// The caches of a core; none of them has room for anything if it has none.
+/// The caches of a core; without caches their capacity is 0.
 #[derive(Clone, Debug, state::State)]
 pub(super) struct StructureCaches {
-    /// By the levels of the tables that the entries lead to, the lowest first.
+    /// By the level of the tables that the entries point to, the lowest first.
     #[state(slice)]
     levels: Vec<Level>,
 }
 
-/// The part of an address that selects the entry which leads to a table of `level`.
+/// The address bits that select the entry which points to a table of `level`.
 fn prefix(address: u64, level: u32) -> u64 {
     let (_, covered_bits) = table_index(0, level + 1);
     address >> covered_bits
@@ -57,8 +58,8 @@ impl StructureCaches {
         }
     }
 
-    /// Lets `walk`, which has not begun, skip the tables whose entries are here. Says whether any
-    /// are.
+    /// Advances `walk`, which has not begun, past the levels whose entries are cached; returns
+    /// whether there were any.
     pub fn skip(&mut self, walk: &mut Walk, space: SpaceTag) -> bool {
         for (level, cache) in (0..walk.level()).zip(&mut self.levels) {
             let wanted = (space, prefix(walk.address(), level));
@@ -73,8 +74,8 @@ impl StructureCaches {
         false
     }
 
-    /// `walk` has just read an entry that leads to the table that it looks into next. Says whether
-    /// that is put in.
+    /// Inserts the entry that `walk` has just read, if it points to another table; returns whether
+    /// it did.
     pub fn remember(&mut self, walk: &Walk, space: SpaceTag) -> bool {
         let Some(cache) = self.levels.get_mut(walk.level() as usize) else {
             return false;
@@ -96,7 +97,7 @@ impl StructureCaches {
         true
     }
 
-    /// Forgets all of a hart.
+    /// Invalidates all entries of a hart.
     pub fn flush(&mut self, thread: u8) {
         for level in &mut self.levels {
             level.tables.retain(|one| !one.space.is_of(thread));
@@ -110,12 +111,13 @@ mod tests {
     use riscv::paging::{Mode, Step};
 
     const ROOT: u64 = 0x1000;
-    /// An entry that leads to the table at this address.
+    /// An entry that points to the table at this address.
     fn entry(base: u64) -> u64 {
         riscv::paging::Entry::new(base, riscv::paging::Entry::VALID).0
     }
 
-    /// Walks of a space of a hart, each as far as the last level; the table that it began with.
+    /// Walks to the last level in a space of a hart; returns the level and the table where it
+    /// began.
     fn begin(caches: &mut StructureCaches, address: u64, space: SpaceTag) -> (u32, u64) {
         let mut walk = Walk::new(Mode::Sv39, ROOT, address).unwrap();
         caches.skip(&mut walk, space);
@@ -138,16 +140,16 @@ mod tests {
         let mut caches = StructureCaches::new(&Some(spec));
         let [one, other] = [1, 2].map(|asid| SpaceTag::new(0, asid));
         let mut begin = |address: u64, space| begin(&mut caches, address, space);
-        // A walk from the root leaves the entries for its gigabyte and its 2 MB.
+        // A walk from the root leaves the entries of its gigabyte and its 2 MB.
         assert_eq!(begin(0, one), (2, ROOT));
         assert_eq!(begin(0x1f_f000, one), (0, 0x10_0000));
         assert_eq!(begin(0x20_0000, one), (1, 0x20_0000));
-        // Another space, whose gigabyte takes the only place for one.
+        // Another space, whose gigabyte takes the only entry of that level.
         assert_eq!(begin(0, other), (2, ROOT));
-        // It has also taken the place of the first 2 MB, which were used longest ago.
+        // It has also evicted the entry of the first 2 MB, the least recently used.
         assert_eq!(begin(0x20_0000, one), (0, 0x10_1000));
         assert_eq!(begin(0, one), (2, ROOT));
-        // A flush is of all spaces of a hart.
+        // A flush affects all spaces of a hart.
         caches.flush(1);
         assert_eq!(self::begin(&mut caches, 0, one), (0, 0x10_0000));
         caches.flush(0);

@@ -3,28 +3,28 @@
 use super::spec::{FirstLevelTlbSpec, SecondLevelTlbSpec, TlbPagesSpec};
 use riscv::paging::{Entry, Flush, Page};
 
-/// No page.
+/// An invalid tag.
 const NONE: u64 = u64::MAX;
-/// Bits of the smallest and of the largest page that a TLB remembers: one that is larger takes an
-/// entry for each part of that size.
+/// The largest page of a TLB entry has 2^30 bytes; a larger page takes an entry for each part of
+/// that size.
 const LARGEST_BITS: u32 = 30;
 /// The page sizes.
 const SIZES: [u32; 3] = [12, 21, LARGEST_BITS];
 
-/// An address space, as TLBs tell them apart.
+/// A TLB's tag of an address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(super) struct SpaceTag(u32);
 
 impl SpaceTag {
-    /// That of the tables that map every address to itself.
+    /// The tag of the identity mapping.
     pub const IDENTITY: SpaceTag = SpaceTag(0);
 
-    /// An address space of a hart. Its identifiers are its own.
+    /// The tag of a hart's address space. Harts do not share ASIDs.
     pub fn new(thread: u8, asid: u16) -> SpaceTag {
         SpaceTag(u32::from(thread) << 17 | 1 << 16 | u32::from(asid))
     }
 
-    /// Whether it is one of the hart's.
+    /// Whether it belongs to the hart.
     pub fn is_of(self, thread: u8) -> bool {
         self.0 >> 16 == u32::from(thread) << 1 | 1
     }
@@ -38,7 +38,7 @@ impl SpaceTag {
     }
 }
 
-/// A page that is remembered: its number and its size, in which space, and its entry in the tables.
+/// A TLB entry: page number and size, address space, and page-table entry.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 struct Remembered {
     tag: u64,
@@ -53,8 +53,8 @@ const NOTHING: Remembered = Remembered {
 };
 
 impl Remembered {
-    /// Whether it is the page with this tag of a space. Those that are global are in all spaces of
-    /// their hart.
+    /// Whether it is the page with this tag in a space. Global pages match all spaces of their
+    /// hart.
     #[inline]
     fn is(&self, tag: u64, space: SpaceTag) -> bool {
         self.tag == tag
@@ -62,7 +62,7 @@ impl Remembered {
                 || self.entry & Entry::GLOBAL != 0 && self.space.0 >> 16 == space.0 >> 16)
     }
 
-    /// Whether a hart's flush concerns it.
+    /// Whether a hart's flush invalidates it.
     fn is_flushed(&self, thread: u8, flush: &Flush) -> bool {
         let bits = (self.tag & 0xff) as u32;
         let is_global = self.entry & Entry::GLOBAL != 0;
@@ -78,22 +78,23 @@ impl Remembered {
     }
 }
 
-/// A page as it is remembered: its number, and its size.
+/// The tag of a page: its number and its size.
 fn tag(address: u64, bits: u32) -> u64 {
     (address >> bits) << 8 | u64::from(bits)
 }
 
-/// Where a page is in a first-level TLB, until something is put into it.
+/// The location of a page in a first-level TLB, valid until the next insertion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// The place of its size in [`SIZES`].
+    /// The index of its size in [`SIZES`].
     size: usize,
-    /// Where its set begins.
+    /// The index of its set's first entry.
     set: usize,
     way: usize,
 }
 
-/// The pages of some sizes, in sets, each of which has the page that was used last first.
+/// A set-associative array for some page sizes; each set is in LRU order, the most recently used
+/// first.
 #[derive(state::State)]
 struct Pages {
     #[state(fixed)]
@@ -102,7 +103,7 @@ struct Pages {
     set_mask: u64,
     #[state(slice)]
     entries: Vec<Remembered>,
-    /// Pages of each of [`SIZES`] that have ever come: to see quickly that none is there.
+    /// Whether a page of each of [`SIZES`] was ever inserted: a shortcut for misses.
     has: [bool; 3],
 }
 
@@ -116,13 +117,13 @@ impl Pages {
         }
     }
 
-    /// Where the set of `address` begins.
+    /// The index of the first entry of `address`'s set.
     #[inline]
     fn set_at(&self, address: u64, bits: u32) -> usize {
         (address >> bits & self.set_mask) as usize * self.ways
     }
 
-    /// The page of this size with `address`, if it is here, and its place.
+    /// The page of this size with `address`, if it is cached, and its location.
     #[inline]
     fn look(&self, address: u64, space: SpaceTag, size: usize) -> Option<(Page, Place)> {
         if !self.has[size] {
@@ -137,7 +138,7 @@ impl Pages {
         Some((Page { entry, bits }, Place { size, set, way }))
     }
 
-    /// The page at this place is the last used of its set.
+    /// Makes the page at this location the most recently used of its set.
     #[inline]
     fn touch(&mut self, place: Place) {
         if place.way > 0 {
@@ -145,7 +146,7 @@ impl Pages {
         }
     }
 
-    /// The page of this size with `address`, if it is here; then it is the last used.
+    /// The page of this size with `address`, if it is cached; makes it the most recently used.
     #[inline]
     fn find(&mut self, address: u64, space: SpaceTag, size: usize) -> Option<Page> {
         let (page, place) = self.look(address, space, size)?;
@@ -177,8 +178,8 @@ impl Pages {
     }
 }
 
-/// A page of which the part with `address` is remembered: by the place of its size in [`SIZES`],
-/// and its entry.
+/// The entry for the part of a page that contains `address`, and the index of its size in
+/// [`SIZES`].
 fn part_of(page: Page, address: u64) -> (usize, Entry) {
     let place = SIZES.iter().position(|&size| size == page.bits);
     match place {
@@ -206,40 +207,40 @@ impl FirstLevelTlb {
         }
     }
 
-    /// The page of `address`, if it is here, and its place.
+    /// The page of `address`, if it is cached, and its location.
     #[inline]
     pub fn look(&self, address: u64, space: SpaceTag) -> Option<(Page, Place)> {
         let mut parts = self.parts.iter().enumerate();
         parts.find_map(|(size, part)| part.look(address, space, size))
     }
 
-    /// The page at this place is the last used of its set.
+    /// Makes the page at this location the most recently used of its set.
     #[inline]
     pub fn touch(&mut self, place: Place) {
         self.parts[place.size].touch(place);
     }
 
-    /// The page of `address`, if it is here; then it is the last used of its set.
+    /// The page of `address`, if it is cached; makes it the most recently used of its set.
     pub fn find(&mut self, address: u64, space: SpaceTag) -> Option<Page> {
         let (page, place) = self.look(address, space)?;
         self.touch(place);
         Some(page)
     }
 
-    /// Remembers the page of `address`.
+    /// Inserts the page of `address`.
     pub fn insert(&mut self, address: u64, space: SpaceTag, page: Page) {
         let (size, entry) = part_of(page, address);
         self.parts[size].insert(address, space, size, entry);
     }
 
-    /// Forgets what a hart's flush concerns.
+    /// Invalidates the entries that a hart's flush names.
     pub fn flush(&mut self, thread: u8, flush: &Flush) {
         for part in &mut self.parts {
             part.flush(thread, flush);
         }
     }
 
-    /// All that it remembers, in its order.
+    /// All entries, in their order.
     pub fn words(&self) -> impl Iterator<Item = u64> {
         let all = self.parts.iter().flat_map(|part| part.entries.iter());
         all.flat_map(|one| [one.tag, one.space.number(), one.entry])
@@ -268,18 +269,18 @@ impl SecondLevelTlb {
         }
     }
 
-    /// The page of `address`, if it is here; then it is the last used of its set.
+    /// The page of `address`, if it is cached; makes it the most recently used of its set.
     pub fn find(&mut self, address: u64, space: SpaceTag) -> Option<Page> {
         (0..SIZES.len()).find_map(|size| self.part(size).find(address, space, size))
     }
 
-    /// Remembers the page of `address`.
+    /// Inserts the page of `address`.
     pub fn insert(&mut self, address: u64, space: SpaceTag, page: Page) {
         let (size, entry) = part_of(page, address);
         self.part(size).insert(address, space, size, entry);
     }
 
-    /// Forgets what a hart's flush concerns.
+    /// Invalidates the entries that a hart's flush names.
     pub fn flush(&mut self, thread: u8, flush: &Flush) {
         self.small_and_large.flush(thread, flush);
         self.huge.flush(thread, flush);
@@ -292,7 +293,7 @@ mod tests {
 
     const SPACE: SpaceTag = SpaceTag::IDENTITY;
 
-    /// A page of so many bits that is where its address says.
+    /// A page of this size whose physical address is its virtual one.
     fn page(address: u64, bits: u32) -> Page {
         let entry = Entry::new(address >> bits << bits, Entry::VALID);
         Page { entry, bits }
@@ -361,7 +362,7 @@ mod tests {
         assert!(tlb.find(last + 1, SPACE).is_none());
     }
 
-    /// Spaces of two harts with the same identifier are two; a global page is in all of one hart.
+    /// Equal ASIDs of two harts are different spaces; a global page is in all spaces of one hart.
     #[test]
     fn a_flush_is_as_narrow_as_it_says() {
         let (thread, other_thread) = (0, 1);

@@ -1,9 +1,9 @@
 //! Page walks: they read page tables through the data cache of the core.
 //!
-//! A hit takes the cache's latency; a miss requests the line as a load does, with a miss register,
-//! and the walk continues when it arrives. Walkers have a port of their own at the cache. Of
-//! several walks that wait for a miss register or for a walker, the oldest goes first, and before
-//! loads.
+//! A hit takes the cache's latency. A miss takes a miss register and requests the line as a load
+//! does, and the walk continues when the line arrives. Walkers have their own port at the cache.
+//! Among walks that wait for a miss register or for a walker, the oldest has priority, and walks
+//! have priority over loads.
 
 use super::frame::{Fault, FetchedPage, Frame};
 use super::spaces::Tables;
@@ -16,10 +16,10 @@ use fabric::{LINE_BYTES, LineAddress, Outbox, Region, RequestOutcome, Side, Slot
 use riscv::Class;
 use riscv::paging::{Access, Page, Step, Walk};
 
-/// A walk from its beginning to its end.
+/// A page walk.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(super) struct PageWalk {
-    /// As it begins.
+    /// Its initial state.
     first: Walk,
     walk: Walk,
     space: SpaceTag,
@@ -27,10 +27,10 @@ pub(super) struct PageWalk {
     is_fetch: bool,
     #[state(cycle)]
     since: u64,
-    /// When the next entry is looked for.
+    /// The cycle in which it looks up the next entry.
     #[state(cycle)]
     at: u64,
-    /// Whether its line has been asked for.
+    /// Whether the line of the next entry has been requested.
     asked: bool,
 }
 
@@ -44,34 +44,34 @@ impl PageWalk {
     }
 }
 
-/// What does one walk after the other.
+/// A page walker, which performs one walk at a time.
 #[derive(Clone, Copy, Debug, Default, state::State)]
 pub(super) struct Walker {
     /// The walk that waits for a line.
     pub walk: Option<PageWalk>,
-    /// When the last one ended, if there is none.
+    /// The end of the last walk, if the walker is idle.
     #[state(cycle)]
     free_from: u64,
 }
 
-/// A walk that has come to its end.
+/// A finished walk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ended {
     page: u64,
     space: SpaceTag,
-    /// When.
+    /// The cycle of its end.
     pub at: u64,
     pub found: Result<Page, Fault>,
 }
 
-/// Who wants to know a page.
+/// The requester of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum Wanted {
     /// The load, store or atomic in this slot of the window.
     Slot(u32),
     /// An instruction that is executed alone.
     Alone,
-    /// The fetch of the next instruction: for its first page, or for the one behind that.
+    /// The fetch of the next instruction: its first page, or the one after that.
     Fetch(u8),
     /// A prefetch instruction, which may have left the window.
     Prefetch,
@@ -84,7 +84,7 @@ pub(super) struct Waiter {
     space: SpaceTag,
     thread: u8,
     pub wanted: Wanted,
-    /// What is done there, by which it looks into a TLB.
+    /// The kind of access, which selects the TLB.
     pub access: Access,
     #[state(cycle)]
     pub issue: u64,
@@ -97,7 +97,7 @@ impl Waiter {
 }
 
 impl Translation {
-    /// Whether there is a walk for the page of `address`.
+    /// Whether a walk for the page of `address` is in progress.
     pub(super) fn is_walking(&self, address: u64, space: SpaceTag) -> bool {
         let wanted = (page_of(address), space);
         let under_way = self
@@ -115,7 +115,7 @@ impl Translation {
             .iter_mut()
             .filter_map(|walker| walker.walk.as_mut());
         for walk in under_way.filter(|walk| walk.space.is_of(thread)) {
-            // It goes on when the line has come that it has asked for.
+            // It continues when the line that it has requested arrives.
             walk.walk = walk.first;
             walk.at = walk.at.max(now);
             walk.asked = false;
@@ -128,7 +128,7 @@ impl Translation {
         waiters.any(|waiter| matches!(waiter.wanted, Wanted::Slot(_) | Wanted::Alone))
     }
 
-    /// Remembers the page of `address` in both levels.
+    /// Inserts the page of `address` into both levels.
     pub(super) fn remember(&mut self, side: Side, address: u64, space: SpaceTag, page: Page) {
         match side {
             Side::Data => self.data.insert(address, space, page),
@@ -139,7 +139,7 @@ impl Translation {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// An access to `address` waits for the walk of its page.
+    /// Adds an access to `address` to those that wait for the walk of its page.
     pub(crate) fn wait_for_walk(
         &mut self,
         access: Access,
@@ -163,7 +163,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Whether this hart waits so for a walk.
+    /// Whether this hart waits for a walk on behalf of `wanted`.
     pub(super) fn is_waiting_for_walk(&self, wanted: Wanted) -> bool {
         let it = (self.hart.thread, wanted);
         let translation = self.shared.translation.as_ref();
@@ -173,7 +173,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         })
     }
 
-    /// What this hart has wanted to fetch is not wanted, or is wanted anew.
+    /// Removes the waits of this hart's instruction fetch.
     pub(super) fn forget_fetch(&mut self) {
         let thread = self.hart.thread;
         if let Some(one) = &mut self.shared.translation {
@@ -182,7 +182,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Some instructions of this hart are squashed: removes their waits.
+    /// Removes the waits of this hart's squashed instructions.
     #[inline(never)]
     pub(crate) fn forget_waiters(&mut self) {
         let Some(one) = &mut self.shared.translation else {
@@ -198,8 +198,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         });
     }
 
-    /// Begins the walk for `address` at `begin`, or when there is a walker. Says when it ends and
-    /// where the page is, if all entries are in the data cache.
+    /// Begins the walk for `address` at `begin`, or when a walker is free. Returns its result if
+    /// all entries are in the data cache.
     pub(super) fn begin_walk(
         &mut self,
         tables: &Tables,
@@ -229,8 +229,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Some((ended.at, self.frame_of(&ended, access, address)))
     }
 
-    /// Gives a walk to the walker that is free first, not before `begin`. Says how the walk ends,
-    /// if that is known.
+    /// Gives a walk to the walker that is free first, not before `begin`. Returns its result if it
+    /// is known already.
     fn start(&mut self, walk: PageWalk, begin: u64, outbox: &mut Outbox) -> Option<Ended> {
         let one = self.shared.translation.as_mut()?;
         let walkers = one.walkers.iter().enumerate();
@@ -251,8 +251,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.go_on(number, None, outbox)
     }
 
-    /// Lets a walker read entries as long as they are in the data cache; the line of the next one
-    /// is in `slot`, if that is known. Says how the walk ends, if it does.
+    /// Reads entries as long as their lines are in the data cache. `slot` holds the line of the
+    /// next entry, if that is known. Returns the result if the walk ends.
     fn go_on(&mut self, number: usize, slot: Option<Slot>, outbox: &mut Outbox) -> Option<Ended> {
         let mut slot = slot;
         loop {
@@ -260,7 +260,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let walk = one.walkers[number].walk.as_mut()?;
             let line = walk.line();
             let (space, entry_address) = (walk.space, walk.walk.entry_address());
-            // What maps every address to itself is nowhere for programs.
+            // The page tables of the identity mapping lie outside of the memory of programs.
             if space != SpaceTag::IDENTITY
                 && self.shared.memory_map.classify(entry_address) != Region::Ram
             {
@@ -301,7 +301,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A walk ends. A page that it has found is cached; a missing page is not.
+    /// Ends a walk. A valid page is inserted into the TLBs; a missing page is not.
     fn end_walk(&mut self, number: usize, found: Result<Page, Fault>) -> Option<Ended> {
         let one = self.shared.translation.as_mut()?;
         let walk = one.walkers[number].walk.take()?;
@@ -328,7 +328,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         })
     }
 
-    /// The tables map everything; somebody has written into them.
+    /// Reports a corrupted identity mapping, which initially maps every address.
     #[cold]
     fn no_page(&mut self, address: u64, is_fetch: bool, now: u64) {
         let access = match is_fetch {
@@ -339,7 +339,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.crash_at(now, why, self.hart.pc, None);
     }
 
-    /// `line` has come into `slot` of the data cache: walks go on that wait for it.
+    /// `line` has arrived in `slot` of the data cache: continues the walks that wait for it.
     #[inline(never)]
     pub(crate) fn walks_have_line(
         &mut self,
@@ -355,7 +355,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 continue;
             };
             if walk.asked && walk.line() == line {
-                // As of a load: it has been looked for before, and comes no sooner than now.
+                // As for a load: the tags have been looked up, and the data is not available before
+                // now.
                 walk.at = walk.at.max((now + 1).saturating_sub(hit_latency));
                 let done = self.go_on(number, Some(slot), outbox);
                 self.walk_may_end(number, done, now, outbox);
@@ -363,7 +364,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A miss register has become free: walks that found none may have it.
+    /// A miss register has become free: retries walks that found none.
     #[inline(never)]
     pub(crate) fn retry_walks(&mut self, now: u64, outbox: &mut Outbox) {
         let walkers = self.walker_count();
@@ -393,7 +394,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         translation.walkers[number].walk.as_mut()
     }
 
-    /// If a walk has ended, what waits for it goes on, and the next walk begins.
+    /// If a walk has ended, continues the accesses that wait for it, and starts the next walk.
     fn walk_may_end(&mut self, number: usize, ended: Option<Ended>, now: u64, outbox: &mut Outbox) {
         let mut next = ended;
         while let Some(ended) = next {
@@ -401,7 +402,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let Some(one) = &mut self.shared.translation else {
                 return;
             };
-            // An access that has just continued may have taken the walker.
+            // An access that has just continued may have started a walk on this walker.
             if one.walkers[number].walk.is_some() {
                 return;
             }
@@ -412,7 +413,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Accesses that wait for a known page continue.
+    /// Continues the accesses that wait for a page that is now known.
     fn serve_waiters(&mut self, ended: &Ended, now: u64, outbox: &mut Outbox) {
         loop {
             let Some(one) = &mut self.shared.translation else {
@@ -441,7 +442,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// An access of this hart goes on at `done`.
+    /// Continues an access of this hart at `done`.
     fn serve(&mut self, waiter: Waiter, done: u64, outbox: &mut Outbox) {
         let at = waiter.issue.max(done);
         let frame = Frame::of(waiter.address);
@@ -464,7 +465,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The page of a fetch may be used from this cycle on.
+    /// The page of an instruction fetch may be used from this cycle on.
     pub(super) fn fetch_has_page(&mut self, which: usize, address: u64, from: u64, frame: Frame) {
         self.hart.fetched[which] = FetchedPage {
             page: page_of(address),
