@@ -1,7 +1,7 @@
-//! Which registers begin a chain of dependent instructions, by RV64's calling convention.
+//! The registers that begin a chain of dependent instructions, by RV64's calling convention.
 //!
-//! Section 4.1 names `%rip`, `%rsp`, `%rbp` and the argument registers of x86-64. In their place
-//! stand, by the RISC-V psABI:
+//! Section 4.1 names `%rip`, `%rsp`, `%rbp` and the argument registers of x86-64. Their equivalents
+//! in the RISC-V psABI are:
 //!
 //! | x86-64 | RV64 |
 //! | --- | --- |
@@ -13,7 +13,7 @@
 
 use riscv::{Class, Instruction, Operation, Register};
 
-/// Integer registers; `x0` is none of them, but has a number.
+/// The number of integer registers. `x0` is counted, but is never a root.
 pub const REGISTERS: usize = 32;
 
 const RA: Register = 1;
@@ -25,7 +25,7 @@ const FP: Register = 8;
 const A0: Register = 10;
 const A7: Register = 17;
 
-/// What a register that begins a chain is for.
+/// The purpose of a register that begins a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Root {
     /// An argument of the function: `a0` to `a7`.
@@ -37,7 +37,7 @@ pub enum Root {
 }
 
 impl Root {
-    /// What `register` is for; `None` if it begins no chain.
+    /// The purpose of `register`; `None` if it begins no chain.
     pub fn of(register: Register) -> Option<Root> {
         match register {
             A0..=A7 => Some(Root::Argument),
@@ -49,31 +49,32 @@ impl Root {
 }
 
 /// Whether a register begins a chain whichever instruction has written it: the address of the
-/// stack, of global or of thread-local data. A prologue's `addi sp, sp, -32` is part of no chain.
+/// stack, of global or of thread-local data. A prologue's `addi sp, sp, -32` is therefore part of
+/// no chain.
 pub fn is_always_root(register: Register) -> bool {
     matches!(register, SP | GP | TP)
 }
 
-/// Whether an instruction calls a function: a jump that links in `ra` or `t0`. From there on the
+/// Whether an instruction calls a function: a jump that links in `ra` or `t0`. After it the
 /// argument registers hold arguments.
 pub fn is_call(instruction: &Instruction) -> bool {
     let links = matches!(instruction.rd, RA | T0);
     links && matches!(instruction.class, Class::Jump | Class::JumpRegister)
 }
 
-/// Whether an instruction returns from a function: a jump to what `ra` or `t0` has.
+/// Whether an instruction returns from a function: a jump to the address in `ra` or `t0`.
 pub fn is_return(instruction: &Instruction) -> bool {
     let is_link = matches!(instruction.rs1, RA | T0);
     is_link && instruction.class == Class::JumpRegister && !is_call(instruction)
 }
 
-/// Whether a callee may change a register, and leave it so.
+/// Whether a register is caller-saved.
 pub fn is_callers(register: Register) -> bool {
     matches!(register, RA | T0..=7 | A0..=A7 | 28..=31)
 }
 
-/// Whether an instruction is control flow inside of a procedure: a branch, or a jump that is
-/// neither a call nor a return. Calls and returns are a procedure's boundaries.
+/// Whether an instruction is control flow within a procedure: a branch, or a jump that is neither a
+/// call nor a return. Calls and returns are a procedure's boundaries.
 pub fn is_local_control(instruction: &Instruction) -> bool {
     match instruction.class {
         Class::Branch => true,
@@ -83,7 +84,7 @@ pub fn is_local_control(instruction: &Instruction) -> bool {
     }
 }
 
-/// Whether it makes an address from the program counter, as `%rip` does.
+/// Whether it computes a PC-relative address, like `%rip` addressing.
 pub fn is_pc_relative(instruction: &Instruction) -> bool {
     instruction.operation == Operation::Auipc
 }
@@ -115,7 +116,7 @@ pub fn result(instruction: &Instruction) -> Option<Register> {
 }
 
 /// Whether the interface's cores can execute it in a region: integer arithmetic, loads, and control
-/// flow inside of a procedure. Nothing of it changes memory.
+/// flow within a procedure. None of them changes memory.
 pub fn is_offloadable(instruction: &Instruction) -> bool {
     matches!(
         instruction.class,

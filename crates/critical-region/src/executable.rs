@@ -1,8 +1,8 @@
-//! Which instructions of a region can be executed.
+//! The instructions of a region that can be executed.
 //!
-//! Identification keeps what goes around in a loop: its instructions are ready because of each
-//! other (Section 4.4), even if nobody knows with what the loop begins. The interface would execute
-//! them with registers that nothing has set. The paper has such instructions, too: "2.7% of the
+//! Identification keeps cyclic dependences of loops: their instructions are ready because of each
+//! other (Section 4.4), even if the loop's initial values are unknown. The interface would execute
+//! them with uninitialized registers. The paper has such instructions, too: "2.7% of the
 //! instructions failed executing due to unknown register values" (Section 6.1).
 
 use crate::convention::{operands, result};
@@ -18,10 +18,10 @@ fn bit(register: Register) -> Registers {
 }
 
 /// For each instruction of the region, whether it can be executed: its operands are roots with
-/// values, or have been set by instructions that can be executed, whichever way control has come.
+/// known values, or are set by executable instructions on every path to it.
 ///
-/// A jump back is not, if no branch that can be executed leads out of the loop that it closes: how
-/// often that goes around is not known, and it would end at the budget.
+/// A backward jump is not executable if no executable branch leaves the loop that it closes: the
+/// number of iterations is unknown, and the loop would only end at the budget.
 pub fn executable(region: &Region) -> Vec<bool> {
     let mut endless = vec![false; region.instructions.len()];
     loop {
@@ -36,7 +36,7 @@ pub fn executable(region: &Region) -> Vec<bool> {
     }
 }
 
-/// Whether the instruction at `place` is a jump that closes a loop without an end.
+/// Whether the instruction at `place` is a jump that closes an endless loop.
 fn is_endless(region: &Region, executable: &[bool], place: usize) -> bool {
     let target = |one: &RegionInstruction| region.place_of(one.instruction.jump_target(one.pc, 0));
     let jump = &region.instructions[place];
@@ -63,13 +63,13 @@ fn with_operands(region: &Region, endless: &[bool]) -> Vec<bool> {
     let known = known.filter(|one| one.root.is_some());
     let known: Registers = known.fold(0, |all, one| all | bit(one.register));
     let mut executable = vec![true; instructions.len()];
-    // It begins with all that can be, and in each iteration something goes that needs what is not
-    // set, until nothing more does.
+    // A greatest fixed point: initially all instructions are executable, and each iteration removes
+    // those that need an unset register.
     loop {
         let set = set_on_all_ways(region, &executable);
         let mut is_final = true;
         for (place, one) in instructions.iter().enumerate() {
-            // A jump to what a register has ends the region, whatever it has.
+            // An indirect jump ends the region, whatever its target.
             let is_end = one.instruction.class == Class::JumpRegister;
             let can = one.given || is_end || !one.unknown && has_operands(one, known, set[place]);
             let can = can && !endless[place];
@@ -82,10 +82,10 @@ fn with_operands(region: &Region, endless: &[bool]) -> Vec<bool> {
     }
 }
 
-/// Which registers are set where each instruction begins, whichever way control has come.
+/// The registers that are set before each instruction on every path to it.
 fn set_on_all_ways(region: &Region, executable: &[bool]) -> Vec<Registers> {
     let instructions = &region.instructions;
-    // Whence control does not come, everything is set.
+    // Before any path is known, all registers count as set.
     let mut set = vec![Registers::MAX; instructions.len() + 1];
     set[0] = 0;
     loop {
@@ -99,7 +99,7 @@ fn set_on_all_ways(region: &Region, executable: &[bool]) -> Vec<Registers> {
                 after |= begins.fold(0, |all, register| all | bit(register));
             }
             if let Some(register) = result(&one.instruction) {
-                // What is not executed leaves another value than the program does.
+                // An instruction that is left out does not write the program's value.
                 after = after & !bit(register) | if can { bit(register) } else { 0 };
             }
             let class = one.instruction.class;
@@ -117,7 +117,7 @@ fn set_on_all_ways(region: &Region, executable: &[bool]) -> Vec<Registers> {
 }
 
 fn has_operands(one: &RegionInstruction, known: Registers, set: Registers) -> bool {
-    // Floating-point registers are in no region.
+    // No region contains floating-point registers.
     let Some(operands) = operands(&one.instruction) else {
         return false;
     };

@@ -13,34 +13,35 @@ use pipeline::{Executed, Found};
 use riscv::{Class, Instruction, Register};
 use std::collections::VecDeque;
 
-/// A load misses often if it has one of so many misses of an epoch.
+/// A load misses often if it causes at least one in so many misses of an epoch.
 const OFTEN: u64 = 64;
 
-/// How large the structures are.
+/// The sizes of the structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Entries of the context instruction cache.
     pub instructions: usize,
-    /// Its ways.
+    /// The associativity of this cache.
     pub ways: usize,
     /// Rows of the IN value table.
     pub in_values: usize,
     /// Rows of the GEN value table.
     pub gen_values: usize,
-    /// Misses of the second-level cache that make an epoch.
+    /// Second-level misses in an epoch.
     pub epoch_misses: u64,
 }
 
 impl Sizes {
-    /// How many misses of a load in an epoch are "often", for which Section 4.1 has no number: 64 of
-    /// the paper's 4096. Chosen; a load that misses once in a while is worth no region.
+    /// The number of misses in an epoch from which a load misses "often". Section 4.1 gives no
+    /// number; 64 of the paper's 4096 is chosen, since a load that misses occasionally is not worth
+    /// a region.
     fn often(&self) -> u64 {
         (self.epoch_misses / OFTEN).clamp(1, OFTEN)
     }
 }
 
 impl Default for Sizes {
-    /// Those of Sections 4 and 6.4.
+    /// The sizes of Sections 4 and 6.4.
     fn default() -> Sizes {
         Sizes {
             instructions: 256,
@@ -52,24 +53,24 @@ impl Default for Sizes {
     }
 }
 
-/// What an epoch ends with.
+/// The result of an epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epoch {
     /// The ready instructions whose registers are ready.
     pub region: Region,
-    /// The addresses of all ready instructions, in order: the region, if all registers were known.
+    /// The addresses of all ready instructions, in order: the region if all registers were known.
     pub ready: Vec<u64>,
 }
 
-/// How often the structures have been accessed, for the energy of that.
+/// The number of accesses to each structure, for their energy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
-    /// The context instruction cache: a look-up for each instruction of the procedure and for
-    /// each predecessor, and a write for each entry that is made or updated.
+    /// The context instruction cache: a look-up for each instruction of the procedure and for each
+    /// predecessor, and a write for each entry that is allocated or updated.
     pub instruction_cache: u64,
     /// Reads of tables of registers: the register-to-PC map, the checkpoint, the return stack.
     pub register_reads: u64,
-    /// Writes of these, and of the states of registers.
+    /// Writes of these tables, and of the states of registers.
     pub register_writes: u64,
     /// Rows of IN values that were compared or written.
     pub in_values: u64,
@@ -80,17 +81,17 @@ pub struct Accesses {
 /// The operands of an instruction; `None` if one of them is a floating-point register.
 type Operands = Option<[Option<Operand>; 2]>;
 
-/// Registers, as far as instructions have been seen to write them.
+/// The known values of registers, which an instruction has been seen to write.
 type Values = [Option<u64>; REGISTERS];
 
-/// Procedures that a hart is in and whose entries are kept, as many as a return stack has (Intel's
-/// Nehalem: 16). Further out, a hart is in no procedure that is known.
+/// The depth of the return stack, as in Intel's Nehalem. A hart that returns further is in an
+/// unknown procedure.
 pub const RETURN_STACK: usize = 16;
 
 /// The address of a procedure's first instruction; `None` if its call has not been seen.
 pub type Procedure = Option<u64>;
 
-/// For each register, whether it has had its IN value, and the row.
+/// For each register, whether it has had its IN value, and the value's row if there was room.
 type Rows = [Option<Option<usize>>; REGISTERS];
 
 /// A transfer of control.
@@ -101,25 +102,25 @@ struct Transfer {
     operands: Operands,
 }
 
-/// What is kept of each hart of a core.
+/// The state of each hart of a core.
 #[derive(Clone, Debug, Default)]
 struct Thread {
     /// The procedures that the hart is in, the innermost last.
     calls: VecDeque<u64>,
-    /// Whether its last instruction is a call.
+    /// Whether its last instruction was a call.
     is_calling: bool,
-    /// Whether the region's procedure has been called in this epoch, and not returned from.
+    /// Whether the region's procedure has been called in this epoch, and has not returned.
     is_entered: bool,
     map: RegisterMap,
     values: Values,
-    /// For each register that has had its IN value in this pass through the region, its row, if
-    /// there was room.
+    /// For each register that has had its IN value in this pass through the region, the value's
+    /// row, if there was room.
     in_rows: Rows,
-    /// Likewise, for results.
+    /// The same for results.
     result_rows: Rows,
     /// What user routines returned for the packet that the hart serves.
     arguments: Vec<u64>,
-    /// The control flow that was executed last, if nothing has followed it yet.
+    /// The control flow executed last, until the next instruction.
     last_control: Option<Transfer>,
     /// The jump or taken branch that led to this basic block, until a critical instruction of the
     /// block is executed.
@@ -143,7 +144,7 @@ impl Thread {
         self.result_rows = [None; REGISTERS];
     }
 
-    /// Control leaves the procedure, or comes back to it: no basic block goes on.
+    /// Forgets the present basic block: control leaves the procedure, or returns to it.
     fn forget_control(&mut self) {
         self.last_control = None;
         self.led_here = None;
@@ -152,7 +153,8 @@ impl Thread {
     }
 }
 
-/// The identification hardware of a core. Its harts share all but what belongs to their registers.
+/// The identification hardware of a core. Its harts share all structures except those for their
+/// registers.
 #[derive(Clone, Debug)]
 pub struct Identification {
     cache: ContextInstructionCache,
@@ -167,7 +169,7 @@ pub struct Identification {
 }
 
 impl Identification {
-    /// That of a core with so many harts, at the beginning of an epoch.
+    /// The hardware of a core with this number of harts, at the beginning of an epoch.
     pub fn new(sizes: Sizes, threads: usize) -> Identification {
         Identification {
             cache: ContextInstructionCache::new(sizes.instructions, sizes.ways),
@@ -201,7 +203,7 @@ impl Identification {
         &self.predictor
     }
 
-    /// How often the structures have been accessed.
+    /// The number of accesses to the structures.
     pub fn accesses(&self) -> Accesses {
         let (in_values, gen_values) = self.predictor.accesses();
         Accesses {
@@ -211,17 +213,17 @@ impl Identification {
         }
     }
 
-    /// What a register of a hart holds, if an instruction has been seen to write it.
+    /// The value of a hart's register, if an instruction has been seen to write it.
     pub fn value(&self, thread: usize, register: Register) -> Option<u64> {
         self.threads[thread].values[usize::from(register)]
     }
 
-    /// User routines have returned these values for the packet that `thread` serves from now on.
+    /// Sets the values that user routines have returned for the packet that `thread` now serves.
     pub fn set_arguments(&mut self, thread: usize, arguments: &[u64]) {
         self.threads[thread].arguments = arguments.to_vec();
     }
 
-    /// A hart has committed an instruction. Returns what the epoch ends with, if it ends one.
+    /// Observes a committed instruction of a hart. Returns the result of the epoch if it ends.
     pub fn committed(&mut self, thread: usize, executed: &Executed) -> Option<Epoch> {
         let missed = misses_second_level(executed);
         self.enter(thread, executed.pc);
@@ -247,7 +249,7 @@ impl Identification {
         (self.misses == self.sizes.epoch_misses).then(|| self.end_epoch())
     }
 
-    /// The hart is in the procedure that the region is of, or the epoch has none yet.
+    /// The hart is in the region's procedure, or the epoch has no region yet.
     fn observe(&mut self, thread: usize, executed: &Executed, missed: bool) {
         let (pc, instruction) = (executed.pc, executed.instruction);
         self.accesses.instruction_cache += 1;
@@ -275,8 +277,8 @@ impl Identification {
 
     /// If the hart has called a procedure, it begins at `pc`. Calls and returns are the boundaries
     /// within which chains are confined (Section 4.1): a call of the region's procedure begins a
-    /// pass through the region, with the arguments as roots. What happens in procedures that it
-    /// calls belongs to other regions.
+    /// pass through the region, with the arguments as roots. Instructions of the procedures that it
+    /// calls belong to other regions.
     fn enter(&mut self, thread: usize, pc: u64) {
         let of = &mut self.threads[thread];
         if !std::mem::take(&mut of.is_calling) {
@@ -320,7 +322,7 @@ impl Identification {
         Some(registers.map(|one| one.map(operand)))
     }
 
-    /// The instruction at `pc` follows: control flow that was not passed through has led to it.
+    /// The instruction at `pc` follows: attributes the control transfer that led to it.
     fn follow_control(&mut self, thread: usize, pc: u64) {
         let of = &mut self.threads[thread];
         let Some(last) = of.last_control.take() else {
@@ -339,7 +341,7 @@ impl Identification {
         }
     }
 
-    /// An instruction that is in the cache, or comes into it, is executed.
+    /// Executes an instruction that has an entry in the cache, or gets one.
     fn access(&mut self, thread: usize, executed: &Executed, missed: bool) {
         let (pc, instruction) = (executed.pc, executed.instruction);
         let operands = self.read_operands(thread, &instruction);
@@ -362,7 +364,8 @@ impl Identification {
         self.check_readiness(pc);
     }
 
-    /// The entry of the instruction at `pc`, which is made if it is not there; `keep` stays.
+    /// The entry of the instruction at `pc`, allocated if necessary; the entry of `keep` is not
+    /// evicted.
     fn entry(&mut self, pc: u64, keep: u64) -> &mut Entry {
         self.accesses.instruction_cache += 1;
         if self.cache.get(pc).is_none() {
@@ -371,7 +374,7 @@ impl Identification {
         self.cache.get_mut(pc).expect("it is there")
     }
 
-    /// Predecessors that are not in the cache are allocated, and get their own sources when they
+    /// Allocates entries for predecessors that have none; they get their own predecessors when they
     /// are executed again.
     fn add_producers(&mut self, operands: Operands, keep: u64) {
         for operand in operands.iter().flatten().flatten() {
@@ -381,8 +384,8 @@ impl Identification {
         }
     }
 
-    /// A critical instruction that is no control flow is executed: the basic block is part of the
-    /// region, and so is control flow that led to it.
+    /// A critical instruction other than control flow is executed: its basic block is part of the
+    /// region, and so is the control flow that led to it.
     fn reach_block(&mut self, thread: usize, pc: u64, operands: Operands) {
         let of = &mut self.threads[thread];
         of.is_block_critical = true;
@@ -393,7 +396,7 @@ impl Identification {
             && uses.clone().next().is_some()
         {
             self.accesses.register_reads += uses.clone().count() as u64;
-            // The branch supplies the values that are used now if it left them as they are.
+            // The branch supplies the values that are used here if they have not changed since.
             let is_supplied = uses.map(|one| usize::from(one.register)).all(|register| {
                 checkpoint[register].is_some() && checkpoint[register] == of.values[register]
             });
@@ -409,7 +412,7 @@ impl Identification {
         }
     }
 
-    /// Follows the values of the registers with which the region begins (Tables III to V).
+    /// Tracks the values of the registers with which the region begins (Tables III to V).
     fn track(&mut self, thread: usize, executed: &Executed) {
         let Some(entry) = self.cache.get(executed.pc).copied() else {
             return;
@@ -443,9 +446,9 @@ impl Identification {
         }
     }
 
-    /// A register has this value when the region is executed; its first one in a pass is the IN
-    /// value. Returns whether it is. A register whose value a user routine returned is computed for
-    /// each packet.
+    /// A register has this value when the region is executed; the first value in a pass is the IN
+    /// value. Returns whether it is. A register with a user routine's value is computed for each
+    /// packet.
     fn receive(&mut self, thread: usize, begins: Begins, value: u64) -> bool {
         let of = &mut self.threads[thread];
         let row = match begins {
@@ -466,7 +469,7 @@ impl Identification {
     }
 
     /// Whether the operands of an instruction come from ready instructions or from roots. Control
-    /// flow is ready if its target is, or leads out of the region.
+    /// flow is ready if its target is ready or outside of the region.
     fn is_ready(&self, pc: u64) -> bool {
         let Some((entry, instruction)) = self
             .cache
@@ -495,9 +498,9 @@ impl Identification {
         }
     }
 
-    /// The instruction at `pc` may have become ready, and then others may be. An instruction stays
-    /// ready, as its operands came from ready instructions once; control flow is ready as long as
-    /// its target is.
+    /// Updates the readiness of the instruction at `pc`, and then that of its dependents. An
+    /// instruction stays ready, since its operands came from ready instructions once; control flow
+    /// is ready as long as its target is.
     fn check_readiness(&mut self, pc: u64) {
         let mut candidates = vec![pc];
         while let Some(pc) = candidates.pop() {
@@ -514,8 +517,8 @@ impl Identification {
         }
     }
 
-    /// The epoch ends: the ready instructions with ready registers are a region, and everything is
-    /// as it was in the beginning.
+    /// Ends the epoch: the ready instructions with ready registers are a region, and all structures
+    /// are reset.
     fn end_epoch(&mut self) -> Epoch {
         let procedure = self.region_of.take().flatten();
         let region = Region::of(&self.cache, &self.states, procedure);
@@ -540,7 +543,7 @@ impl Identification {
 }
 
 /// Whether a load has missed the second-level cache, or the only private one. A load that finds its
-/// line on the way to the first-level cache does not look for it in the second level.
+/// line in flight to the first-level cache does not look up the second level.
 pub fn misses_second_level(executed: &Executed) -> bool {
     matches!(executed.found, Some(Found::Line(source)) if source != Source::SecondLevel)
 }

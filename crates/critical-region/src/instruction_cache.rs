@@ -3,12 +3,12 @@
 use crate::register_map::Producer;
 use riscv::{Instruction, Register};
 
-/// What an instruction reads: a register, and who has written it (`PRED1`, `PRED2`).
+/// An operand: a register, and the instruction that wrote it (`PRED1`, `PRED2`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operand {
     /// The register.
     pub register: Register,
-    /// Who has written it.
+    /// The producer of its value.
     pub producer: Producer,
 }
 
@@ -17,16 +17,17 @@ pub struct Operand {
 pub struct Entry {
     /// Its address.
     pub pc: u64,
-    /// What it is; `None` while the entry, made for a predecessor, waits for its next execution.
-    /// The hardware has no such field: a region's instructions are fetched when it is sent.
+    /// The instruction; `None` while the entry, allocated for a predecessor, waits for the
+    /// instruction's next execution. The hardware has no such field: a region's instructions are
+    /// fetched when it is sent.
     pub instruction: Option<Instruction>,
-    /// What it reads. `None` in place of both if one is a floating-point register.
+    /// Its operands; `None` if one is a floating-point register.
     pub operands: Option<[Option<Operand>; 2]>,
-    /// `#ACCESS`: how often it was executed since it is here.
+    /// `#ACCESS`: the number of executions since it was allocated.
     pub accesses: u64,
-    /// How often it has missed the second-level cache.
+    /// The number of second-level misses.
     pub missed: u64,
-    /// Whether that is often; others are here for the sake of such loads.
+    /// Whether it misses often; other entries are here because such loads depend on them.
     pub misses: bool,
     /// Whether its result was the first that its register had in a pass through the region.
     pub begins: bool,
@@ -41,7 +42,7 @@ impl Entry {
     }
 }
 
-/// A set-associative cache of instructions, by their addresses.
+/// A set-associative cache of instructions, tagged by their addresses.
 #[derive(Clone, Debug)]
 pub struct ContextInstructionCache {
     /// Set by set.
@@ -64,7 +65,7 @@ impl ContextInstructionCache {
         }
     }
 
-    /// The ways in which the instruction at `pc` may be. Instructions are at even addresses.
+    /// The entries of the set of `pc`. Instructions are at even addresses.
     fn set(&self, pc: u64) -> std::ops::Range<usize> {
         let sets = self.entries.len() / self.ways;
         let first = (pc >> 1) as usize % sets * self.ways;
@@ -82,18 +83,18 @@ impl ContextInstructionCache {
             .and_then(|position| self.entries[position].as_ref())
     }
 
-    /// The instruction at `pc`, to be changed; all but its address may be.
+    /// The instruction at `pc`, mutably; its address must not change.
     pub fn get_mut(&mut self, pc: u64) -> Option<&mut Entry> {
         let position = self.position(pc)?;
         self.entries[position].as_mut()
     }
 
-    /// Makes an entry for the instruction at `pc`, which has none. If its set is full, the entry
-    /// with the fewest accesses makes room, and never that of `keep`.
+    /// Allocates an entry for the instruction at `pc`, which has none. If its set is full, the
+    /// entry with the fewest accesses is evicted, but never that of `keep`.
     pub fn allocate(&mut self, pc: u64, keep: u64) -> &mut Entry {
         let set = self.set(pc);
         let candidates = set.filter(|&way| self.entries[way].is_none_or(|entry| entry.pc != keep));
-        // A free way counts as one with no access.
+        // A free way counts as an entry without accesses.
         let least = candidates.min_by_key(|&way| self.entries[way].map(|entry| entry.accesses));
         let way = least.unwrap_or(0);
         let evicted = self.entries[way].take();
@@ -118,7 +119,7 @@ impl ContextInstructionCache {
         })
     }
 
-    /// All entries, in no order.
+    /// All entries, in any order.
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().flatten()
     }
@@ -133,12 +134,12 @@ impl ContextInstructionCache {
         self.largest
     }
 
-    /// How many entries have made room for others.
+    /// The number of evicted entries.
     pub fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// Forgets all instructions.
+    /// Invalidates all entries.
     pub fn clear(&mut self) {
         self.entries.fill(None);
         self.smallest = None;
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_least_accessed_makes_room() {
-        // Two sets of two ways: addresses with the same bit 1 meet.
+        // Two sets of two ways: bit 1 of the address selects the set.
         let mut cache = ContextInstructionCache::new(4, 2);
         cache.allocate(0x100, 0).accesses = 5;
         cache.allocate(0x104, 0).accesses = 3;
@@ -164,7 +165,7 @@ mod tests {
         // 0x104 has fewer accesses than 0x100; 0x102 is in the other set.
         cache.allocate(0x108, 0).accesses = 4;
         assert!(cache.get(0x104).is_none() && cache.get(0x100).is_some());
-        // 0x108 would make room for 0x10c, but must stay.
+        // 0x108 would be evicted for 0x10c, but must stay.
         cache.allocate(0x10c, 0x108);
         assert!(cache.get(0x100).is_none() && cache.get(0x108).is_some());
         assert_eq!(

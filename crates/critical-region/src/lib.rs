@@ -1,24 +1,24 @@
 //! CARGO: context augmented critical region offload.
 //!
 //! After S. Rai and T. E. Carlson, "CARGO: Context Augmented Critical Region Offload for
-//! Network-bound datacenter Workloads". Hardware at a core finds the loads that miss the
-//! second-level cache often, the instructions that compute their addresses, the control flow
-//! between them, and the registers with which all this begins. Section numbers and the names of
-//! tables (I to V, Figure 10) are the paper's.
+//! Network-bound datacenter Workloads". Hardware at a core identifies the loads that often miss the
+//! second-level cache, the instructions that compute their addresses, the control flow between
+//! them, and the registers with which all this begins. Section numbers and the names of tables (I
+//! to V, Figure 10) are the paper's.
 //!
-//! An instruction's way through the [`Identification`], when it has committed:
+//! The [`Identification`] processes a committed instruction in these steps:
 //!
 //! 1. A load that missed gets an entry in the [`ContextInstructionCache`] (Table I).
-//! 2. The [`RegisterMap`] (Table II) tells who has written its operands. These predecessors get
+//! 2. The [`RegisterMap`] (Table II) names the producers of its operands. These predecessors get
 //!    entries, and so on, until a register begins a chain: by the calling convention
 //!    ([`convention::Root`]) it holds an argument, or an address of the stack or of data.
 //! 3. Control flow that originates in the region's basic blocks, or leads to them, gets entries.
 //! 4. The values of registers that begin chains are predicted by the [`ValuePredictor`] (Tables IV
-//!    and V), or found to be what user routines return ([`RegisterStates`], Table III).
+//!    and V), or recognized as results of user routines ([`RegisterStates`], Table III).
 //! 5. After 4096 misses the epoch ends. The ready instructions with ready registers are the
 //!    [`Region`] that goes to the network interface.
-//! 6. A [`Listener`] at the interface's root port sends regions there, as [`code`], and hears what
-//!    user routines have returned for each packet. The interface runs the region of the core that
+//! 6. A [`Listener`] at the interface's root port sends regions there, as [`code`], and receives
+//!    the results of user routines for each packet. The interface runs the region of the core that
 //!    will serve the packet.
 
 pub mod convention;

@@ -1,4 +1,5 @@
-//! At the root port: regions go to the interface, and what user routines return comes from there.
+//! The agent at the root port: it sends regions to the interface, and receives the results of user
+//! routines.
 
 use crate::executable::executable;
 use crate::observer::SharedObserver;
@@ -11,20 +12,20 @@ use state::Walker;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-// As the firmware keeps regions, guest/firmware/critical-regions.c: for each core of the host a
-// block and pieces of code. The block's first word is the list of regions: how many there are, and
-// then the number of each one's piece, a byte each. Its second word is the budget of instructions.
+// The firmware's layout of regions, guest/firmware/critical-regions.c: for each core of the host a
+// block and pieces of code. The block's first word is the list of regions: their number, and then
+// the number of each one's piece, a byte each. The second word is the budget of instructions.
 
 /// Bytes of a piece of code: `REGION_CODE_BYTES` of the firmware.
 const CODE_BYTES: u64 = 512;
-/// Pieces for a core of the host: `REGION_PIECES` of the firmware. Those that are not in the list
-/// are written in turn, so that the interface may still run one that has left the list.
+/// Pieces for a core of the host: `REGION_PIECES` of the firmware. Pieces outside of the list are
+/// written in turn, so that the interface may still run one that has left the list.
 const PIECES: u8 = 16;
 /// Bytes for a core of the host.
 const SLOT_BYTES: u64 = LINE_BYTES as u64 + PIECES as u64 * CODE_BYTES;
 
-/// The regions of a core that the interface has: procedures and their pieces, the last one that was
-/// sent in front.
+/// The regions of a core that the interface has: procedures and their pieces, the most recently
+/// sent first.
 #[derive(Clone, Debug, Default)]
 struct List {
     entries: VecDeque<(Option<u64>, u8)>,
@@ -33,8 +34,8 @@ struct List {
 }
 
 impl List {
-    /// A region of this procedure is in front, in place of its last one, and of `most` at most.
-    /// Returns its piece.
+    /// Inserts a region of this procedure at the front, in place of its previous one; the list
+    /// holds at most `most`. Returns the region's piece.
     fn push(&mut self, procedure: Option<u64>, most: usize) -> u8 {
         self.entries.retain(|(other, _)| *other != procedure);
         self.entries.truncate(most - 1);
@@ -48,7 +49,8 @@ impl List {
         piece
     }
 
-    /// The last epoch of this procedure had no region that is worth it. Returns whether it had one.
+    /// Removes the region of a procedure whose last epoch had none worth sending. Returns whether
+    /// there was one.
     fn remove(&mut self, procedure: Option<u64>) -> bool {
         let before = self.entries.len();
         self.entries.retain(|(other, _)| *other != procedure);
@@ -64,9 +66,9 @@ impl List {
 
 /// The agent.
 ///
-/// Its way to the hardware beside the cores, over the chip, takes as long as a message to a core at
-/// least ([`AgentContext::minimum_delivery_latency`]). A region waits for the next packet of which
-/// the interface tells.
+/// Its path to the hardware at the cores, across the chip, takes at least as long as a message to a
+/// core ([`AgentContext::minimum_delivery_latency`]). A region waits for the next packet that the
+/// interface announces.
 pub struct Listener {
     cores: Vec<SharedObserver>,
     offload: OffloadSpec,
@@ -75,7 +77,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// That of these cores.
+    /// The agent of these cores.
     pub fn new(cores: &[SharedObserver], offload: &OffloadSpec) -> Listener {
         Listener {
             cores: cores.iter().map(Rc::clone).collect(),
@@ -85,12 +87,12 @@ impl Listener {
         }
     }
 
-    /// What it has sent.
+    /// Its counters.
     pub fn statistics(&self) -> OffloadStatistics {
         self.statistics
     }
 
-    /// Sends the regions with which epochs have ended.
+    /// Sends the regions of ended epochs.
     fn send_regions(&mut self, context: &mut AgentContext<'_>, interface: AgentId) {
         // Cores are simulated ahead of the chip by less than this, or behind it.
         let by = context
@@ -123,7 +125,7 @@ impl Listener {
     }
 }
 
-/// The block in front of a core's pieces of code.
+/// Sends the block in front of a core's pieces of code.
 fn send_list(
     context: &mut AgentContext<'_>,
     interface: AgentId,
@@ -138,7 +140,7 @@ fn send_list(
     context.send_over_wires(interface, Time::ZERO, message);
 }
 
-/// The code of a region, if it is worth to be sent and can be, and counts which it is.
+/// The code of a region, if it is useful and can be sent; counts the outcome.
 fn prepare(region: &Region, counts: &mut OffloadStatistics) -> Option<Vec<u8>> {
     let executable = executable(region);
     if !region.fetches(&executable) {
@@ -164,7 +166,7 @@ fn prepare(region: &Region, counts: &mut OffloadStatistics) -> Option<Vec<u8>> {
     }
 }
 
-/// Servers with it have no checkpoints, because nobody saves what probes have seen.
+/// Servers with CARGO have no checkpoints, because the observations of probes are not saved.
 impl state::State for Listener {
     fn walk(&mut self, _walker: &mut dyn Walker) {}
 }
@@ -202,7 +204,7 @@ mod tests {
         ] {
             assert!(firmware.contains(&constant), "{constant}");
         }
-        // The words in front of the code are a line.
+        // The words in front of the code fill a line.
         let words = ["uint64_t list;", "uint64_t budget;", "uint64_t unused[6];"];
         assert_eq!(8 * (1 + 1 + 6), LINE_BYTES);
         let places = words.map(|word| firmware.find(word).expect(word));
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(pieces, [1, 2, 3, 4, 5, 6]);
         // Three regions: the last ones of 5, 4 and 3.
         assert_eq!(list.word(), 0x0405_0603);
-        // Pieces of the list are not written.
+        // The next piece is never one of the list.
         for procedure in 10..30 {
             let before = list.entries.clone();
             let piece = list.push(Some(procedure), 3);

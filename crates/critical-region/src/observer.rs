@@ -1,4 +1,4 @@
-//! The identification hardware of a core, as a probe of its harts, and what is counted of it.
+//! The identification hardware of a core, as a probe of its harts, and its counters.
 
 use crate::executable::executable;
 use crate::identification::{Accesses, Epoch, Identification, Sizes, misses_second_level};
@@ -10,50 +10,50 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-/// A region that epochs have ended with, once or more often: the same instructions.
+/// A region, by its instructions, with which one or more epochs have ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistinctRegion {
-    /// The region, with the registers of the last time.
+    /// The region, with the registers of its last epoch.
     pub region: Region,
-    /// How many epochs have ended with it.
+    /// The number of epochs that have ended with it.
     pub epochs: u64,
-    /// How often harts have executed its first instruction while it was the last region.
+    /// The number of executions of its first instruction while it was the last region.
     pub executions: u64,
 }
 
-/// What is counted of a core.
+/// Counters of a core.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Epochs that have ended.
     pub epochs: u64,
     /// Loads that missed the second-level cache.
     pub misses: u64,
-    /// Those since the first region.
+    /// Such loads since the first region.
     pub misses_with_region: u64,
-    /// Those that the last region would have fetched.
+    /// Such loads that are in a present region.
     pub covered: u64,
-    /// Those that it would have fetched if all registers were known.
+    /// Such loads that would be in it if all registers were known.
     pub ready: u64,
     /// Ready instructions at the ends of epochs, with or without ready registers.
     pub ready_instructions: u64,
-    /// Predicted values of the last region's registers that were right where harts read them as
-    /// roots, or made them as results.
+    /// Correct predicted values of the last region's registers, checked where harts read them as
+    /// roots or produce them as results.
     pub right_values: u64,
-    /// Those that were wrong.
+    /// Wrong predicted values, checked at the same times.
     pub wrong_values: u64,
-    /// Entries of the context instruction cache that have made room for others.
+    /// Evicted entries of the context instruction cache.
     pub evictions: u64,
     /// Packets for which the interface sent the results of user routines.
     pub packets_told: u64,
-    /// How many of these packets a hart has begun with.
+    /// The number of these packets that a hart has begun to serve.
     pub packets_begun: u64,
-    /// Those that fetch something, by their instructions.
+    /// Regions that fetch something, by their instructions.
     pub regions: BTreeMap<Vec<u64>, DistinctRegion>,
 }
 
 /// A region that the interface has, or would have.
 struct Offloaded {
-    /// Its instructions: its place in the counts.
+    /// Its instructions: its key in the counters.
     pcs: Vec<u64>,
     region: Region,
     /// The ready instructions of its epoch.
@@ -63,25 +63,25 @@ struct Offloaded {
 /// The identification hardware of a core.
 pub struct Observer {
     identification: Identification,
-    /// Those that the interface has, the last one in front.
+    /// The interface's regions, the most recent one first.
     offloaded: VecDeque<Offloaded>,
-    /// How many it has at most.
+    /// The maximum number of these regions.
     most: usize,
     counts: Counts,
     packets: Packets,
-    /// Regions that have not been taken, and when their epochs have ended.
+    /// Regions that have not been sent, with the ends of their epochs.
     fresh: VecDeque<(Time, Region)>,
-    /// Packets that it is about to be told of: when, the buffer, its bytes, and the values.
+    /// Packets to be announced: when, the buffer, its length, and the values.
     arriving: VecDeque<(Time, u64, u64, Vec<u64>)>,
     clock: Clock,
 }
 
-/// What user routines have returned for packets, by the buffers that they are in.
+/// The results of user routines for packets, by the packets' buffers.
 #[derive(Debug, Default)]
 struct Packets {
-    /// By the buffer's address: where it ends, and the values.
+    /// By the buffer's address: its end, and the values.
     known: BTreeMap<u64, (u64, Vec<u64>)>,
-    /// Buffers, that which was told of first in front.
+    /// Buffers in the order of their announcements.
     order: VecDeque<u64>,
     capacity: usize,
 }
@@ -102,14 +102,14 @@ impl Packets {
         }
     }
 
-    /// The buffer that has this address.
+    /// The buffer that contains this address.
     fn at(&self, address: u64) -> Option<u64> {
         let (&buffer, (end, _)) = self.known.range(..=address).next_back()?;
         (address < *end).then_some(buffer)
     }
 
-    /// Takes out the values of a packet. The next packet in its buffer may be one of which the
-    /// interface tells nothing.
+    /// Removes the values of a packet. The interface may not announce the next packet in the
+    /// buffer.
     fn take(&mut self, buffer: u64) -> Option<Vec<u64>> {
         let (_, values) = self.known.remove(&buffer)?;
         self.order.retain(|one| *one != buffer);
@@ -121,8 +121,9 @@ impl Packets {
 pub type SharedObserver = Rc<RefCell<Observer>>;
 
 impl Observer {
-    /// That of a core with so many harts and this clock, which keeps at most so many `packets`, and
-    /// whose interface has at most so many `regions`, of different procedures.
+    /// The observer of a core with this number of harts and this clock. It keeps the values of at
+    /// most `packets` packets, and its interface has at most `regions` regions, of different
+    /// procedures.
     pub fn shared(
         sizes: Sizes,
         threads: usize,
@@ -144,20 +145,20 @@ impl Observer {
         }))
     }
 
-    /// From `at` on it knows that user routines have returned these values for the packet in this
-    /// buffer, which the core is to serve. Later calls have later times.
+    /// Announces, from `at` on, the results of user routines for the packet in this buffer, which
+    /// the core will serve. Later calls have later times.
     pub fn tell(&mut self, at: Time, buffer: u64, bytes: u64, values: Vec<u64>) {
         self.counts.packets_told += 1;
         self.arriving.push_back((at, buffer, bytes, values));
     }
 
-    /// The region of an epoch that has ended until `by` and has not been taken, if there is one.
+    /// The oldest unsent region of an epoch that has ended by `by`.
     pub fn take_region(&mut self, by: Time) -> Option<Region> {
         let (_, region) = self.fresh.pop_front_if(|(at, _)| *at <= by)?;
         Some(region)
     }
 
-    /// The first hart that loads from a packet's buffer serves that packet from then on.
+    /// The first hart that loads from a packet's buffer serves the packet from then on.
     fn serve(&mut self, thread: usize, executed: &Executed) {
         if executed.found.is_none() {
             return;
@@ -182,12 +183,12 @@ impl Observer {
         self.counts.packets_begun += 1;
     }
 
-    /// How often its structures have been accessed so far.
+    /// The number of accesses to its structures.
     pub fn accesses(&self) -> Accesses {
         self.identification.accesses()
     }
 
-    /// What it has counted so far.
+    /// Its counters.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -224,7 +225,7 @@ impl Observer {
         self.offloaded.push_front(offloaded);
     }
 
-    /// Compares what the regions of the interface would do with what the hart does.
+    /// Compares the interface's regions with the hart's execution.
     fn compare(&mut self, thread: usize, executed: &Executed) {
         let missed = misses_second_level(executed);
         self.counts.misses += u64::from(missed);
@@ -245,8 +246,8 @@ impl Observer {
             {
                 distinct.executions += 1;
             }
-            // A root's value is seen where an instruction reads it as one, a result's where it is
-            // made.
+            // A root's value is checked where an instruction reads it as a root, a result's where
+            // it is produced.
             for live_in in &region.registers {
                 let register = live_in.register;
                 let actual = match live_in.root {
@@ -279,7 +280,7 @@ pub struct HartProbe {
 }
 
 impl HartProbe {
-    /// That of a hart of the core.
+    /// The probe of a hart of the core.
     pub fn new(observer: &SharedObserver, thread: usize) -> HartProbe {
         HartProbe {
             observer: Rc::clone(observer),
@@ -298,7 +299,7 @@ impl Probe for HartProbe {
 }
 
 impl Region {
-    /// How many of its instructions are of this kind.
+    /// The number of its instructions of this kind.
     pub fn count(&self, kind: Kind) -> usize {
         let instructions = self.instructions.iter();
         instructions.filter(|one| one.kind == kind).count()

@@ -1,15 +1,15 @@
 //! A region as code for the interface's cores (Section 4.3).
 //!
-//! The interface executes a region as instructions, in the order of their addresses. What is not in
-//! the region is left out: control falls through to the next instruction that is, and a branch goes
-//! to the first one at its target or behind it. Jumps whose target is behind the last instruction,
-//! or in a register, end the region. Nothing of it stores. An instruction whose operands nothing
-//! provides is left out, too ([`executable`](crate::executable())).
+//! The interface executes a region's instructions in the order of their addresses. Other
+//! instructions are left out: control falls through to the next instruction of the region, and a
+//! branch goes to the first one at or after its target. Jumps to a target after the last
+//! instruction, and indirect jumps, end the region. No instruction stores. An instruction whose
+//! operands are unknown is left out, too ([`executable`](crate::executable())).
 //!
 //! A register with which the region begins is loaded where an instruction reads it as a root,
-//! unless the code before that has left its value there: an argument, a given result and a
+//! unless the preceding code has left its value there: an argument, a given result and a
 //! PC-relative address can share a register. `READY` values come with the code; `READY-DYN` ones
-//! are words of the array that `a0` points to when the code begins.
+//! are words of the array to which `a0` points when the code begins.
 
 use crate::convention::{REGISTERS, result};
 use crate::region::{LiveIn, Region, RegionInstruction};
@@ -18,28 +18,27 @@ use riscv::{Class, Instruction, Operation, Register};
 
 const A0: Register = 10;
 const T0: Register = 5;
-/// Branches reach so far forward.
+/// The forward reach of a branch.
 const BRANCH_REACH: usize = 4094;
 
-/// Why a region is not sent.
+/// Why a region cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
-    /// Its code does not fit into the room that there is.
+    /// Its code does not fit into a piece.
     TooLarge,
-    /// It uses all registers, and one must point to what user routines have returned.
+    /// It uses all registers, and one is needed as a pointer to the results of user routines.
     NoRegister,
 }
 
 /// A piece of code.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
-    /// An encoding of so many bytes.
+    /// An encoding, and its length in bytes.
     Plain(u32, usize),
-    /// The upper part of a distance to literal `.1`, in register `.0`; the load that follows has
-    /// the lower part.
+    /// The upper part of a distance to literal `.1`, in register `.0`; the following load has the
+    /// lower part.
     Literal(Register, usize),
-    /// A branch to the place of region instruction `.1`, or to the end; its encoding without a
-    /// distance.
+    /// A branch to region instruction `.1`, or to the end; its encoding without a distance.
     Branch(u32, usize),
     /// A jump, likewise.
     Jump(usize),
@@ -69,7 +68,7 @@ fn load_double(rd: Register, rs1: Register, offset: i64) -> u32 {
 
 const EBREAK: u32 = 0x0010_0073;
 
-/// A branch without its distance.
+/// A branch's encoding without its distance.
 fn branch(instruction: &Instruction) -> u32 {
     let funct3 = match instruction.operation {
         Operation::Beq => 0,
@@ -88,22 +87,22 @@ fn branch_distance(distance: i64) -> u32 {
     bits(12, 1) << 31 | bits(5, 6) << 25 | bits(1, 4) << 8 | bits(11, 1) << 7
 }
 
-/// A jump that links nothing.
+/// The encoding of a jump without a link.
 fn jump(distance: i64) -> u32 {
     let bits = |low: u32, count: u32| (distance >> low) as u32 & ((1 << count) - 1);
     bits(20, 1) << 31 | bits(1, 10) << 21 | bits(11, 1) << 20 | bits(12, 8) << 12 | 0x6f
 }
 
-/// The code under way.
+/// Code under construction.
 struct Code<'a> {
     region: &'a Region,
     pieces: Vec<Piece>,
     /// The first piece of each of the region's instructions, and of the end.
     places: Vec<usize>,
     literals: Vec<u64>,
-    /// What points to what user routines have returned.
+    /// The register that points to the results of user routines.
     base: Register,
-    /// The registers that have the values with which the region begins.
+    /// The registers that hold the values with which the region begins.
     current: [bool; REGISTERS],
 }
 
@@ -124,7 +123,7 @@ impl Code<'_> {
         self.pieces.push(Piece::Literal(register, literal));
     }
 
-    /// A register gets the value with which the region begins.
+    /// Loads the value with which the region begins into a register.
     fn begin_with(&mut self, register: Register, is_root: bool) {
         let mut registers = self.region.registers.iter();
         let is_it = |one: &&LiveIn| one.register == register && one.root.is_some() == is_root;
@@ -167,7 +166,7 @@ impl Code<'_> {
                 self.pieces.push(Piece::Jump(target));
             }
             Class::JumpRegister => self.pieces.push(Piece::Jump(end)),
-            // The line is wanted, and the cores have no floating-point registers.
+            // The load is executed for its line, and the cores have no floating-point registers.
             Class::Load if written.is_none() => {
                 let byte = i_type(i64::from(i.immediate), i.rs1, 0, 0, 0x03);
                 self.plain(byte);
@@ -188,7 +187,7 @@ impl Code<'_> {
         }
     }
 
-    /// The code in bytes, with its literals behind it.
+    /// The code in bytes, followed by its literals.
     fn bytes(&self) -> Vec<u8> {
         let mut starts = Vec::with_capacity(self.pieces.len() + 1);
         let mut at = 0usize;
@@ -229,8 +228,8 @@ impl Code<'_> {
     }
 }
 
-/// The code of a region, of which these instructions are [`executable`](crate::executable()), in
-/// at most `room` bytes. It ends with `ebreak`.
+/// The code of a region in at most `room` bytes; `executable` says which of its instructions are
+/// [`executable`](crate::executable()). It ends with `ebreak`.
 pub fn code(region: &Region, executable: &[bool], room: usize) -> Result<Vec<u8>, Unsent> {
     let mut is_used = [false; REGISTERS];
     let instructions = || region.instructions.iter().zip(executable);

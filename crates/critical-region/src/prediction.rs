@@ -1,24 +1,24 @@
 //! The register value predictor: IN and GEN values, Tables IV and V of Figure 10.
 //!
-//! A register's IN value is the first that it has in a pass through the region; what critical
-//! instructions put into it later in the pass are the GEN values of that IN value (Section 4.2).
+//! A register's IN value is its first value in a pass through the region; the values that critical
+//! instructions then put into it are the GEN values of that IN value (Section 4.2).
 
 use crate::convention::REGISTERS;
 use riscv::Register;
 
-/// IN values of one register that are kept at a time (Section 4.2).
+/// The maximum number of IN values of one register (Section 4.2).
 pub const IN_VALUES: usize = 8;
-/// GEN values of an IN value that are kept: the first, and the most recent.
+/// The number of GEN values of an IN value that are kept: the first, and the most recent.
 pub const GEN_VALUES: usize = 2;
-/// An IN value is valid if it has come again at least so often for each GEN value: 1/8, as the
-/// denominator (Sections 4.2 and 4.4).
+/// An IN value is valid if it has returned at least once for so many GEN values: 1/8 (Sections 4.2
+/// and 4.4); this is the denominator.
 pub const GENERATED_PER_RETURN: u64 = 8;
-/// A valid IN value begins more than one of so many passes that have one: "above 1/8", as a
-/// probability (Section 4.2), which is the share of each of [`IN_VALUES`] that are as frequent.
+/// A valid IN value begins more than one in so many passes that have one: "above 1/8", as a
+/// probability (Section 4.2), which is the share of each of [`IN_VALUES`] equally frequent ones.
 pub const PASSES_PER_VALUE: u64 = IN_VALUES as u64;
 
-/// What begins a chain: a register that an instruction reads, or the result of an instruction all of
-/// whose operands are roots. One register can be both in a region, with different values.
+/// The beginning of a chain: a register that an instruction reads, or the result of an instruction
+/// all of whose operands are roots. One register can be both in a region, with different values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begins {
     /// The register is read.
@@ -28,7 +28,7 @@ pub enum Begins {
 }
 
 impl Begins {
-    /// Operands are the first kind, results the second; and the register's number.
+    /// 0 for operands, 1 for results; and the register's number.
     fn place(self) -> (usize, usize) {
         match self {
             Begins::Operand(register) => (0, usize::from(register)),
@@ -42,7 +42,7 @@ impl Begins {
 pub struct InValue {
     /// The value.
     pub value: u64,
-    /// How often it has come again.
+    /// The number of returns of this value.
     pub uses: u64,
     /// The register's next value in the table.
     next: Option<usize>,
@@ -59,22 +59,22 @@ pub struct GenValue {
     pub uses: u64,
 }
 
-/// The two tables.
+/// Both tables.
 #[derive(Clone, Debug)]
 pub struct ValuePredictor {
     in_values: Vec<Option<InValue>>,
-    /// Where the values of results begin, which have no fixed rows.
+    /// The first rows of results, which have no fixed rows.
     results: [Option<usize>; REGISTERS],
     gen_values: Vec<Option<GenValue>>,
-    /// How often each register has had an IN value, as an operand and as a result.
+    /// The number of IN values of each register, as an operand and as a result.
     received: [[u64; REGISTERS]; 2],
-    /// Rows of both tables that were compared or written.
+    /// The number of rows of both tables that were compared or written.
     accesses: (u64, u64),
 }
 
 impl ValuePredictor {
-    /// Empty tables with so many rows. The IN table has a fixed row for each of the
-    /// [`REGISTERS`], and needs at least these; further values take any of the others.
+    /// Empty tables with these numbers of rows. The IN table has a fixed row for each of the
+    /// [`REGISTERS`], and needs at least these; further values take any other row.
     pub fn new(in_rows: usize, gen_rows: usize) -> ValuePredictor {
         assert!(in_rows >= REGISTERS, "each register has a row");
         ValuePredictor {
@@ -86,7 +86,7 @@ impl ValuePredictor {
         }
     }
 
-    /// How many rows of IN and of GEN values have been compared or written.
+    /// The number of rows of IN and of GEN values that have been compared or written.
     pub fn accesses(&self) -> (u64, u64) {
         self.accesses
     }
@@ -103,9 +103,9 @@ impl ValuePredictor {
         std::iter::successors(first, |&row| self.in_values[row]?.next)
     }
 
-    /// A register has the IN value `value` in this pass; returns the row that has it, if there is
-    /// room. If all of the register's values are taken, or all rows, the register's value that has
-    /// come least often makes room.
+    /// A register has the IN value `value` in this pass; returns the value's row, if there is room.
+    /// If the register has the maximum number of values, or all rows are taken, its least frequent
+    /// value is replaced.
     pub fn receive(&mut self, of: Begins, value: u64) -> Option<usize> {
         let (kind, register) = of.place();
         self.received[kind][register] += 1;
@@ -158,14 +158,14 @@ impl ValuePredictor {
             return;
         };
         let rows = known.generated;
-        // The row of the IN value leads to those of its GEN values, of which one is written.
+        // The row of the IN value points to those of its GEN values, one of which is written.
         self.accesses.0 += 1;
         self.accesses.1 += rows.iter().flatten().count() as u64 + 1;
         let has = |row: Option<usize>| row.and_then(|row| self.gen_values[row]);
         let matching = rows
             .into_iter()
             .find(|&row| has(row).is_some_and(|one| one.value == value));
-        // A value that is not there takes the first row if that is free, or else the second.
+        // A new value takes the first row if that is free, and otherwise the second.
         let place = matching.flatten().or(rows[1]);
         if let Some(Some(one)) = place.map(|place| &mut self.gen_values[place]) {
             one.value = value;
@@ -181,7 +181,7 @@ impl ValuePredictor {
         }
     }
 
-    /// How many GEN values have followed an IN value.
+    /// The number of GEN values that have followed an IN value.
     fn generated(&self, known: &InValue) -> u64 {
         let rows = known.generated.iter().flatten();
         rows.filter_map(|&row| self.gen_values[row])
@@ -189,11 +189,11 @@ impl ValuePredictor {
             .sum()
     }
 
-    /// The most probable IN value of a register: of the valid ones, that with the most GEN values,
-    /// or that which has come most often. `None` if none is valid.
+    /// The most probable IN value of a register: of the valid ones, the one with the most GEN
+    /// values or, of equals, the most frequent one. `None` if none is valid.
     ///
-    /// Without its part of the passes, an argument that is another one in each of thousands of
-    /// calls, as `memcpy()`'s, would be one that has come twice by chance.
+    /// The condition on its share of the passes excludes values that return by chance, of an
+    /// argument with thousands of different values, like `memcpy()`'s.
     pub fn predict(&self, of: Begins) -> Option<u64> {
         let (kind, register) = of.place();
         let received = self.received[kind][register];
@@ -206,7 +206,7 @@ impl ValuePredictor {
         best.map(|one| one.value)
     }
 
-    /// The IN values of a register, each with the GEN values that are kept of it.
+    /// The IN values of a register, each with its GEN values.
     pub fn values(&self, of: Begins) -> Vec<(InValue, Vec<GenValue>)> {
         let known = self.rows(of).filter_map(|row| self.in_values[row]);
         known
@@ -218,7 +218,7 @@ impl ValuePredictor {
             .collect()
     }
 
-    /// Forgets all values.
+    /// Invalidates all rows.
     pub fn clear(&mut self) {
         self.in_values.fill(None);
         self.results = [None; REGISTERS];
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(predictor.predict(A0), None, "2 of 16");
         predictor.receive(A0, 7);
         assert_eq!(predictor.predict(A0), Some(7), "3 of 17");
-        // Each of eight that come in turn has 1/8, and one that comes more often has more.
+        // Each of eight values in turn has 1/8, and a more frequent one has more.
         for value in 0..16 {
             predictor.receive(A1, value % 8);
         }
@@ -301,7 +301,7 @@ mod tests {
             predictor.generate(row, value);
         }
         let (_, generated) = &predictor.values(A0)[0];
-        // 1 came twice; 2 made room for 3, which came twice: the counter counts all three.
+        // 1 came twice; 2 was replaced by 3, which came twice: the counter counts all three.
         let kept: Vec<(u64, u64)> = generated.iter().map(|one| (one.value, one.uses)).collect();
         assert_eq!(kept, [(1, 2), (3, 3)]);
     }
@@ -328,13 +328,13 @@ mod tests {
         for value in 0..5 {
             predictor.receive(A0, value);
         }
-        // Three rows in all; then 0, the first of the least frequent, makes room for 3, and
-        // that for 4.
+        // Three rows in all; then 0, the first of the least frequent, is replaced by 3, and that by
+        // 4.
         assert_eq!(seen(&predictor, A0), [(4, 0), (1, 0), (2, 0)]);
         predictor.receive(A1, 9);
         predictor.receive(A1, 8);
         assert_eq!(seen(&predictor, A1), [(8, 0)]);
-        // No row is left for another register's result, until there is one.
+        // No row is free for another register's result, unless the register has one.
         assert_eq!(predictor.receive(RESULT, 6), None);
         predictor.clear();
         assert!(seen(&predictor, A0).is_empty());

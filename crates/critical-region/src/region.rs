@@ -1,4 +1,4 @@
-//! A critical region: what is sent to the network interface at the end of an epoch.
+//! A critical region, which is sent to the network interface at the end of an epoch.
 
 use crate::convention::{Root, result};
 use crate::instruction_cache::{ContextInstructionCache, Entry, Operand};
@@ -26,19 +26,19 @@ pub enum Kind {
 pub struct RegionInstruction {
     /// Its address.
     pub pc: u64,
-    /// What it is.
+    /// The instruction.
     pub instruction: Instruction,
-    /// What kind of instruction it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its result comes with the region, so it is not executed: it begins a chain, and its value is
-    /// predicted.
+    /// Its result comes with the region, so it is not executed: it begins a chain, and its result
+    /// is predicted.
     pub given: bool,
-    /// The operands that begin a chain: their values come with the region.
+    /// The operands that begin a chain; their values come with the region.
     pub roots: [Option<Register>; 2],
-    /// The operands that are PC-relative addresses, with these.
+    /// The operands that are PC-relative addresses, and these addresses.
     pub addresses: [Option<(Register, u64)>; 2],
     /// Whether it has an operand that no instruction of the procedure has written: control flow can
-    /// depend on what a call returns.
+    /// depend on the result of a call.
     pub unknown: bool,
     /// Whether it is a load that missed the second-level cache often.
     pub misses: bool,
@@ -49,21 +49,21 @@ pub struct RegionInstruction {
 pub struct LiveIn {
     /// The register.
     pub register: Register,
-    /// Its value, or whence it comes.
+    /// Its value, or its source.
     pub state: RegisterState,
-    /// What the register is for; `None` if it has the result of a root.
+    /// The purpose of the register; `None` if it holds the result of a root.
     pub root: Option<Root>,
 }
 
-/// The ready instructions of an epoch whose registers are ready, with these registers.
+/// The ready instructions of an epoch whose registers are ready, and these registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Region {
-    /// Where the procedure begins that it is of, if that is known.
+    /// The address of its procedure's first instruction, if that is known.
     pub procedure: Option<u64>,
-    /// In the order of their addresses; the region begins at the first.
+    /// In the order of their addresses; the region begins at the first one.
     pub instructions: Vec<RegionInstruction>,
-    /// The registers that they need, in the order of their numbers; that of a result is in front of
-    /// the same one as a root.
+    /// The registers that they need, in the order of their numbers; a result precedes a root of the
+    /// same register.
     pub registers: Vec<LiveIn>,
 }
 
@@ -74,21 +74,21 @@ impl Region {
         place.is_ok()
     }
 
-    /// Whether a load of it that misses often is executed, if these instructions are; without one it
-    /// is of no use.
+    /// Whether a load that misses often is executed if these instructions are; without one the
+    /// region is useless.
     pub fn fetches(&self, executable: &[bool]) -> bool {
         let mut instructions = self.instructions.iter().zip(executable);
         instructions.any(|(one, can)| *can && one.misses && !one.given)
     }
 
-    /// The instruction to which control comes that goes to `pc`: what is left out is passed
-    /// through. The number of instructions stands for the end.
+    /// The instruction at which control continues that goes to `pc`: instructions outside of the
+    /// region are passed through. The number of instructions stands for the end.
     pub(crate) fn place_of(&self, pc: u64) -> usize {
         self.instructions.partition_point(|one| one.pc < pc)
     }
 
-    /// The region of an epoch (Section 4.4, at its end): the ready instructions of the cache
-    /// without those whose operands nobody can provide.
+    /// The region of an epoch (Section 4.4, at its end): the ready instructions of the cache except
+    /// those whose operands are unavailable.
     pub(crate) fn of(
         cache: &ContextInstructionCache,
         states: &RegisterStates,
@@ -97,7 +97,7 @@ impl Region {
         let ready = cache.iter().filter(|entry| entry.ready);
         let mut members: BTreeMap<u64, &Entry> = ready.map(|entry| (entry.pc, entry)).collect();
         let knows = |begins| states.get(begins) != RegisterState::Unknown;
-        // An operand that a user routine returned makes another result for each packet.
+        // An operand that a user routine returned yields another result for each packet.
         let is_computed = |entry: &Entry| {
             let mut states = dead(entry).map(|one| states.get(Begins::Operand(one.register)));
             states.any(|state| matches!(state, RegisterState::ReadyDyn(_)))
@@ -106,8 +106,8 @@ impl Region {
             let register = given_result(entry)?;
             (knows(Begins::Result(register)) && !is_computed(entry)).then_some(register)
         };
-        // Who depends on what is not there goes, and then who depends on that. What goes around in
-        // a loop stays.
+        // Removes instructions with unavailable operands, and then their dependents. Cyclic
+        // dependences of a loop stay.
         loop {
             let missing = members.values().filter(|entry| {
                 let needs = entry.operands.iter().flatten().flatten();
@@ -176,24 +176,24 @@ impl Region {
     }
 }
 
-/// The operands that begin a chain.
+/// The operands of an entry that begin a chain.
 pub(crate) fn dead(entry: &Entry) -> impl Iterator<Item = Operand> {
     let operands = entry.operands.into_iter().flatten().flatten();
     operands.filter(|operand| operand.producer == Producer::Dead)
 }
 
-/// Their registers.
+/// The registers of these operands.
 fn roots(entry: &Entry) -> [Option<Register>; 2] {
     let mut registers = dead(entry).map(|operand| operand.register);
     [registers.next(), registers.next()]
 }
 
-/// The register whose value stands for a root instruction, if there is one.
+/// The register whose value replaces a root instruction, if there is one.
 ///
 /// An instruction all of whose operands are `DEAD` begins a chain, and the register that it writes
-/// is predicted (`%rax` of 0x41b571 in Section 4.4). One that misses often itself is to be executed, or
-/// its line would not be fetched: its operands are predicted. So are those of an instruction
-/// without an integer result.
+/// is predicted (`%rax` of 0x41b571 in Section 4.4). An instruction that misses often must be
+/// executed, or its line would not be fetched: its operands are predicted. So are those of an
+/// instruction without an integer result.
 pub(crate) fn root_result(entry: &Entry) -> Option<Register> {
     let instruction = entry.instruction.as_ref()?;
     let operands = entry.operands?;
@@ -205,14 +205,13 @@ pub(crate) fn root_result(entry: &Entry) -> Option<Register> {
         .flatten()
 }
 
-/// The same, if its value is the one that is kept: of several results of one register, that is the
-/// first.
+/// The same, if its value is the one that is kept: the first of several results of one register.
 pub(crate) fn given_result(entry: &Entry) -> Option<Register> {
     root_result(entry).filter(|_| entry.begins)
 }
 
-/// Which kind an instruction is: a load depends on another if any of the chain that leads to its
-/// address is a load.
+/// The kind of an instruction. A load depends on another one if the chain that computes its address
+/// contains a load.
 fn kind(entry: &Entry, instruction: &Instruction, members: &BTreeMap<u64, &Entry>) -> Kind {
     let is_copy = instruction.operation == Operation::Addi && instruction.immediate == 0;
     match instruction.class {

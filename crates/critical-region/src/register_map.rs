@@ -3,15 +3,15 @@
 use crate::convention::{REGISTERS, Root, is_always_root, is_callers, is_pc_relative, result};
 use riscv::{Instruction, Operation, Register};
 
-/// Who has written a register, as the register-to-PC map has it.
+/// The producer of a register's value, in the register-to-PC map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Producer {
-    /// `INVALID`: nobody since the region began.
+    /// `INVALID`: none since the region began.
     Invalid,
-    /// `DEAD`: it begins a chain, and its value is to be predicted.
+    /// `DEAD`: it begins a chain, and its value must be predicted.
     Dead,
-    /// It is this PC-relative address, which is always the same: `%rip` and a displacement on x86-64,
-    /// and `auipc` with its `addi` on RV64. It begins a chain, too.
+    /// A PC-relative address, which is constant: `%rip` and a displacement on x86-64, `auipc` with
+    /// its `addi` on RV64. It begins a chain, too.
     Address(u64),
     /// The instruction at this address.
     Instruction(u64),
@@ -34,7 +34,7 @@ impl Default for RegisterMap {
 }
 
 impl RegisterMap {
-    /// Who has written `register`.
+    /// The producer of `register`.
     pub fn producer(&self, register: Register) -> Producer {
         self.producers[usize::from(register)]
     }
@@ -45,7 +45,7 @@ impl RegisterMap {
         }
     }
 
-    /// The region begins: roots become `DEAD`, other registers `INVALID`.
+    /// A pass through the region begins: roots become `DEAD`, other registers `INVALID`.
     pub fn begin_region(&mut self) {
         *self = RegisterMap::default();
         self.set_roots(|register| Root::of(register).is_some());
@@ -66,8 +66,8 @@ impl RegisterMap {
         }
     }
 
-    /// A function that was called has returned. Registers that are the caller's to save have what
-    /// it has left there; others are as they were before the call.
+    /// A called function has returned. Caller-saved registers have unknown values; others have
+    /// those from before the call.
     pub fn return_from_call(&mut self) {
         for register in (0..REGISTERS as Register).filter(|&register| is_callers(register)) {
             self.producers[usize::from(register)] = Producer::Invalid;

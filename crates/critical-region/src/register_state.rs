@@ -1,21 +1,21 @@
-//! What is known of the registers with which a region begins: Table III of Figure 10.
+//! The states of the registers with which a region begins: Table III of Figure 10.
 
 use crate::convention::REGISTERS;
 use crate::prediction::{Begins, ValuePredictor};
 
-/// What is known of a register.
+/// The state of a register.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RegisterState {
-    /// Nothing.
+    /// Its value is unknown.
     #[default]
     Unknown,
     /// `READY`: it has this value.
     Ready(u64),
-    /// `READY-DYN`: a user routine computes it for each packet; this is the number of its result.
+    /// `READY-DYN`: the user routine with this number computes its value for each packet.
     ReadyDyn(usize),
 }
 
-/// What is known of each register: where it is read as a root, and as the result of a root.
+/// The state of each register: as a root that is read, and as the result of a root.
 #[derive(Clone, Debug, Default)]
 pub struct RegisterStates {
     operands: [RegisterState; REGISTERS],
@@ -23,7 +23,7 @@ pub struct RegisterStates {
 }
 
 impl RegisterStates {
-    /// What is known of a register.
+    /// The state of a register.
     pub fn get(&self, of: Begins) -> RegisterState {
         match of {
             Begins::Operand(register) => self.operands[usize::from(register)],
@@ -38,12 +38,12 @@ impl RegisterStates {
         }
     }
 
-    /// Its IN value is what routines returned under number `argument`.
+    /// Its IN value equals result number `argument` of the routines.
     pub(crate) fn matches_argument(&mut self, of: Begins, argument: usize) {
         *self.get_mut(of) = RegisterState::ReadyDyn(argument);
     }
 
-    /// Takes what the predictor says of a register, if that is not computed.
+    /// Updates a register's state from the predictor, unless its value is computed.
     pub(crate) fn update(&mut self, of: Begins, predictor: &ValuePredictor) {
         let state = self.get_mut(of);
         if !matches!(state, RegisterState::ReadyDyn(_)) {

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::{SpecError, require};
 
-/// Far beyond what is built beside a core.
-const MAXIMUM_ENTRIES: usize = 1 << 16;
+/// A limit far beyond realistic sizes.
+const MAX_ENTRIES: usize = 1 << 16;
 
-/// The firmware's list is a word: a byte for their number, and one for each.
-const MAXIMUM_REGIONS: usize = 7;
+/// The firmware's list is one word: a byte for the number of regions, and one for each.
+const MAX_REGIONS: usize = 7;
 
 energy::costs! {
     /// The energy of the structures beside each core, from McPAT's numbers in `server.energy`.
@@ -42,12 +42,12 @@ energy::costs! {
     }
 }
 
-/// What McPAT's data cache takes for an access, and what it leaks, with 8 and with 16 KB, as parts of
-/// what it does with 32 (`crates/energy/src/sizes.rs`). Below that a cost is a power of the size.
+/// The energy of an access to McPAT's data cache, and its leakage, with 8 KB, relative to those
+/// with 32 KB (`crates/energy/src/sizes.rs`). Below 8 KB they are powers of the size.
 const OF_8_KB: (f64, f64) = (0.403, 0.602);
 const OF_16_KB: (f64, f64) = (0.569, 0.773);
 
-/// What a table takes for an access and leaks that is so many times as large, as multiples.
+/// The relative energy of an access and the relative leakage of a table `times` as large.
 fn table(times: f64) -> (f64, f64) {
     // The host's own logarithm may differ in the last bit from another host's.
     let power = |small: f64, large: f64| libm::pow(times, libm::log2(large / small));
@@ -55,8 +55,8 @@ fn table(times: f64) -> (f64, f64) {
 }
 
 impl CriticalRegionEnergySpec {
-    /// The costs of structures with so many entries. Ways cost nothing more: the look-up of the
-    /// context instruction cache compares as many as it has by default.
+    /// The costs of structures with these sizes. They do not depend on the ways: the look-up of the
+    /// context instruction cache compares the default number of ways.
     pub(crate) fn of_sizes(self, sizes: Sizes) -> CriticalRegionEnergySpec {
         let (usual, of) = (Storage::of(Sizes::default(), 1), Storage::of(sizes, 1));
         let bytes = |of: usize, usual: usize| table(of as f64 / usual as f64);
@@ -83,19 +83,19 @@ impl CriticalRegionEnergySpec {
 #[serde(deny_unknown_fields, default)]
 pub struct CriticalRegionSpec {
     /// Entries of the context instruction cache, a power of two (256 in Section 4.1).
-    #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
+    #[schemars(range(min = 2, max = MAX_ENTRIES))]
     pub instructions: usize,
     /// Its ways, a power of two (16 in Section 4.1). Two at least: an instruction makes room for
     /// its predecessors, but never for itself.
-    #[schemars(range(min = 2, max = MAXIMUM_ENTRIES))]
+    #[schemars(range(min = 2, max = MAX_ENTRIES))]
     pub ways: usize,
     /// Rows of the table of IN values (48 in Section 6.4). Each of the 32 registers has a row, and
     /// the others serve whichever register has a second value; x86-64 has 16 registers, which
     /// leaves twice as many.
-    #[schemars(range(min = REGISTERS, max = MAXIMUM_ENTRIES))]
+    #[schemars(range(min = REGISTERS, max = MAX_ENTRIES))]
     pub in_values: usize,
     /// Rows of the table of GEN values (132 in Section 6.4).
-    #[schemars(range(min = 1, max = MAXIMUM_ENTRIES))]
+    #[schemars(range(min = 1, max = MAX_ENTRIES))]
     pub gen_values: usize,
     /// Loads that miss the second-level cache, after which an epoch ends (4096: 4K in Section 4.2).
     #[schemars(range(min = 1, max = 1_000_000_000_u64))]
@@ -123,7 +123,7 @@ pub struct OffloadSpec {
     pub packets: usize,
     /// Regions of each core that the interface has at a time, of different procedures, and runs for
     /// each packet of that core. The paper's "list of offloads" (Section 4.4) has no size; chosen.
-    #[schemars(range(min = 1, max = MAXIMUM_REGIONS))]
+    #[schemars(range(min = 1, max = MAX_REGIONS))]
     pub regions: usize,
 }
 
@@ -164,7 +164,7 @@ impl CriticalRegionSpec {
         }
     }
 
-    /// Whether there can be such a cache. Keys begin at the description.
+    /// Checks the description. Keys are relative to it.
     pub(crate) fn check(&self) -> Result<(), SpecError> {
         let key = |name: &str| format!("server.critical_region.{name}");
         require(
@@ -189,8 +189,8 @@ impl CriticalRegionSpec {
 mod tests {
     use super::*;
 
-    /// `crates/energy/src/sizes.rs` has these factors of registers; docs/energy.md what the tables
-    /// of prefetchers cost.
+    /// `crates/energy/src/sizes.rs` has these factors for registers, and docs/energy.md the costs
+    /// of the prefetchers' tables.
     #[test]
     fn defaults_follow_from_mcpat() {
         let costs = CriticalRegionEnergySpec::default();

@@ -1,4 +1,4 @@
-//! What the structures take, computed from their fields.
+//! The sizes of the structures, computed from their fields.
 
 use crate::convention::REGISTERS;
 use crate::identification::{RETURN_STACK, Sizes};
@@ -8,12 +8,12 @@ use crate::prediction::GEN_VALUES;
 const WORD_BITS: usize = 64;
 /// Counters of accesses and uses; 32 bits count an epoch of 4096 misses of any program.
 const COUNTER_BITS: usize = 32;
-/// Misses of a load are counted up to what is often.
+/// A load's misses are counted up to the number that counts as often.
 const MISS_BITS: usize = 7;
 /// INVALID, DEAD or an instruction in a predecessor's field; the four states of a register.
 const STATE_BITS: usize = 2;
 
-/// Bytes of each structure, for one core.
+/// Bytes of each structure of one core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// The context instruction cache.
@@ -24,7 +24,7 @@ pub struct Storage {
     pub return_stack_bytes: usize,
     /// The checkpoints of registers for backward branches, of all harts.
     pub checkpoint_bytes: usize,
-    /// The states of registers, and how often each has had an IN value.
+    /// The states of registers, and the numbers of their IN values.
     pub register_state_bytes: usize,
     /// The table of IN values.
     pub in_value_bytes: usize,
@@ -32,16 +32,16 @@ pub struct Storage {
     pub gen_value_bytes: usize,
 }
 
-/// Bits that tell so many things apart, and nothing.
+/// The number of bits for an index of `things` entries, or none.
 fn index_bits(things: usize) -> usize {
     (things + 1).next_power_of_two().trailing_zeros() as usize
 }
 
 impl Storage {
-    /// What a core with so many harts has.
+    /// The structures of a core with this number of harts.
     pub fn of(sizes: Sizes, threads: usize) -> Storage {
         let bytes = |entries: usize, bits: usize| (entries * bits).div_ceil(8);
-        // A predecessor is the place of its entry: it is in the cache, or comes there.
+        // A predecessor is the index of its entry, which exists or is allocated.
         let predecessor = STATE_BITS + index_bits(sizes.instructions);
         // Address, predecessors, whether it begins a pass, ready, valid; accesses and misses.
         let instruction = WORD_BITS + 2 * predecessor + 3 + COUNTER_BITS + MISS_BITS;
@@ -61,7 +61,7 @@ impl Storage {
         }
     }
 
-    /// All of them.
+    /// The sum of all structures.
     pub fn total_bytes(&self) -> usize {
         self.instruction_cache_bytes
             + self.register_bytes()
@@ -69,7 +69,7 @@ impl Storage {
             + self.gen_value_bytes
     }
 
-    /// Those with entries for registers, and the return stacks.
+    /// The structures with entries for registers, and the return stacks.
     pub fn register_bytes(&self) -> usize {
         self.register_map_bytes
             + self.return_stack_bytes
@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_fields() {
         let storage = Storage::of(Sizes::default(), 1);
-        // 256 entries of 64 + 2 * (2 + 9) + 3 + 32 + 7 = 128 bits; the paper has 13 bytes, 104 bits.
+        // 256 entries of 64 + 2 * (2 + 9) + 3 + 32 + 7 = 128 bits; the paper has 13 bytes, 104
+        // bits.
         assert_eq!(storage.instruction_cache_bytes, 256 * 128 / 8);
         // 32 registers of 66 bits, and of 64.
         assert_eq!(

@@ -17,7 +17,7 @@ use spec::SpecError;
 use std::collections::BTreeMap;
 use system::{Attached, Hardware, Host, Kind, Refusal, Site, System};
 
-/// What CARGO's hardware is to a server.
+/// CARGO's hardware as a component of a server.
 pub const KIND: Kind = Kind {
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
     components: &[(
@@ -28,10 +28,10 @@ pub const KIND: Kind = Kind {
     ..Kind::new("critical_region")
 };
 
-/// What the names of built-in firmware that executes regions begin with.
+/// The prefix of the names of built-in firmware that executes regions.
 const FIRMWARE: &str = "critical-regions";
 
-/// Whether firmware is a file, and not a built-in one.
+/// Whether firmware is a file rather than built in.
 fn is_path(firmware: &str) -> bool {
     firmware.contains('/') || [".c", ".elf"].iter().any(|end| firmware.ends_with(end))
 }
@@ -122,7 +122,7 @@ pub struct OffloadStatistics {
 }
 
 impl Statistics {
-    /// What the cores have counted together.
+    /// The sum over the cores.
     fn of<'a>(cores: impl Iterator<Item = &'a Counts>, storage: &Storage) -> Statistics {
         let mut told = Statistics {
             storage_bytes: storage.total_bytes() as u64,
@@ -189,7 +189,7 @@ impl System for CriticalRegionSpec {
         if self.offload.is_none() {
             return Ok(());
         }
-        // Whether firmware in a file asks for regions is not known.
+        // Firmware in a file may or may not execute regions.
         let has_no_place = |firmware: &str| !firmware.starts_with(FIRMWARE) && !is_path(firmware);
         let why = match host.firmware {
             None => "this server has no such interface".to_string(),

@@ -23,7 +23,7 @@ const LOADS: [(u64, u32); 3] = [
     (0x1018, 0x0085_3903), // ld s2, 8(a0)
     (0x1020, 0x0105_3983), // ld s3, 16(a0)
 ];
-/// `bnez t0, .`; where it leads is told by what follows.
+/// `bnez t0, .`; the following instruction determines its target.
 const BRANCH: u32 = 0x0002_9063;
 
 fn hardware() -> Identification {
@@ -95,7 +95,7 @@ fn forward_edges_within_the_region() {
 fn forward_edges_that_bypass_the_region() {
     let mut hardware = hardware();
     load(&mut hardware, 1);
-    // Edge A: from B0 to B4, and on to what is not critical.
+    // Edge A: from B0 to B4, and on to non-critical code.
     branch(&mut hardware, 0x0fe0);
     branch(&mut hardware, 0x1000);
     branch(&mut hardware, 0x1030);
@@ -125,8 +125,8 @@ fn backward_edges_within_the_region_and_into_it() {
     assert!(is_tracked(&hardware, 0x1030));
 }
 
-/// Edge H: from B4 to before B0, whose branch is passed through. `on_the_way`: what is executed
-/// there, and the value that it puts into `a0`.
+/// Edge H: from B4 to before B0, whose branch is passed through. `on_the_way`: the instruction
+/// executed there, and the value that it writes into `a0`.
 fn bypass(on_the_way: (u32, Option<u64>)) -> Identification {
     const ADDI_A0: u32 = 0x0085_0513; // addi a0, a0, 8
     let mut hardware = hardware();
@@ -150,7 +150,7 @@ fn bypass(on_the_way: (u32, Option<u64>)) -> Identification {
 
 #[test]
 fn a_backward_edge_that_bypasses_the_region_and_supplies_its_values() {
-    // a0 is what it was when the branch was taken, so the branch is what brings it here.
+    // a0 has the value from before the branch, so the branch leads here.
     let hardware = bypass((0x13, None)); // nop
     assert!(is_tracked(&hardware, 0x1030));
     assert!(!is_tracked(&hardware, 0x100c));

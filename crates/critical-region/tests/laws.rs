@@ -1,4 +1,4 @@
-//! What holds for the regions of any program.
+//! Properties of the regions of any program.
 
 mod common;
 
@@ -7,9 +7,10 @@ use critical_region::convention;
 use proptest::prelude::*;
 
 proptest! {
-    /// Instructions only read memory, come in the order of their addresses, and are no more than
-    /// the cache has entries. Whatever one of them reads is a register with which the region
-    /// begins, a PC-relative address, or the result of one of them; control flow may read what is not known.
+    /// Instructions only read memory, are in the order of their addresses, and are at most as many
+    /// as the cache has entries. Every operand is a register with which the region begins, a
+    /// PC-relative address, or the result of one of its instructions; operands of control flow may
+    /// be unknown.
     #[test]
     fn regions_are_closed(way in any_way()) {
         let epochs = regions(&way);

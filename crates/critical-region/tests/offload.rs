@@ -1,4 +1,4 @@
-//! Regions as code for the interface's cores: what a core that runs it does.
+//! Regions as code for the interface's cores, executed by a model of such a core.
 
 mod common;
 
@@ -9,7 +9,7 @@ use critical_region::{
 use proptest::prelude::*;
 use riscv::{Class, Instruction, Operation, branch_taken, decode, evaluate_integer};
 
-/// Where the code is for the core that runs it.
+/// The address of the code.
 const PLACE: u64 = 0x1000_0000;
 const ROOM: usize = 4096;
 
@@ -17,7 +17,7 @@ fn sent(region: &Region) -> Result<Vec<u8>, Unsent> {
     code(region, &executable(region), ROOM)
 }
 
-/// Its halfwords, decoded at `pc`; `None` behind its end.
+/// The instruction at `pc`; `None` after the end of the code.
 fn instruction_at(code: &[u8], pc: u64) -> Option<Instruction> {
     let at = usize::try_from(pc.checked_sub(PLACE)?).ok()?;
     let half = |at: usize| {
@@ -32,8 +32,8 @@ fn instruction_at(code: &[u8], pc: u64) -> Option<Instruction> {
     }
 }
 
-/// The addresses outside of the code from which it loads, up to `ebreak` or so many instructions.
-/// `arguments` are where `a0` points to.
+/// The addresses outside of the code from which it loads, until `ebreak` or the maximum number of
+/// instructions. `arguments` is the array to which `a0` points.
 fn loads(code: &[u8], arguments: &[u64], most: usize, memory: impl Fn(u64) -> u64) -> Vec<u64> {
     const ARGUMENTS: u64 = 0x1002_0000;
     let mut registers = [0u64; 65];
@@ -89,7 +89,7 @@ fn addi(rd: u32, rs1: u32, immediate: u32) -> u32 {
     immediate << 20 | rs1 << 15 | rd << 7 | 0x13
 }
 
-/// A region of these instructions; `roots` of each, and whether its result is given.
+/// A region of these instructions, with the roots of each, and whether its result is given.
 fn region(
     instructions: &[(u64, u32, [Option<u8>; 2], bool)],
     registers: &[(u8, RegisterState)],
@@ -124,9 +124,8 @@ fn region(
     }
 }
 
-/// The look-up of Table 4: a bucket by a hash that is computed for each packet, out of a table
-/// whose address is predicted, and the chain of items, whose links are 16 bytes behind their
-/// beginnings.
+/// The look-up of Table 4: a bucket, selected by a hash that is computed for each packet, of a
+/// table whose address is predicted, and the chain of items, whose links are at offset 16.
 fn lookup(table: RegisterState, hash: RegisterState) -> Region {
     region(
         &[
@@ -156,14 +155,14 @@ fn a_lookup_follows_the_chain() {
     };
     let expected = [table + 40, item(1) + 16, item(2) + 16, item(3) + 16];
     assert_eq!(loads(&code, &[99, 5], 100, memory), expected);
-    // An empty bucket ends it.
+    // An empty bucket ends the region.
     assert_eq!(loads(&code, &[99, 6], 100, memory), [table + 48]);
-    // A chain that never ends does so at the budget.
-    // Six instructions up to the bucket; then a load in three.
+    // A chain without an end stops at the budget: six instructions up to the bucket, and then a
+    // load in every three.
     assert_eq!(loads(&code, &[99, 5], 40, |_| item(1)).len(), 12);
 }
 
-/// Two procedures get the same register from their callers: each finds its value there.
+/// Two procedures get the same register from their callers: each reads its own value.
 #[test]
 fn roots_are_loaded_where_they_are_read() {
     let twice = region(
@@ -180,7 +179,8 @@ fn roots_are_loaded_where_they_are_read() {
     assert_eq!(loads(&code, &[], 100, |_| 0x7000_0000), expected);
 }
 
-/// Control flow that leaves the region ends it, and what is left out is passed through.
+/// Control flow that leaves the region ends it, and instructions outside of the region are passed
+/// through.
 #[test]
 fn control_flow_that_leaves_ends_the_region() {
     let leaving = |bits| {
@@ -204,8 +204,8 @@ fn control_flow_that_leaves_ends_the_region() {
     assert_eq!(run(0x0005_8463), 2, "a branch that is not taken");
 }
 
-/// The loop that copies values, as it is found: `t2` is its own predecessor, and nothing begins it.
-/// Its instructions are left out, and what is in front of them and behind them stays.
+/// A loop that copies values, as it is found: `t2` is its own predecessor, and its initial value is
+/// unknown. The loop's instructions are left out; those before and after it stay.
 #[test]
 fn a_loop_that_nothing_begins_is_left_out() {
     let of = |begin: &[(u64, u32, [Option<u8>; 2], bool)]| {
@@ -237,7 +237,7 @@ fn a_loop_that_nothing_begins_is_left_out() {
     assert_eq!(executable(&with), [true; 6]);
 }
 
-/// What an instruction can find set: by a loop's end, but not by what is not executed itself.
+/// Operands come from the end of a loop, but not from instructions that are not executed.
 #[test]
 fn operands_come_from_what_is_executed() {
     let a0 = [(10, RegisterState::Ready(0x9000_0000))];
@@ -264,7 +264,7 @@ fn operands_come_from_what_is_executed() {
     assert_eq!(executable(&overwritten), [true, true, false, false, false]);
 }
 
-/// A loop whose only way out is a branch without operands is gone through once.
+/// A loop whose only exit is a branch without operands is executed once.
 #[test]
 fn a_loop_that_nothing_leaves_is_not_closed() {
     let of = |condition: u32| {
@@ -283,7 +283,7 @@ fn a_loop_that_nothing_leaves_is_not_closed() {
     assert_eq!(executable(&of(11)), [true; 4]);
 }
 
-/// A region that has no room, or no register for the arguments.
+/// Regions without enough room, or without a register for the arguments.
 #[test]
 fn what_cannot_be_sent() {
     let large: Vec<_> = (0..1200u64)
@@ -306,8 +306,8 @@ fn what_cannot_be_sent() {
 }
 
 proptest! {
-    /// The code of any region has instructions that change registers alone, stays in itself, and
-    /// does not depend on anything but the region.
+    /// The code of any region only changes registers, stays within itself, and depends only on the
+    /// region.
     #[test]
     fn code_is_contained(way in any_way(), memory in any::<u64>()) {
         for region in &regions(&way) {

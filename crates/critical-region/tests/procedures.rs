@@ -1,5 +1,5 @@
-//! Regions are confined to a procedure: the look-up of a cache, as a compiler makes it, which calls
-//! another function in its loop, and is called with the hash of a key.
+//! Regions are confined to a procedure: a compiler's look-up of a cache, which calls another
+//! function in its loop, and is called with the hash of a key.
 //!
 //! ```text
 //! 1000  mv   s2, a2              the caller: the hash
@@ -24,7 +24,7 @@ use riscv::Class;
 
 const TABLE: u64 = 0x8000_0000;
 
-/// The instructions in the order in which they are executed, with what the loads find.
+/// The executed instructions in order, with the values of the loads.
 fn pass(hash: u64) -> Vec<(u64, u32, Option<u64>)> {
     let item = TABLE + 64 * hash;
     vec![
@@ -44,7 +44,7 @@ fn pass(hash: u64) -> Vec<(u64, u32, Option<u64>)> {
     ]
 }
 
-/// The region after so many passes. The caller has put the hash into `a2`.
+/// The region after these passes. The caller has put the hash into `a2`.
 fn region_of(misses: &[u64], hash: impl Fn(u64) -> u64) -> Region {
     let sizes = Sizes {
         epoch_misses: 24,
@@ -95,7 +95,7 @@ fn a_region_is_of_the_procedure_that_misses_first() {
     assert_eq!(region.procedure, Some(0x2000));
     let pcs: Vec<u64> = region.instructions.iter().map(|one| one.pc).collect();
     assert_eq!(pcs, [0x2008, 0x200c, 0x2010, 0x2014]);
-    // The table is given, and not the address of the variable that has it.
+    // The table is given, rather than the address of the variable that points to it.
     let given: Vec<u64> = region
         .instructions
         .iter()
@@ -124,6 +124,6 @@ fn a_region_is_of_the_procedure_that_misses_first() {
 fn what_misses_elsewhere_is_in_no_region() {
     let region = region_of(&[0x3000], |number| 8 * number);
     assert_eq!(region.procedure, Some(0x3000));
-    // Its argument is a result of its caller, and another one each time.
+    // Its argument is a result of its caller, and different each time.
     assert!(!region.fetches(&executable(&region)));
 }

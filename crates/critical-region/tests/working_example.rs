@@ -10,9 +10,9 @@ use pipeline::{Executed, Found};
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::{Class, Register};
 
-/// Table 4's code, at its addresses but for alignment. `%rdx` (the hash) is `a2`, `%rax` is `a5`,
-/// `%rbx` is `s1`, `%rbp` (the length of the key) is `s0`. Where x86-64 adds up an address, RISC-V
-/// has an instruction, and where it sets flags, the branch compares.
+/// Table 4's code, at the paper's addresses except for alignment. `%rdx` (the hash) is `a2`, `%rax`
+/// is `a5`, `%rbx` is `s1`, `%rbp` (the length of the key) is `s0`. RISC-V has an additional
+/// instruction where x86-64 adds in an address, and compares in branches instead of setting flags.
 const CODE: u64 = 0x41b56c;
 const LOOK_UP: [u32; 13] = [
     0x0000_1797, // 41b56c auipc  a5, 0x1            %rip
@@ -82,7 +82,7 @@ impl Example {
         }
     }
 
-    /// Looks up a key with 7 bytes in bucket `hash`, which the user routine has computed.
+    /// Looks up a key of 7 bytes in bucket `hash`, which the user routine has computed.
     fn look_up(&mut self, hash: u64) {
         self.hardware.set_arguments(0, &[7, hash]);
         self.machine.pc = CALLER;
@@ -175,9 +175,9 @@ fn working_example() {
     assert!(example.hardware.cache().get(0x41b574).is_some());
     assert_eq!(example.producers(0x41b574), []);
     // "When branch instructions are executed, they get added to Table I": 0x41b57c, 0x41b58c and
-    // 0x41b594 end basic blocks with a critical instruction, as 0x41b584 does behind 0x41b580.
-    // Nothing is ready yet: all wait for 0x41b574, and the branches for their targets; but
-    // 0x41b584 and 0x41b57c lead to where there is no entry, or to the other.
+    // 0x41b594 end basic blocks with a critical instruction, as does 0x41b584 after 0x41b580. No
+    // instruction is ready yet: all wait for 0x41b574, and the branches for their targets; but
+    // 0x41b584 and 0x41b57c lead to an address without an entry, or to each other.
     let everything = [
         0x41b574, 0x41b578, 0x41b57c, 0x41b580, 0x41b584, 0x41b588, 0x41b58c, 0x41b590, 0x41b594,
     ];
@@ -214,14 +214,14 @@ fn working_example() {
         [Producer::Address(CODE + 0x1000)]
     );
     assert!(example.table_1().iter().all(|&(_, ready)| ready));
-    // "Every time the smallest PC instruction in Table I is accessed": the rest of the pass has
-    // the roots DEAD, and the instructions that followed.
+    // "Every time the smallest PC instruction in Table I is accessed": for the rest of the pass,
+    // roots are DEAD, and other registers have the instructions that wrote them since.
     let map = example.hardware.register_map(0);
     assert_eq!(map.producer(A2), Producer::Dead);
     assert_eq!(map.producer(A5), Producer::Instruction(0x41b588));
 
-    // "For %rax": its IN value is the table's address, and what 0x41b588 puts into it is its GEN
-    // value. It has come once, so it is not known to come again.
+    // "For %rax": its IN value is the table's address, and the value that 0x41b588 puts into it is
+    // its GEN value. It has come once, so no return is known.
     let values = example.hardware.predictor().values(Begins::Result(A5));
     assert_eq!(values.len(), 1);
     let (received, generated) = &values[0];
@@ -261,7 +261,7 @@ fn the_region_at_the_end_of_the_epoch() {
         .iter()
         .map(|one| (one.pc, one.kind, one.given))
         .collect();
-    // The types of Table 4: I-LD for 1, D-LD for 2, 5, 8 and 11. The first is not executed: its
+    // The types of Table 4: I-LD for 1, D-LD for 2, 5, 8 and 11. The first one is not executed: its
     // value comes with the region.
     assert_eq!(
         listed,

@@ -1,16 +1,16 @@
 //! A core: its state, and how its time advances.
 //!
 //! Instructions are taken in program order along the predicted path. One whose operands are known
-//! is executed at once: its issue, completion and commit cycles are arithmetic on the cycles of
-//! its operands, of the ports and of the reorder buffer. One that needs a value that is not known
-//! yet, because a load has missed, is *deferred*: it waits in its slot of the window until the
-//! value arrives, while younger ones continue; a branch among them is followed as predicted, and
-//! squashed if the prediction was wrong.
+//! is executed immediately: its issue, completion and commit cycles are computed from the cycles of
+//! its operands, of the ports and of the reorder buffer. One that needs an unknown value, because a
+//! load has missed, is *deferred*: it waits in its slot of the window until the value arrives,
+//! while younger ones continue. A branch among them follows its prediction, and younger
+//! instructions are squashed if the prediction was wrong.
 //!
 //! The *dispatch cycle* is the core's clock. Events of a cycle (a message from the fabric, a store
-//! that performs) are handled before anything is dispatched in that cycle, and in the order of the
+//! that performs) are handled before anything is dispatched in that cycle, and in the order of
 //! cycles. A core's behaviour therefore depends only on the times of its messages, never on how far
-//! it was allowed to run at once.
+//! it was allowed to run ahead.
 
 mod delivery;
 mod squash;
@@ -35,11 +35,11 @@ use riscv::{Attempts, Hart, Privilege, Trap};
 use state::Walker;
 use std::collections::VecDeque;
 
-/// The integer and the floating-point registers and [`riscv::SINK`] are 65; with a place for every
-/// `u8`, no access has to be checked.
+/// The integer and the floating-point registers and [`riscv::SINK`] are 65; with an entry for every
+/// `u8`, no access needs a bounds check.
 pub(crate) const REGISTERS: usize = 256;
 
-/// Never, in cycles.
+/// The cycle that never comes.
 pub const NEVER: u64 = u64::MAX;
 
 /// The cycles for which a core keeps a line reserved by `LR`, so that the following `SC` can
@@ -57,7 +57,7 @@ pub(crate) struct MissingLoad {
     pub issue: u64,
 }
 
-/// The condition that a waiting load waits for.
+/// The event that a waiting load waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub(crate) enum WaitsFor {
     /// A store's address and data.
@@ -75,7 +75,7 @@ pub(crate) struct WaitingLoad {
     pub issue: u64,
 }
 
-/// A posted store to a device.
+/// An unanswered store to a device.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct PostedStore {
     pub token: u64,
@@ -90,21 +90,21 @@ pub(crate) struct PostedStore {
 pub enum Why {
     /// A trap that no handler of the guest takes.
     Trap(Trap),
-    /// Its `SC`s fail for ever.
+    /// A loop whose `SC`s fail for ever.
     Conditionals(Attempts),
 }
 
-/// The guest has crashed.
+/// A crash of the guest.
 #[derive(Clone, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub struct Crash {
-    /// In which cycle.
+    /// The cycle.
     #[state(cycle)]
     pub cycle: u64,
-    /// Which hart.
+    /// The number of the hart.
     pub hart: u64,
-    /// Why.
+    /// The cause.
     pub why: Why,
-    /// Where.
+    /// The program counter.
     pub pc: u64,
     /// The 32 integer registers.
     pub registers: [u64; 32],
@@ -112,7 +112,7 @@ pub struct Crash {
     pub instruction: Option<u32>,
 }
 
-/// Bits of [`Shared::wait_table`].
+/// The number of entries of [`Shared::wait_table`].
 pub(crate) const WAIT_TABLE_ENTRIES: usize = 1024;
 
 state::declare! {
@@ -123,30 +123,30 @@ state::declare! {
         pub clock: Clock => fixed = clock,
         pub memory_map: MemoryMap => fixed = memory_map.clone(),
 
-        /// The dispatch cycle may not reach this before events have been handled; nor
-        /// `store_event`.
+        /// The dispatch cycle may reach neither this nor `store_event` before events have been
+        /// handled.
         pub stop: u64 => exact cycle = 0,
         /// The minimum number of cycles from a message's departure to the fabric's answer.
         pub feedback: u64 => exact = 0,
         pub policy: ThreadPolicy => exact = ThreadPolicy::default(),
-        /// With several harts: a cycle, and the rest of its width.
+        /// With several harts: a cycle, and the remaining width in it.
         pub shared_cycle: u64 => exact cycle = NEVER,
         pub shared_left: u8 => exact = 0,
-        /// The width that a hart has in the first cycle that it dispatches in.
+        /// The width available to a hart in the first cycle in which it dispatches.
         pub cycle_width: u8 => fixed = spec.width,
-        /// A store may concern another hart of the core.
+        /// A store may affect another hart of the core.
         pub others_watch: bool => fixed = false,
 
         pub blocks: Blocks => fixed = Blocks::new(&calendar, spec.memory_model),
         pub calendar: Calendar => exact = calendar,
-        /// Dispatched and not issued before `scheduler_cycle`.
+        /// The number of instructions dispatched and not issued before `scheduler_cycle`.
         pub in_scheduler: u32 = 0,
-        /// Those of them whose issue cycle is not known.
+        /// The number of those whose issue cycle is unknown.
         pub unissued: u32 = 0,
         pub scheduler_cycle: u64 => cycle = 0,
         pub predictor: Predictor = Predictor::new(&spec.predictor),
         /// The `pc` of loads that once passed a store that they depended on, as bits (the wait
-        /// table of the Alpha 21264). Two sets of tables are never needed.
+        /// table of the Alpha 21264). Two copies of it are never compared.
         pub wait_table: Box<[bool; WAIT_TABLE_ENTRIES]> = Box::new([false; WAIT_TABLE_ENTRIES]),
 
         pub instruction_cache: PrivateCache => exact =
@@ -157,8 +157,8 @@ state::declare! {
         pub data_prefetching: Option<Box<Prefetching>> => inside = None,
         /// The prefetcher of the instruction cache.
         pub instruction_prefetching: Option<Box<Prefetching>> => inside = None,
-        /// TLBs and page walkers: from the beginning if they are described, and otherwise since a
-        /// hart has been given page tables.
+        /// TLBs and page walkers: from the beginning if they are described, and otherwise from when
+        /// a hart first has page tables.
         pub translation: Option<Box<Translation>> => inside = Translation::of(&spec.translation),
         pub second_level: Option<Box<SecondLevel>> => inside = spec
             .l2
@@ -167,12 +167,12 @@ state::declare! {
                 SecondLevel::with_prefetcher(l2, CacheId::data(id), clock, &memory_map)
             })
             .map(Box::new),
-        /// The time at which the second level has a line for the first.
+        /// The time at which the second level has a line for the first level.
         pub second_level_event: u64 => cycle = NEVER,
-        /// Hinted lines to fetch when there are miss registers, oldest first.
+        /// Hinted lines that wait for miss registers, oldest first.
         pub stashes: VecDeque<(LineAddress, bool)> = VecDeque::new(),
-        /// Messages that were released while a fill was being used, and are delivered when it has
-        /// been finished; empty otherwise.
+        /// Messages that were released while a fill was being handled, and are delivered
+        /// afterwards; empty otherwise.
         pub postponed: Vec<(LineAddress, ToCache)> => fixed = Vec::new(),
         /// Missing loads whose line has just arrived; empty otherwise.
         pub arrived: Vec<MissingLoad> => fixed = Vec::new(),
@@ -181,7 +181,7 @@ state::declare! {
         pub watch: AddressRange => fixed = AddressRange::default(),
         /// Stores performed to watched addresses, for the server to take.
         pub observations: Vec<Observation> => fixed = Vec::new(),
-        /// Set when the guest has crashed; the core does nothing more.
+        /// Set when the guest has crashed; the core then stops.
         pub crash: Option<Crash> = None,
         pub spin: SpinSkip => fixed = SpinSkip::default(),
     }
@@ -195,19 +195,19 @@ state::declare! {
     );
 }
 
-/// A core with one hart or several. The code is written for one hart, the one in `hart`; the others
-/// wait. See [`crate::threads`].
+/// A core with one hart or several. The code handles one hart, the one in `hart`; the others wait
+/// in `others`. See [`crate::threads`].
 pub struct Core<X: Extension, K: CoreKind> {
     pub(crate) shared: Shared,
     /// The current hart.
     pub(crate) hart: K::Place<HartState<X>>,
-    /// If there are several, the others by their hardware threads, with a gap for that one.
+    /// With several harts: the others by hardware thread, with a gap for the current one.
     pub(crate) others: Vec<Option<K::Place<HartState<X>>>>,
 }
 
 impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        // The unsaved state of a hart belongs to the hart, not to its place.
+        // Unsaved state belongs to a hart, not to its place.
         let mut thread = self.hart.thread;
         thread.walk(walker);
         self.switch_to(thread);
@@ -215,7 +215,7 @@ impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
         self.shared.walk(walker);
         self.for_each_hart(|core| {
             core.hart.walk(walker);
-            // Probes are not saved: the caller decides whether there are any.
+            // Probes are not saved: the caller decides whether to attach any.
             core.look_for_observers();
         });
         let Shared {
@@ -231,7 +231,7 @@ impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// A core whose harts begin at `entry` with their numbers, `harts`, in `a0`: one for each of
+    /// A core whose harts start at `entry` with their numbers, `harts`, in `a0`: one for each of
     /// its hardware threads.
     pub fn new(
         spec: &CoreSpec,
@@ -269,10 +269,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         core
     }
 
-    /// Finds out whether the general path must be taken because something observes the window:
+    /// Determines whether the general path must be taken because something observes the window:
     /// floating-point flags, a probe, the recording of branches, a delivery that waits for a
-    /// safepoint, or a debugger that lets it execute one instruction. Translation and the prefetchers of the first-level caches only have to do with
-    /// memory.
+    /// safepoint, or a debugger that steps. Translation and the prefetchers of the first-level
+    /// caches only affect memory accesses.
     pub(crate) fn look_for_observers(&mut self) {
         let observes_window = self.hart.float_in_window
             || self.hart.probed.is_some()
@@ -341,7 +341,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.store_event.min(self.other_event())
     }
 
-    /// The same without the store queue of the current hart.
+    /// The cycle of the next event other than dispatch and the current hart's stores.
     pub(crate) fn other_event(&self) -> u64 {
         let others = self.others().map(|other| other.own_event());
         self.hart
@@ -380,14 +380,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     && (!waiting || blocked && self.hart.stall == Stall::Miss)
                     && self.perform_store_at_once(event)
                 {
-                    // What waits for a line waits still.
+                    // Instructions that wait for a line still wait.
                     continue;
                 }
                 self.hart.blocked = false;
                 self.advance_scheduler(event);
                 if event == delivery {
                     if let Some(delivery) = inbox.first() {
-                        // Nobody is blocked by an eviction that has not ended.
+                        // The acknowledgement of an eviction ends no stall.
                         self.hart.blocked = blocked && delivery.kind.is_acknowledgement();
                         self.deliver(event, &delivery.kind, outbox);
                         inbox.remove_first();
@@ -458,8 +458,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.privileged.privilege == Privilege::User
     }
 
-    /// Whether an access to `address` is to plain memory, which this hart may write now, inside one
-    /// line, and does not trap for its alignment.
+    /// Whether an access to `address` is to plain memory that this hart may write, inside one line,
+    /// and does not trap for its alignment.
     #[inline]
     pub(crate) fn is_plain(&mut self, address: u64, bytes: u8) -> bool {
         if !self.hart.is_in_one_piece(address, bytes) {
@@ -481,7 +481,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What was to issue before `cycle` has left the scheduler.
+    /// Removes instructions from the scheduler that were to issue before `cycle`.
     #[inline(always)]
     pub(crate) fn advance_scheduler(&mut self, cycle: u64) {
         while self.shared.scheduler_cycle < cycle {
@@ -504,7 +504,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.fetch_buffer.give_up();
     }
 
-    /// From cycle `from` on, dispatch is held up by `stall`.
+    /// From cycle `from` on, cycles are charged to `stall`.
     pub(crate) fn blame(&mut self, from: u64, stall: Stall) {
         let hart = &mut *self.hart;
         let cycles = from.saturating_sub(hart.charged);
@@ -513,7 +513,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         hart.stall = stall;
     }
 
-    /// Dispatch cannot continue in its cycle, because of `stall`.
+    /// Dispatch stalls in its cycle, because of `stall`.
     #[inline]
     pub(crate) fn held_up(&mut self, stall: Stall) {
         if self.hart.stall != stall {
@@ -522,14 +522,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// All work since then is wasted, because of `stall`.
+    /// Charges all cycles since the sample to `stall`: their work is squashed.
     pub(crate) fn blame_all_since(&mut self, (stack, charged): (CycleStack, u64), stall: Stall) {
         self.hart.statistics.stack = stack;
         self.hart.charged = charged;
         self.hart.stall = stall;
     }
 
-    /// Dispatch has sent a message that departs at `at`: it may not go past a possible answer.
+    /// Dispatch has sent a message that departs at `at`: it must stop before a possible answer.
     #[inline]
     pub(crate) fn expect_answer(&mut self, at: Time) {
         let answer = self.shared.clock.cycle_at_or_after(at) + self.shared.feedback;

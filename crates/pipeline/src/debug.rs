@@ -1,14 +1,14 @@
 //! The port for a debugger: it stops harts between two instructions, reads and changes their
-//! registers, and lets them go on. A core without one pays nothing but a look at whether there is
-//! one before each run of dispatch.
+//! registers, and resumes them. Without a debugger a core only checks for one before each run of
+//! dispatch.
 //!
-//! A hart stops as it takes a trap: everything older is done, its stores are performed, and nothing
-//! younger has begun. So the time that this takes is part of the simulation, and what a debugger
-//! only attaches to, and never stops, takes the cycles that it takes without one.
+//! A hart stops like one that takes a trap: everything older is done, its stores are performed, and
+//! nothing younger has begun. The time that this takes is part of the simulation. A debugger that
+//! attaches and never stops a hart leaves all times unchanged.
 //!
-//! A breakpoint is decoded into the blocks in place of the instruction, and memory stays as it is.
-//! With watches, loads and stores are decoded so: each is looked at when its address is known and
-//! everything older is done, and then executed.
+//! A breakpoint is decoded into the blocks in place of the instruction; memory does not change.
+//! With watchpoints, loads and stores are decoded likewise: each is checked when its address is
+//! known and everything older is done, and then executed.
 
 use crate::core::Core;
 use crate::extension::Extension;
@@ -18,20 +18,20 @@ use fabric::LineAddress;
 use riscv::{Cause, Class, Counters, Hart, Instruction, Operation, Privilege, SINK, Trap, decode};
 use std::collections::BTreeSet;
 
-/// Memory, accesses to which stop a hart when they are done.
+/// A watchpoint: memory whose accesses stop a hart when they are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
     /// Its first byte, before translation.
     pub address: u64,
-    /// How many there are.
+    /// Its length.
     pub bytes: u64,
     /// Whether loads and atomics stop the hart.
     pub reads: bool,
-    /// Whether stores and atomics do.
+    /// Whether stores and atomics stop the hart.
     pub writes: bool,
 }
 
-/// Where harts stop.
+/// All breakpoints and watchpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stops {
     /// Before the instructions at these addresses.
@@ -41,12 +41,12 @@ pub struct Stops {
 }
 
 impl Stops {
-    /// Whether a hart looks for a reason to stop at this instruction.
+    /// Whether a hart checks for a stop at this instruction.
     fn concern(&self, pc: u64, i: &Instruction) -> bool {
         self.breakpoints.contains(&pc) || !self.watches.is_empty() && i.class.is_memory()
     }
 
-    /// What is decoded in place of the instruction at `pc`. Its encoding stays.
+    /// The instruction that is decoded in place of the one at `pc`. The encoding is kept.
     pub(crate) fn replace(&self, pc: u64, i: Instruction) -> Instruction {
         if !self.concern(pc, &i) {
             return i;
@@ -64,7 +64,7 @@ impl Stops {
         }
     }
 
-    /// The watch that an access with this base meets, and the first watched byte.
+    /// The watchpoint that an access with this base hits, and the first watched byte.
     fn hit(&self, i: &Instruction, base: u64) -> Option<StopCause> {
         let (address, bytes) = (i.address(base), u64::from(i.access_bytes()));
         let reads = matches!(i.class, Class::Load | Class::LoadReserved | Class::Atomic);
@@ -87,64 +87,64 @@ impl Stops {
     }
 }
 
-/// Why a hart has stopped.
+/// The cause of a hart's stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
-    /// It was told to.
-    Told,
+    /// A request of the debugger.
+    Requested,
     /// It has come to a breakpoint.
     Breakpoint,
-    /// It has executed the one instruction that it was to execute.
+    /// The end of a step of one instruction.
     Step,
-    /// It has accessed what is watched.
+    /// An access to watched memory.
     Watch {
-        /// What that is.
+        /// The watchpoint.
         watch: Watch,
-        /// The first byte of it that was accessed.
+        /// The first watched byte that was accessed.
         address: u64,
     },
 }
 
-/// What a hart does, as a debugger sees it.
+/// The state of a hart, as a debugger sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Halt {
     /// It executes instructions, or is about to stop.
     Runs,
-    /// It waits in an instruction, for an interrupt or for an answer. It stops when that has come,
-    /// if it has been told to.
+    /// It waits in an instruction, for an interrupt or for an answer. If a stop has been requested,
+    /// it stops when that has come.
     Waits,
     /// It has stopped.
     Stopped(StopCause),
 }
 
-/// The next instruction is executed although it is at a breakpoint.
+/// A step: the next instruction is executed even at a breakpoint.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// What the hart had executed before.
+    /// The number of instructions that the hart had executed before.
     from: u64,
     pc: u64,
-    /// Why it stops then, if it does.
+    /// The cause of a stop after it, if it stops.
     cause: Option<StopCause>,
-    /// What it accesses is watched.
+    /// The watchpoint that it hits.
     hit: Option<StopCause>,
 }
 
 impl Step {
-    /// Why the hart stops behind the instruction, if it does.
+    /// The cause of the hart's stop after the instruction, if it stops.
     fn ends_with(&self) -> Option<StopCause> {
         self.hit.or(self.cause)
     }
 }
 
-/// A hart that is debugged.
+/// The debug state of a hart.
 #[derive(Debug)]
 pub(crate) struct Debugged {
-    /// It never stops in machine mode, which is not the program's.
+    /// It never stops in machine mode, which belongs to the simulator's firmware.
     spares_machine_mode: bool,
-    /// It is to stop before its next instruction.
-    told: bool,
+    /// A stop before the next instruction is requested.
+    stop_requested: bool,
     step: Option<Step>,
-    /// Why it has stopped.
+    /// The cause of its stop.
     cause: StopCause,
 }
 
@@ -153,46 +153,46 @@ impl Debugged {
     pub fn trapped(&mut self) {
         if let Some(step) = &mut self.step {
             step.from = u64::MAX;
-            // It has accessed nothing.
+            // The instruction has accessed nothing.
             step.hit = None;
         }
     }
 
-    /// Whether the hart takes the general path, on which it executes one instruction and no more.
+    /// Whether the hart takes the general path, on which it executes a single instruction.
     pub fn steps(&self) -> bool {
         self.step.is_some_and(|step| step.ends_with().is_some())
     }
 }
 
-/// What a debugger does with the harts of a core. Those of a thread without a hart are nobody's.
+/// A debugger's interface to the harts of a core. A hardware thread without a hart is ignored.
 pub trait Debuggable {
-    /// Lets the harts be debugged, or no more. `spares_machine_mode`: they never stop in machine
-    /// mode. Spinning is not skipped meanwhile.
+    /// Begins or ends debugging of the harts. `spares_machine_mode`: they never stop in machine
+    /// mode. Meanwhile spinning is not skipped.
     fn debug(&mut self, spares_machine_mode: Option<bool>);
-    /// Harts stop here from now on.
+    /// Sets the breakpoints and watchpoints.
     fn set_stops(&mut self, stops: &Stops);
-    /// The hart stops before its next instruction.
+    /// Requests a stop before the hart's next instruction.
     fn stop(&mut self, thread: u8);
-    /// What the hart does.
+    /// The state of the hart.
     fn halt(&self, thread: u8) -> Halt;
-    /// The hart goes on, not before `cycle`; if it `steps`, for one instruction.
+    /// Resumes the hart, not before `cycle`; if it `steps`, for one instruction.
     fn go_on(&mut self, thread: u8, steps: bool, cycle: u64);
-    /// A cycle that no hart has gone past, if all have stopped or wait.
+    /// A cycle that no hart has passed, if all have stopped or wait.
     fn reached(&self) -> u64;
     /// Whether one of them has stopped.
     fn has_stopped(&self) -> bool;
     /// `x0` to `x31` and `f0` to `f31`.
     fn registers(&self, thread: u8) -> [u64; 64];
-    /// Changes one of these of a hart that has stopped.
+    /// Changes one of these registers of a stopped hart.
     fn set_debugged_register(&mut self, thread: u8, register: usize, value: u64);
-    /// Changes the program counter of a hart that has stopped.
+    /// Changes the program counter of a stopped hart.
     fn set_pc(&mut self, thread: u8, pc: u64);
     /// The privileged state.
     fn privileged(&self, thread: u8) -> &Hart;
     /// The value of a CSR, whatever the mode.
     fn csr(&self, thread: u8, number: u16) -> Option<u64>;
-    /// Changes bytes of a line in all its caches, and forgets what has been decoded. False: a cache
-    /// is giving up the line; try it again when time has passed.
+    /// Changes bytes of a line in all of the core's caches, and drops decoded instructions. Returns
+    /// false if a cache is evicting the line; retry when time has passed.
     fn patch(&mut self, line: LineAddress, offset: usize, bytes: &[u8]) -> bool;
 }
 
@@ -203,14 +203,14 @@ impl<X: Extension, K: CoreKind> Debuggable for Core<X, K> {
             core.hart.debug = spares_machine_mode.map(|spares_machine_mode| {
                 Box::new(Debugged {
                     spares_machine_mode,
-                    told: false,
+                    stop_requested: false,
                     step: None,
-                    cause: StopCause::Told,
+                    cause: StopCause::Requested,
                 })
             });
             let hart = &mut *core.hart;
             if hart.debug.is_some() && hart.dispatch_cycle == 0 && hart.serial.is_none() {
-                // It has not begun, so nothing has to be waited for.
+                // It has not begun, so there is nothing to wait for.
                 let mut stopped = Serializing::stop().stopped();
                 stopped.pc = hart.pc;
                 hart.serial = Some(stopped);
@@ -235,9 +235,9 @@ impl<X: Extension, K: CoreKind> Debuggable for Core<X, K> {
     fn stop(&mut self, thread: u8) {
         self.with_hart(thread, |core| {
             if let Some(debug) = &mut core.hart.debug
-                && !debug.told
+                && !debug.stop_requested
             {
-                (debug.told, debug.cause) = (true, StopCause::Told);
+                (debug.stop_requested, debug.cause) = (true, StopCause::Requested);
             }
         });
     }
@@ -257,7 +257,7 @@ impl<X: Extension, K: CoreKind> Debuggable for Core<X, K> {
             let Some(debug) = &mut hart.debug else {
                 return;
             };
-            debug.told = false;
+            debug.stop_requested = false;
             debug.step = Some(Step {
                 from: hart.statistics.instructions,
                 pc: hart.pc,
@@ -341,7 +341,7 @@ impl<X: Extension, K: CoreKind> Debuggable for Core<X, K> {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Before the next instruction: whether the hart stops instead. It may be let execute one.
+    /// Called before the next instruction: returns whether the hart stops instead.
     #[cold]
     #[inline(never)]
     pub(crate) fn begin_stop(&mut self) -> bool {
@@ -363,7 +363,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             }
             debug.step = None;
             if let Some(cause) = step.ends_with() {
-                debug.told = true;
+                debug.stop_requested = true;
                 debug.cause = cause;
             }
             self.look_for_observers();
@@ -371,20 +371,21 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let Some(debug) = self.hart.debug.as_deref_mut() else {
             return false;
         };
-        if !debug.told || is_spared {
+        if !debug.stop_requested || is_spared {
             return false;
         }
         self.begin_serial(Serializing::stop());
         true
     }
 
-    /// The next instruction is the last one to be dispatched for now.
+    /// Dispatches one instruction, and then stops dispatch for the present.
     fn dispatch_one_alone(&mut self) {
         self.hart.dispatch_left = self.hart.dispatch_left.min(1);
         self.shared.stop = self.shared.stop.min(self.hart.dispatch_cycle + 1);
     }
 
-    /// Everything older is done at `now`: the hart stops, at a breakpoint or for the cause that it has.
+    /// Everything older is done at `now`: stops the hart, at a breakpoint or for the recorded
+    /// cause.
     pub(crate) fn come_to_stop(&mut self, serial: Serializing, is_breakpoint: bool, now: u64) {
         if let Some(debug) = self.hart.debug.as_deref_mut()
             && is_breakpoint
@@ -395,7 +396,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.serial = Some(serial.stopped());
     }
 
-    /// Whether the trap of instruction `i` at `pc` is that of a place where harts stop.
+    /// Whether the trap of instruction `i` at `pc` is that of a breakpoint or a watchpoint.
     #[cold]
     pub(crate) fn is_at_stop(&self, i: &Instruction, pc: u64, trap: &Trap) -> bool {
         let Some(stops) = &self.shared.blocks.stops else {
@@ -406,7 +407,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             && stops.concern(pc, &decode(i.bits))
     }
 
-    /// Everything older than what has been replaced at `serial` is done.
+    /// Everything older than the replaced instruction at `serial` is done: checks for a stop.
     pub(crate) fn look_at_stop(&mut self, serial: Serializing, now: u64) {
         let is_breakpoint = self.shared.blocks.stops.as_ref();
         let is_breakpoint = is_breakpoint.is_some_and(|s| s.breakpoints.contains(&serial.pc));
@@ -418,7 +419,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if is_breakpoint && !(debug.spares_machine_mode && is_machine) {
             return self.come_to_stop(serial, true, now);
         }
-        // A step that ends with this instruction is not forgotten.
+        // A step that ends with this instruction still ends.
         let cause = debug.step.and_then(|step| step.cause);
         debug.step = Some(Step {
             from,
@@ -431,7 +432,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.redirect(serial.pc, now + 1);
     }
 
-    /// Whether what has been replaced at `pc` is to be executed now.
+    /// Whether the replaced instruction at `pc` is to be executed now.
     fn executes_replaced(&self, pc: u64) -> bool {
         let debug = self.hart.debug.as_deref();
         debug
@@ -439,8 +440,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .is_some_and(|step| step.from == self.hart.statistics.instructions && step.pc == pc)
     }
 
-    /// The instruction that `i`, which is next, has replaced, if it is to be executed now. All
-    /// older ones are done.
+    /// The instruction that `i`, the next one, has replaced, if it is to be executed now. All older
+    /// ones are done.
     #[cold]
     pub(crate) fn replaced(&mut self, i: &Instruction) -> Option<Instruction> {
         let pc = self.hart.pc;

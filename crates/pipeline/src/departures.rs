@@ -1,5 +1,5 @@
-//! The points at which a hart has left its program for a handler of its extension, or returned, as
-//! long as they can be undone: an older branch may turn out to be mispredicted.
+//! Where a hart has left its program for a handler of its extension, or returned, as long as that
+//! can be undone: an older branch may have been mispredicted.
 
 use crate::core::Core;
 use crate::extension::{Before, Extension};
@@ -11,7 +11,7 @@ use riscv::Instruction;
 /// A tracked delivery, or a return from a handler.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct Departure {
-    /// The position of the first instruction behind it.
+    /// The position of the first instruction after it.
     next: u64,
     kind: DepartureKind,
     before: Before,
@@ -24,8 +24,8 @@ pub(crate) enum DepartureKind {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// The hart has left for a handler, or returned from one: the next dispatched instruction is
-    /// there.
+    /// Records that the hart has entered a handler, or returned from one, before the next
+    /// dispatched instruction.
     pub(crate) fn note_departure(&mut self, kind: DepartureKind, before: Before) {
         let hart = &mut *self.hart;
         let settled = hart.window.settled();
@@ -43,7 +43,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Instructions from `position` on, or after the branch there, are squashed: undoes the
     /// deliveries and returns among them, and a delivery in progress.
     pub(crate) fn undo_departures(&mut self, position: u64, now: u64) {
-        // That is the youngest of all.
+        // It is the youngest of all.
         self.abandon_delivery(now);
         let hart = &mut *self.hart;
         while let Some(last) = hart.departures.pop_back_if(|one| one.next > position) {
@@ -54,15 +54,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The position behind the last return from a handler.
+    /// The position after the last return from a handler.
     pub(crate) fn last_return(&self) -> u64 {
         let returned = |one: &&Departure| one.kind == DepartureKind::Return;
         let last = self.hart.departures.iter().rev().find(returned);
         last.map_or(0, |one| one.next)
     }
 
-    /// Dispatches an instruction that returns from a handler. It is an indirect jump whose target
-    /// the front end does not predict.
+    /// Dispatches an instruction that returns from a handler: an indirect jump whose target the
+    /// front end does not predict.
     pub(crate) fn dispatch_return(&mut self, i: &Instruction, need: Need) {
         let before = self.hart.extension.before();
         let issue = self.issue(Unit::Integer, need, 0);

@@ -16,20 +16,20 @@ use fabric::Outbox;
 pub(crate) use loads_and_stores::LoadAddress;
 use riscv::{Instruction, Operation, SINK, evaluate, evaluate_integer, illegal_rounding};
 
-/// The reason why dispatch cannot continue in this call.
+/// The reason why this call of dispatch ends.
 enum Stop {
     /// The dispatch cycle has reached the next event.
     Time,
-    /// Only an event can help.
+    /// Dispatch stalls until an event.
     Blocked(Stall),
     /// The instruction is executed alone.
     Serializing,
-    /// The block is over.
+    /// The block ends.
     Block,
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Dispatches until the dispatch cycle reaches `self.shared.stop`, or dispatch has to wait.
+    /// Dispatches until the dispatch cycle reaches `self.shared.stop`, or dispatch stalls.
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
             self.dispatch_quickly(outbox);
@@ -50,7 +50,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 return;
             }
             match self.dispatch_one(outbox) {
-                // A load or a store may have turned out to be executed alone.
+                // A load or a store may have to be executed alone.
                 Ok(()) if self.hart.observes && self.hart.serial.is_some() => return,
                 Ok(()) => {}
                 Err(Stop::Block) => {
@@ -68,14 +68,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The dispatch cycle may not reach this before events have been handled.
+    /// The cycle that dispatch may not reach before events have been handled.
     #[inline(always)]
     pub(crate) fn next_stop(&self) -> u64 {
         self.shared.stop.min(self.hart.store_event)
     }
 
     /// The dispatch cycle has reached `next_stop`. If the next event is a store to perform,
-    /// performs it and returns true, unless others must be notified.
+    /// performs it and returns true, unless other harts must be notified.
     #[inline(always)]
     fn store_is_next(&mut self, outbox: &mut Outbox) -> bool {
         let now = self.hart.store_event;
@@ -128,7 +128,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.dispatch_plain(outbox)
     }
 
-    /// Dispatches an instruction that takes or gives a word of the extension's.
+    /// Dispatches an instruction that reads or writes a register of the extension's port.
     #[inline(never)]
     fn dispatch_at_port(&mut self, decoded: Decoded, outbox: &mut Outbox) -> Result<(), Stop> {
         let Decoded {
@@ -148,9 +148,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         let registers = Self::port_registers();
         if registers.gives(&i) {
-            // A register waits in the decode stage for whoever writes it before, as for an operand:
-            // two loads into it take a cycle more than one into another would (`hazard_targets` in
-            // `RocketCore.scala`).
+            // In the decode stage, a register waits for the previous instruction that writes it, as
+            // an operand does: two loads into it take a cycle more than one into another register
+            // would (`hazard_targets` in `RocketCore.scala`).
             let issue = self.hart.ready[usize::from(X::OUTPUT)];
             if issue > self.hart.dispatch_cycle + 1 {
                 self.wait_until(issue - 1, Stall::Execution)?;
@@ -167,7 +167,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.finish_output(outbox)
     }
 
-    /// Completes the last instruction at the port. Nothing else is dispatched before.
+    /// Completes the last instruction at the port, before anything else is dispatched.
     fn finish_output(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
         let Some(at_port) = self.hart.at_port else {
             return Ok(());
@@ -204,7 +204,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         self.wait_for_room()?;
                     }
                     self.dispatch_return(&i, need);
-                    // An interrupt comes before the next instruction.
+                    // An interrupt is taken before the next instruction.
                     Err(Stop::Time)
                 }
                 _ => self.alone_or_replaced(i, outbox),
@@ -213,8 +213,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.dispatch_decoded(decoded, outbox)
     }
 
-    /// The instruction at the cursor is executed alone, or has been replaced by a debugger and is
-    /// to be executed all the same.
+    /// The instruction at the cursor is executed alone, or a debugger has replaced it and it must
+    /// be executed now.
     #[inline(never)]
     fn alone_or_replaced(&mut self, i: Instruction, outbox: &mut Outbox) -> Result<(), Stop> {
         if self.hart.debug.is_some()
@@ -249,7 +249,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if float {
             self.check_float(&i)?;
         }
-        // Not `map` of an array, which is called out of line and copies the array to itself.
+        // `map` of an array would be called out of line, and would copy the array onto itself.
         let [first, second] = [usize::from(i.rs1), usize::from(i.rs2)];
         let [a, b] = [self.hart.registers[first], self.hart.registers[second]];
         let [a_ready, b_ready] = [self.hart.ready[first], self.hart.ready[second]];
@@ -264,7 +264,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.wait_for_room()?;
         }
         if K::IN_ORDER {
-            // An instruction stays in front of the execution stage until it can issue.
+            // An instruction stays before the execution stage until it can issue.
             let issue = ready.max(self.hart.last_issue);
             if issue > self.hart.dispatch_cycle + 1 {
                 self.wait_until(issue - 1, Stall::Execution)?;
@@ -317,7 +317,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return self.alone(Instruction::illegal(i.bits, i.length));
         }
         if i.writes_float() {
-            // Also on a wrong path: the specification lets `mstatus.FS` be dirty too often.
+            // Also on a wrong path: the specification allows `mstatus.FS` to become dirty too
+            // often.
             self.hart.privileged.set_float_dirty();
         }
         Ok(())
@@ -346,8 +347,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.step(&i);
     }
 
-    /// What product `i` needs, whose first operand is `a`: an iterative multiplier detects that no
-    /// bits are left one cycle late, and never in its last cycle (`eOut` in Rocket's
+    /// The resources of product `i`, whose first operand is `a`: an iterative multiplier detects
+    /// that no bits are left one cycle late, and never in its last cycle (`eOut` in Rocket's
     /// `Multiplier.scala`). Upper halves take all cycles, products of 32 bits at most half of them.
     #[inline(never)]
     fn multiplication(&self, i: &Instruction, need: Need, a: u64) -> Need {
@@ -400,7 +401,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Ok(())
     }
 
-    /// The cause that the oldest incomplete instruction waits for.
+    /// The reason why the oldest incomplete instruction waits.
     fn oldest_stall(&self) -> Stall {
         if self.hart.window.all_known() {
             return Stall::OtherHart;
@@ -417,7 +418,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Moves the dispatch cycle on to `cycle`.
+    /// Advances the dispatch cycle to `cycle`.
     #[inline]
     fn wait_until(&mut self, cycle: u64, stall: Stall) -> Result<(), Stop> {
         self.held_up(stall);
@@ -504,7 +505,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The instruction that leaves the reorder buffer now can no longer be undone: its
+    /// The instruction that leaves the reorder buffer now can no longer be squashed: its
     /// floating-point flags become visible.
     pub(crate) fn retire_flags(&mut self) {
         let leaving = self.hart.window.settled();
@@ -514,8 +515,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Puts an instruction into the window whose result is not known, and returns its index. It
-    /// has been issued, or `issue` is [`UNKNOWN`] and it waits for some of its first `SOURCES`
+    /// Puts an instruction with an unknown result into the window, and returns its index. It has
+    /// been issued, or `issue` is [`UNKNOWN`] and it waits for some of its first `SOURCES`
     /// operands.
     #[inline(always)]
     pub(crate) fn defer<const SOURCES: usize>(
@@ -545,8 +546,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         index
     }
 
-    /// Puts such an instruction, which is dispatched in `cycle`, to its position,
-    /// without counting it.
+    /// Puts such an instruction, dispatched in `cycle`, at its position, without counting it.
     #[inline(always)]
     pub(crate) fn place_deferred<const SOURCES: usize>(
         &mut self,

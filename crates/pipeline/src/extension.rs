@@ -7,39 +7,39 @@ use riscv::{Instruction, Names, Privilege, Register, Trap};
 /// The next action of a core for an extension's instruction, or for the delivery of its interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The instruction is done; the value goes to its destination register. Of a delivery: the hart
-    /// goes on at this address.
+    /// The instruction is done; its destination register gets this value. For a delivery: the hart
+    /// continues at this address.
     Done(u64),
-    /// The hart goes on at this address, to which it leaves the program; for instructions alone.
+    /// The hart leaves the program for this address; only for instructions.
     Jump(u64),
     /// The core loads 8 bytes through its data cache and calls [`Extension::resume`].
     Load {
         /// Aligned to 8.
         address: u64,
     },
-    /// The core changes 8 bytes in its data cache atomically, and calls [`Extension::resume`] with
-    /// what they were.
+    /// The core updates 8 bytes in its data cache atomically, and calls [`Extension::resume`] with
+    /// the previous value.
     Update {
         /// Aligned to 8.
         address: u64,
-        /// What they become.
+        /// The update.
         update: Update,
     },
-    /// The core asks an agent, halts until the answer, and calls [`Extension::resume`].
+    /// The core sends a request to an agent, halts until the answer, and calls
+    /// [`Extension::resume`].
     Ask {
-        /// Whom.
+        /// The agent.
         agent: AgentId,
-        /// The way there and back.
+        /// The paths of the request and of the answer.
         transit: Transit,
-        /// Operation, as the extension and its agent agree.
+        /// The operation, as the extension and its agent define it.
         code: u32,
         /// Operands.
         arguments: [u64; 2],
-        /// The event that the hart waits for, in words for a deadlock report: "QWAIT: a queue with
-        /// work".
+        /// What the hart waits for, in words for a deadlock report: "QWAIT: a queue with work".
         waits_for: &'static str,
     },
-    /// The instruction is illegal here: the hart traps. Of a delivery: there is none.
+    /// The instruction is illegal here: the hart traps. For a delivery: there is none.
     Illegal,
 }
 
@@ -54,32 +54,32 @@ pub struct Invocation {
     pub rs2: u64,
     /// Privilege of the hart.
     pub privilege: Privilege,
-    /// The number of times that this instruction has been resumed: 0 at first.
+    /// The number of times that this instruction has been resumed, 0 initially.
     pub step: u32,
     /// The cycle.
     pub cycle: u64,
 }
 
-/// A word in a queue that a register is the head of.
+/// A word of the queue whose head is a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
     /// The word.
     pub value: u64,
-    /// From this cycle on it can be read.
+    /// The first cycle in which it can be read.
     pub readable: u64,
 }
 
 /// The result of an access to a CSR of an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CsrAccess {
-    /// It is done.
+    /// The access is done.
     Done {
-        /// What was in the register.
+        /// The previous value of the register.
         old: u64,
-        /// It has changed nothing, and reads the same value until the extension's next notice or
-        /// event: a loop of such accesses may be skipped.
+        /// It has no side effect, and the value does not change until the extension's next notice
+        /// or event: a loop of such accesses may be skipped.
         quiet: bool,
-        /// The following instructions are fetched again, as Rocket does after a CSR write.
+        /// The following instructions are fetched again, as in Rocket after a CSR write.
         refetch: bool,
     },
     /// The hart traps.
@@ -89,46 +89,46 @@ pub enum CsrAccess {
 /// A message of an extension to an agent, without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// From which cycle on it is on its way.
+    /// The cycle of its departure.
     pub cycle: u64,
-    /// To whom.
+    /// The destination.
     pub agent: AgentId,
-    /// How long it is on wires of its own; at least as long as the core takes to send anything.
+    /// The latency of its own wires; at least the core's departure latency.
     pub latency: Time,
-    /// What it is, as the extension and its agent agree.
+    /// Its kind, as the extension and its agent define it.
     pub code: u32,
-    /// What comes with it.
+    /// Its arguments.
     pub arguments: [u64; 2],
 }
 
-/// The way in which a hart leaves its program for the handler of an extension's interrupt.
+/// How a hart leaves its program for the handler of an extension's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// Everything that has not committed is squashed, and fetch restarts with the delivery: so do
+    /// Everything that has not committed is squashed, and fetch restarts with the delivery, as in
     /// x86 processors (Aydogmus et al., "Extended User Interrupts (xUI)", ASPLOS 2025).
     Flushing,
-    /// The delivery enters the front end behind the dispatched instructions, which continue. If
-    /// they turn out to be on a wrong path, the delivery is undone with them, and repeated on the
-    /// right path: xUI's tracked interrupts.
+    /// The delivery enters the front end after the dispatched instructions, which continue. If they
+    /// are on a wrong path, the delivery is undone with them, and repeated on the right path: xUI's
+    /// tracked interrupts.
     Tracked,
-    /// Tracked, but only in front of an instruction that the program marks
+    /// Tracked, but only before an instruction that the program marks
     /// ([`Extension::is_safepoint`]): xUI's hardware safepoints. After a wrong path the next mark
-    /// on the right one counts.
+    /// on the right path counts.
     AtSafepoint,
 }
 
-/// Words of an extension from before a delivery or a return, which the core keeps until that can no
+/// State of an extension before a delivery or a return, which the core keeps until that can no
 /// longer be undone.
 pub type Before = [u64; 3];
 
-/// Instructions in RISC-V's custom opcode spaces; CSRs, interrupts, and wires to and from an agent;
-/// and two registers that are the ends of queues.
+/// An extension: instructions in RISC-V's custom opcode spaces; CSRs, interrupts, and messages to
+/// and from agents; and two registers that are the ends of queues.
 ///
 /// # Instructions
 ///
 /// An instruction begins when everything older is done, so it is never speculative, and nothing
-/// younger begins before it is done. If [`Extension::is_barrier`] says so, it is a full memory
-/// barrier, and also begins only when the store buffer is empty.
+/// younger begins before it is done. If [`Extension::is_barrier`] is true for it, it is a full
+/// memory barrier, and also waits for the store buffer to drain.
 ///
 /// # Active extensions
 ///
@@ -137,43 +137,43 @@ pub type Before = [u64; 3];
 /// its own copy.
 ///
 /// An interrupt that the hart takes without changing its privilege is *delivered*: when
-/// [`Extension::wants_delivery`] says how, the hart calls [`Extension::deliver`] at the next
-/// boundary between instructions, which saves the program counter and says where to go on. Accesses
-/// to memory come in between, as those of microcode do. The extension requests no other delivery
-/// before one of its instructions has ended this one. Traps have priority.
+/// [`Extension::wants_delivery`] returns a kind, the hart calls [`Extension::deliver`] at the next
+/// boundary between instructions, which saves the program counter and returns the handler's
+/// address. In between it may access memory, as microcode does. The extension requests no other
+/// delivery before one of its instructions has ended this one. Traps have priority.
 ///
-/// An instruction that [returns](Extension::returns) from a handler does not wait on an
+/// An instruction that [returns](Extension::returns) from a handler is not serializing on an
 /// out-of-order core, and is squashed with the instructions before it.
 ///
 /// # The register port
 ///
 /// Only extensions with [`Extension::HAS_REGISTERS`] have one. It is for in-order cores of width 1.
 /// An instruction that names [`Extension::INPUT`] or [`Extension::OUTPUT`] is dispatched only when
-/// the values of all older instructions are known. It can therefore never be undone, and no word
+/// the values of all older instructions are known. It can therefore never be squashed, and no word
 /// ever has to be put back.
 pub trait Extension: state::State {
     /// Whether it has more than instructions.
     const IS_ACTIVE: bool = false;
-    /// Whether it has a register port; it is active, then.
+    /// Whether it has a register port; it must then be active.
     const HAS_REGISTERS: bool = false;
-    /// An instruction that reads this register takes the next word out of the extension; once, even
-    /// if it names the register twice.
+    /// An instruction that reads this register takes the next word from the extension; only one
+    /// word, even if it names the register twice.
     const INPUT: Register = riscv::SINK;
-    /// An instruction that writes this register gives the extension the next word.
+    /// An instruction that writes this register appends a word to the extension's queue.
     const OUTPUT: Register = riscv::SINK;
     /// Its instructions, registers and CSRs in assembly language, for traces and messages.
     const NAMES: &'static Names = &Names::STANDARD;
 
-    /// Tells a copy of the extension its core and its hart.
+    /// Tells the copy of the extension its core and its hart.
     fn place(&mut self, _core: CoreId, _hart: u64) {}
 
     /// Whether [`Extension::INPUT`] and [`Extension::OUTPUT`] are ends of queues now. It may change
-    /// when a CSR is accessed.
+    /// with an access to a CSR.
     fn has_registers(&self) -> bool {
         false
     }
 
-    /// The next word, or the trap that reading raises if there is none.
+    /// The next word, or the trap of a read without one.
     fn peek(&self) -> Result<Word, Trap> {
         Ok(Word {
             value: 0,
@@ -181,7 +181,7 @@ pub trait Extension: state::State {
         })
     }
 
-    /// The word is taken.
+    /// Removes the next word.
     fn pop(&mut self) {}
 
     /// Accepts a word written at `cycle`, or returns the trap that the write raises.
@@ -189,12 +189,12 @@ pub trait Extension: state::State {
         Ok(())
     }
 
-    /// Carries out the CSR instruction `i` at `cycle`, if the CSR is one of the extension's.
+    /// Executes the CSR instruction `i` at `cycle`, if the CSR belongs to the extension.
     fn access_csr(&mut self, _cycle: u64, _i: &Instruction, _rs1: u64) -> Option<CsrAccess> {
         None
     }
 
-    /// A notice of its agent arrives at `cycle`.
+    /// A notice of its agent has arrived at `cycle`.
     fn notice(&mut self, _cycle: u64, _header: u64) {}
 
     /// The cycle of its next timer, or [`NEVER`](crate::NEVER).
@@ -205,39 +205,38 @@ pub trait Extension: state::State {
     /// The timer expires.
     fn event(&mut self, _cycle: u64) {}
 
-    /// The bit in `mip` that it drives, and its level. Looked at after each of the above.
+    /// The bit in `mip` that it drives, and its level. Read after each of the above calls.
     fn interrupt(&self) -> (u8, bool) {
         (0, false)
     }
 
-    /// The kind of delivery that it requests now, if any. Looked at after each of the above, and
+    /// The kind of delivery that it requests now, if any. Read after each of the above calls, and
     /// after each of its instructions.
     fn wants_delivery(&self) -> Option<Delivery> {
         None
     }
 
-    /// Whether [`Delivery::AtSafepoint`] may come in front of this instruction, which the core
-    /// executes as it always does: a hint.
+    /// Whether this instruction is a safepoint for [`Delivery::AtSafepoint`]. The core otherwise
+    /// executes it as usual: it is a hint.
     fn is_safepoint(_instruction: &Instruction) -> bool {
         false
     }
 
-    /// Whether a hart that waits for interrupts (`WFI`, `WRS`) continues, as it does if one is
+    /// Whether a hart that waits for interrupts (`WFI`, `WRS`) continues: it does if one is
     /// pending, even if it cannot be delivered now.
     fn wakes(&self) -> bool {
         self.wants_delivery().is_some()
     }
 
-    /// Does the next step of the delivery at `cycle`, of which this is number `step`, beginning
-    /// with 0; `value` is what the last one has read. Going on at an address other than `pc`, which
-    /// is where the program would have gone on, is the last step. The steps may begin again with
-    /// the first at any time: what came before was on a wrong path. What an access has read is told
-    /// before.
+    /// Performs step number `step`, from 0, of the delivery at `cycle`; `value` is the result of
+    /// the previous step's access. Continuing at an address other than `pc`, where the program
+    /// would have continued, is the last step. The steps may restart at any time, if the previous
+    /// ones were on a wrong path. The result of an access in progress is reported before that.
     fn deliver(&mut self, _cycle: u64, _pc: u64, _step: u32, _value: u64) -> Action {
         Action::Illegal
     }
 
-    /// The state that a delivery or a return changes, saved before it does, for undoing it.
+    /// The state that a delivery or a return changes, for undoing it.
     fn before(&self) -> Before {
         Before::default()
     }
@@ -250,7 +249,7 @@ pub trait Extension: state::State {
         false
     }
 
-    /// Carries out an instruction that returns from a handler; where the hart goes on.
+    /// Executes an instruction that returns from a handler; returns where the hart continues.
     fn end_handler(&mut self) -> u64 {
         0
     }
@@ -258,18 +257,18 @@ pub trait Extension: state::State {
     /// Undoes the last return, which was on a wrong path.
     fn undo_return(&mut self, _before: Before) {}
 
-    /// Its messages to agents, oldest first.
+    /// Removes the oldest of its messages to agents.
     fn take_sent(&mut self) -> Option<Sent> {
         None
     }
 
-    /// The meaning of one of its traps, in words, to follow "the guest crashed".
+    /// Explains one of its traps, in words that follow "the guest crashed".
     fn explain(&self, _trap: &Trap) -> Option<String> {
         None
     }
 
     /// Whether an instruction waits until older stores have performed. Otherwise they perform
-    /// during the instruction, or after it.
+    /// during or after the instruction.
     fn is_barrier(&self, _instruction: &Instruction) -> bool {
         true
     }
@@ -277,7 +276,7 @@ pub trait Extension: state::State {
     /// The instruction's first action.
     fn begin(&mut self, invocation: &Invocation) -> Action;
 
-    /// The next action, after a load, an update or an answer gave `value`.
+    /// The next action, after a load, an update or an answer has yielded `value`.
     fn resume(&mut self, invocation: &Invocation, value: u64) -> Action;
 }
 

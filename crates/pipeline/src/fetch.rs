@@ -12,32 +12,32 @@ use riscv::is_compressed;
 use riscv::paging::{Access, TABLE_BYTES};
 use state::{Plain, State};
 
-/// The line that holds the program counter, and the one behind it if an instruction is in both.
+/// The line of the program counter, and the following one if the instruction crosses into it.
 #[derive(Clone, Copy)]
 enum Which {
     First,
     Next,
 }
 
-/// The lines that a waiting fetch has requested, as they arrived. A line may be recalled in the
-/// cycle of its arrival, before its hart can fetch from it: when the code of several harts competes
-/// for one set of the last-level cache, all of them could miss for ever. A fetch that finds its
-/// lines here continues without the cache, so each miss yields at least one instruction.
+/// The lines that a waiting fetch has requested and received. A line may be recalled in the cycle
+/// of its arrival, before its hart can fetch from it: if the code of several harts competes for one
+/// set of the last-level cache, all of them could miss for ever. A fetch that finds its lines here
+/// continues without the cache, so each miss yields at least one instruction.
 #[derive(Clone, Copy, Debug, Default, State, Plain)]
 pub(crate) struct FetchBuffer {
-    /// It holds for the next instruction only: the program counter, and the end of the window,
-    /// when the lines were asked for.
+    /// It is valid for one instruction only: the program counter and the window's tail at the time
+    /// of the request.
     pc: u64,
     #[state(exact)]
     tail: u64,
     lines: [Option<LineAddress>; 2],
     data: [Option<LineData>; 2],
-    /// The fetch has asked for a line and is not done yet.
+    /// The fetch has requested a line and is not complete.
     waits: bool,
 }
 
 impl FetchBuffer {
-    /// Returns whether it is asked for the first time.
+    /// Records a request; returns whether it is the first one for the line.
     fn ask(&mut self, (pc, tail): (u64, u64), which: Which, line: LineAddress) -> bool {
         if (self.pc, self.tail) != (pc, tail) {
             *self = FetchBuffer {
@@ -64,17 +64,17 @@ impl FetchBuffer {
         }
     }
 
-    /// Whether a fetch has asked for a line and is not done yet.
+    /// Whether a fetch has requested a line and is not complete.
     pub(crate) fn waits(&self) -> bool {
         self.waits
     }
 
-    /// The next fetch is of another instruction than the waiting one.
+    /// The next fetch is of a different instruction than the waiting one.
     pub(crate) fn give_up(&mut self) {
         self.waits = false;
     }
 
-    /// The fetch of the next instruction is done. Says whether it has waited for a line.
+    /// Completes the fetch of the next instruction. Returns whether it has waited for a line.
     fn end(&mut self, next: (u64, u64)) -> bool {
         std::mem::take(&mut self.waits) && (self.pc, self.tail) == next
     }
@@ -89,7 +89,7 @@ impl FetchBuffer {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Finds the block at `pc`. Returns false if fetch has to wait.
+    /// Finds the block at `pc`. Returns false if fetch must wait.
     pub(crate) fn fetch(&mut self, outbox: &mut Outbox) -> bool {
         let is_fetched = match self.hart.observes && self.translates() {
             true => self.fetch_from_page(outbox),
@@ -145,7 +145,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         true
     }
 
-    /// The same where the addresses of instructions are translated.
+    /// The same if instruction addresses are translated.
     #[inline(never)]
     fn fetch_translated(&mut self, outbox: &mut Outbox) -> bool {
         let pc = self.hart.pc;
@@ -184,7 +184,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         true
     }
 
-    /// Decodes the block at `pc`, which is in `line`, and says where it is. `None`: its first
+    /// Decodes the block at `pc`, which is in `line`, and returns its index. `None`: its first
     /// instruction continues in `next_line`, which is missing.
     fn decode_block(&mut self, line: LineAddress, next_line: LineAddress) -> Option<u32> {
         let first = self.instructions_of(line)?;
@@ -198,7 +198,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.forget_cursors();
         }
         if decoded.is_none() {
-            // It may be evicted when the next one arrives.
+            // The first line may be evicted when the next one arrives.
             let next = self.next_to_fetch();
             self.hart.fetch_buffer.ask(next, Which::First, line);
             self.hart.fetch_buffer.fill(line, &first);
@@ -206,19 +206,19 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         decoded
     }
 
-    /// What the lines in the fetch buffer must have been asked for.
+    /// The key with which the fetch buffer's lines must have been requested.
     fn next_to_fetch(&self) -> (u64, u64) {
         (self.hart.pc, self.hart.window.tail)
     }
 
-    /// Whether a line that is not in the cache has come for this fetch.
+    /// Whether the fetch buffer holds this line for the present fetch.
     #[inline(never)]
     fn is_kept(&self, line: LineAddress) -> bool {
         let next = self.next_to_fetch();
         self.hart.fetch_buffer.find(next, line).is_some()
     }
 
-    /// A line of instructions that is in the cache, or has come for this fetch.
+    /// A line of instructions from the cache or the fetch buffer.
     fn instructions_of(&self, line: LineAddress) -> Option<LineData> {
         let cache = &self.shared.instruction_cache;
         match cache.find(line) {
@@ -231,7 +231,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A line has come to the instruction cache: the harts that wait for it keep it.
+    /// A line has arrived in the instruction cache: harts that wait for it keep it in their fetch
+    /// buffers.
     pub(crate) fn instructions_filled(&mut self, fill: FirstFill) {
         let FirstFill {
             line,
@@ -247,8 +248,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The physical address of an instruction at `address`, if its page is known; `which` tells
-    /// whether it is that of `pc` or that behind. If not, dispatch waits, or there is a trap.
+    /// The physical address of an instruction at `address`, if its page is known; `which` selects
+    /// the page of `pc` or the following one. If not, dispatch waits, or there is a trap.
     #[inline(never)]
     fn page_of_fetch(&mut self, which: usize, address: u64, outbox: &mut Outbox) -> Option<u64> {
         if !self.translates() {
@@ -259,7 +260,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             return match page.frame.physical(address) {
                 Ok(physical) => Some(physical),
                 Err(fault) => {
-                    // It is looked for again if the handler comes back.
+                    // It is looked up again if the handler returns.
                     self.hart.fetched[which] = FetchedPage::NONE;
                     let trap = fault.trap(Access::Fetch, address);
                     self.begin_serial(Serializing::exception(trap));
@@ -277,15 +278,15 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         None
     }
 
-    /// Asks for a line of instructions. `address`, by which the program knows it, is that of the
-    /// first byte that it needs.
+    /// Requests a line of instructions. `address` is the virtual address of the first byte that is
+    /// needed.
     fn fetch_line(
         &mut self,
         (which, line): (Which, LineAddress),
         address: u64,
         outbox: &mut Outbox,
     ) -> bool {
-        // User mode may execute what it may not write.
+        // User mode may be allowed to execute but not to write this line.
         if !self.is_plain(line.base(), 64)
             && self.shared.memory_map.classify(line.base()) != Region::Ram
         {

@@ -21,23 +21,23 @@ use riscv::{Attempts, Hart};
 use std::collections::VecDeque;
 
 state::declare! {
-    /// The private state of one hart. [`Shared`](crate::core::Shared) has the state that the harts
-    /// of a core share.
+    /// The private state of one hart. [`Shared`](crate::core::Shared) holds the state that the
+    /// harts of a core share.
     pub(crate) struct HartState<X: Extension> {
         /// The number of its hardware thread.
         pub thread: u8 => fixed = thread,
         /// Privilege mode and CSRs.
         pub privileged: Hart = Hart::new(number),
         pub extension: X => own = extension,
-        /// An instruction at the extension's port that is not done.
+        /// An instruction at the extension's port that has not completed.
         pub at_port: Option<AtPort> => exact = None,
         /// Tracked deliveries, and returns from handlers, that may have to be undone; oldest first.
         pub departures: VecDeque<Departure> => exact = VecDeque::new(),
-        /// A delivery waits for a safepoint; looked at before each dispatch.
+        /// A delivery waits for a safepoint, which is checked before each dispatch.
         pub awaits_safepoint: bool => fixed = false,
         /// See [`alignment_mask`](crate::spec::MisalignedAccesses::alignment_mask).
         pub alignment_mask: u64 => fixed = spec.misaligned_accesses.alignment_mask(),
-        /// The region of memory that was used last.
+        /// The most recently used region of memory.
         pub region: AddressRange = AddressRange::default(),
 
         pub registers: [u64; REGISTERS] = first_registers(number),
@@ -45,17 +45,17 @@ state::declare! {
         /// [`UNKNOWN`](crate::window::UNKNOWN) and above, its producer.
         pub ready: [u64; REGISTERS] => apart cycles = [0; REGISTERS],
         pub pc: u64 = entry,
-        /// Where the next instruction is in the decoded blocks.
+        /// The index of the next instruction in the decoded blocks.
         pub cursor: u32 = NOWHERE,
-        /// With translation: the page of the last fetch, and the page behind it, if an instruction
-        /// is in both.
+        /// With translation: the page of the last fetch, and the page after it, if an instruction
+        /// crosses from one into the other.
         pub fetched: [FetchedPage; 2] = [FetchedPage::NONE; 2],
         pub fetch_buffer: Box<FetchBuffer> = Box::default(),
         pub dispatch_cycle: u64 => cycle = 0,
         pub dispatch_left: u8 = spec.width,
-        /// In order: the cycle of the last issue.
+        /// On an in-order core: the cycle of the last issue.
         pub last_issue: u64 => cycle = 0,
-        /// Dispatch can do nothing until something else has happened.
+        /// Dispatch is stalled until an event.
         pub blocked: bool = false,
 
         pub window: Window => apart = Window::new(spec.rob_entries, spec.commit_width()),
@@ -67,7 +67,7 @@ state::declare! {
         pub observes_window: bool => fixed = false,
         pub probed: Option<Box<Probed>> => fixed = None,
         pub debug: Option<Box<Debugged>> => fixed = None,
-        /// An atomic with acquire semantics that has not been performed: position.
+        /// The position of an atomic with acquire semantics that has not been performed.
         pub acquire: Option<u64> = None,
         pub branches: BranchContext = BranchContext::new(&spec.predictor),
 
@@ -75,7 +75,7 @@ state::declare! {
         pub stores: StoreQueue => apart = StoreQueue::new(spec.store_queue_entries),
         pub missing: Vec<MissingLoad> => apart = Vec::new(),
         pub waiting_loads: Vec<WaitingLoad> = Vec::new(),
-        /// Loads that have missed while all miss registers were in use.
+        /// Missing loads that found all miss registers in use.
         pub refused: VecDeque<MissingLoad> => apart = VecDeque::new(),
         /// Slots whose last operand has just become known; empty otherwise.
         pub woken: Vec<u32> => fixed = Vec::new(),
@@ -83,31 +83,31 @@ state::declare! {
         pub store_event: u64 => cycle = NEVER,
         pub serial: Option<Serializing> = None,
         pub serial_event: u64 => cycle = NEVER,
-        /// Stores to devices that have not been answered, oldest first.
+        /// Unanswered stores to devices, oldest first.
         pub posted: VecDeque<PostedStore> = VecDeque::new(),
-        /// The first that has been refused; the trap comes before the next instruction.
+        /// The first refused store; the trap precedes the next instruction.
         pub refused_store: Option<PostedStore> = None,
         pub reservation: Option<LineAddress> = None,
-        /// The line that the last instruction of Zawrs waited on, until the next `LR`.
+        /// The line on which the last instruction of Zawrs waited, until the next `LR`.
         pub awaited: Option<LineAddress> = None,
         pub attempts: Attempts = Attempts::default(),
-        /// The end of the hold of the reserved line, and the message that waits for it.
+        /// The end of the hold of the reserved line, and the messages that wait for it.
         pub hold_until: u64 => cycle = NEVER,
         pub held: Vec<(LineAddress, ToCache)> = Vec::new(),
 
         pub statistics: CoreStatistics = CoreStatistics::default(),
-        /// The cause that holds up dispatch now, and the cycle up to which cycles have been
+        /// The cause of the present stall of dispatch, and the cycle up to which cycles have been
         /// charged.
         pub stall: Stall = Stall::None,
         pub charged: u64 => apart cycle = 0,
     }
 
-    /// The hart `number`, on a hardware thread of a core: it begins at `entry` with its number in
+    /// The hart `number` on a hardware thread of a core: it starts at `entry` with its number in
     /// `a0`.
     pub fn new(spec: &CoreSpec, thread: u8, number: u64, extension: X, entry: u64);
 }
 
-/// A hart begins with its number in `a0`.
+/// A hart starts with its number in `a0`.
 fn first_registers(number: u64) -> [u64; REGISTERS] {
     let mut registers = [0; REGISTERS];
     registers[10] = number;
@@ -115,7 +115,7 @@ fn first_registers(number: u64) -> [u64; REGISTERS] {
 }
 
 impl<X: Extension> HartState<X> {
-    /// The window is observed from now on.
+    /// Makes the hart take the general path from now on.
     pub fn observe_window(&mut self) {
         (self.observes, self.observes_window) = (true, true);
     }
@@ -135,7 +135,7 @@ impl<X: Extension> HartState<X> {
         self.store_event.min(self.other_event())
     }
 
-    /// The same without its store queue.
+    /// The cycle of this hart's next event other than dispatch and stores.
     #[inline(always)]
     pub fn other_event(&self) -> u64 {
         let held = match self.held.is_empty() {
@@ -154,7 +154,7 @@ impl<X: Extension> HartState<X> {
         }
     }
 
-    /// The cycle in which it can dispatch next, if no event comes before.
+    /// The next cycle in which it can dispatch, unless an event comes before.
     pub fn next_dispatch(&self) -> u64 {
         match self.waits() {
             true => NEVER,
@@ -162,7 +162,7 @@ impl<X: Extension> HartState<X> {
         }
     }
 
-    /// Whether it dispatches nothing before an event.
+    /// Whether it dispatches nothing until an event.
     #[inline(always)]
     pub fn waits(&self) -> bool {
         self.blocked || self.serial.is_some()
@@ -173,7 +173,7 @@ impl<X: Extension> HartState<X> {
         self.serial.as_ref().is_some_and(Serializing::is_halted)
     }
 
-    /// Whether a store to `line` may concern this hart.
+    /// Whether a store to `line` may affect this hart.
     pub fn minds(&self, line: LineAddress) -> bool {
         self.reservation == Some(line) || self.loads.may_touch(line)
     }
@@ -193,7 +193,7 @@ impl<X: Extension> HartState<X> {
             && self.window.last_commit < now
     }
 
-    /// Whether entries of this hart are to become free at `now` or later, as far as is known.
+    /// Whether entries of this hart may become free at `now` or later.
     pub fn is_leaving(&self, now: u64) -> bool {
         self.window.last_commit >= now
     }
@@ -206,7 +206,7 @@ impl<X: Extension> HartState<X> {
         }
         let stack = &mut statistics.stack;
         stack.add(self.stall, cycle.saturating_sub(self.charged));
-        // A hart halts in instructions that are executed alone.
+        // A hart halts in serializing instructions.
         stack.halted = statistics.halted_cycles;
         stack.serial = stack.serial.saturating_sub(stack.halted);
         statistics

@@ -1,5 +1,4 @@
-//! Properties of a core that are fixed when the simulator is compiled, so that no hot loop tests
-//! them.
+//! Properties of a core that are fixed at compile time, so that no hot loop tests them.
 
 use std::ops::{Deref, DerefMut};
 
@@ -9,23 +8,23 @@ pub trait CoreKind: 'static {
     const IN_ORDER: bool;
     /// Whether it has several harts.
     const MULTITHREADED: bool;
-    /// The place of the current hart's state.
+    /// The container of the current hart's state.
     type Place<T>: Place<T>;
 }
 
-/// A place for something.
+/// A container of one value.
 pub trait Place<T>: DerefMut<Target = T> {
-    /// Puts `value` there.
+    /// A container of `value`.
     fn of(value: T) -> Self;
 }
 
-/// A core in order, with one hart.
+/// An in-order core with one hart.
 pub enum InOrder {}
 
-/// A core out of order, with one hart.
+/// An out-of-order core with one hart.
 pub enum OutOfOrder {}
 
-/// A core out of order, with several harts.
+/// An out-of-order core with several harts.
 pub enum Multithreaded {}
 
 impl CoreKind for InOrder {
@@ -46,7 +45,7 @@ impl CoreKind for Multithreaded {
     type Place<T> = Box<T>;
 }
 
-/// In the core itself: nothing is exchanged, and the host finds it without a pointer.
+/// Inline storage: harts are never exchanged, and the host needs no pointer.
 pub struct Inside<T>(T);
 
 impl<T> Place<T> for Inside<T> {
@@ -71,7 +70,7 @@ impl<T> DerefMut for Inside<T> {
     }
 }
 
-/// With several harts: a pointer is exchanged.
+/// With several harts, a pointer is exchanged.
 impl<T> Place<T> for Box<T> {
     fn of(value: T) -> Box<T> {
         Box::new(value)

@@ -1,7 +1,8 @@
-//! The core models, which determine the times of instructions.
+//! The core models, which determine when instructions execute.
 //!
-//! A [`Core`] runs the instructions of its harts and times them, in order or out of order. It owns
-//! its private caches and speaks with the rest of the server through an inbox and an outbox.
+//! A [`Core`] executes the instructions of its harts and times them, in order or out of order. It
+//! owns its private caches and communicates with the rest of the server through an inbox and an
+//! outbox.
 
 mod blocks;
 mod core;

@@ -75,7 +75,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A message for the second-level cache.
+    /// Handles a message for the second-level cache.
     #[inline(never)]
     fn second_level_message(
         &mut self,
@@ -121,7 +121,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .map_or(NEVER, |second| second.next_found());
     }
 
-    /// A message for the data cache.
+    /// Handles a message for the data cache.
     pub(crate) fn data_message(
         &mut self,
         now: u64,
@@ -150,8 +150,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// `line` has arrived: if the oldest load has held up dispatch, and it is of this line, the
-    /// source of the stall is known now.
+    /// `line` has arrived: if the oldest load has stalled dispatch and is of this line, the stall
+    /// is charged to the line's source.
     #[inline(always)]
     fn charge_miss(&mut self, line: LineAddress, source: Source, now: u64) {
         if self.hart.stall != Stall::Miss || self.hart.window.all_known() {
@@ -175,7 +175,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart.charged += cycles;
     }
 
-    /// The same for a line that has come by way of the second level.
+    /// The same for a line that has come through the second level.
     #[inline(never)]
     fn first_level_filled(
         &mut self,
@@ -197,7 +197,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         now: u64,
         outbox: &mut Outbox,
     ) {
-        // Lines that come to a perfect cache are not an event of its.
+        // Fills of a perfect cache are not counted.
         let counted = u64::from(!self.shared.spec.perfect_first_level);
         self.hart.statistics.lines_filled += counted;
         if let Some(prefetching) = &mut self.shared.data_prefetching {
@@ -211,7 +211,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.walks_have_line(line, slot, now, outbox);
         }
         self.for_each_hart(|core| core.use_line(line, (slot, source), now, outbox));
-        // Only now may the line go to another requester.
+        // Only now may the line be sent to another requester.
         let mut held = false;
         self.for_each_hart(|core| {
             if !held && core.is_held_line(line, now) {
@@ -228,8 +228,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.use_miss_register(now, outbox);
     }
 
-    /// The loads, the stores and the instruction executed alone that wait for a line which has
-    /// come.
+    /// Continues the loads, the stores and the serializing instruction that wait for a line which
+    /// has arrived.
     #[inline(always)]
     fn use_line(
         &mut self,
@@ -240,7 +240,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     ) {
         let hit_latency = self.shared.spec.l1_data.hit_latency_cycles;
         let mut arrived = std::mem::take(&mut self.shared.arrived);
-        // Mostly they have asked one behind the other.
+        // Usually their entries are adjacent.
         let mut place = 0;
         while let Some(first) = self.hart.missing[place..]
             .iter()
@@ -255,8 +255,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         for (place, load) in arrived.drain(..).enumerate() {
             let index = load.index as usize;
-            // A load that looks later than the line comes finds it like any other. An older store
-            // may have turned out to be of its address meanwhile.
+            // A load that looks up the cache after the line's arrival hits like any other. An older
+            // store may have got the same address meanwhile.
             let performed = load.issue.max(now);
             if load.live && !self.served_by_older_store(index, performed) {
                 let done = (load.issue + hit_latency).max(now + 1);
@@ -271,7 +271,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         self.shared.arrived = arrived;
         self.wake_all(now, outbox);
-        // What is due now may still be to be done, and the line gone by then.
+        // Due work may still be pending, and the line gone by then.
         if (self.hart.store_event > now || self.is_multithreaded()) && !self.hart.stores.is_empty()
         {
             self.perform_stores(now, outbox);
@@ -283,7 +283,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A line that this hart has reserved has arrived: other requesters wait.
+    /// A line that this hart has reserved has arrived: other requesters must wait.
     fn hold_fill(&mut self, line: LineAddress, now: u64, outbox: &mut Outbox) {
         let forward = match &mut self.shared.second_level {
             None => self.shared.data_cache.keep_fill(),
@@ -294,7 +294,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// A miss register has become free: the oldest load that found none goes first.
+    /// A miss register has become free: the oldest refused load gets it.
     #[inline(always)]
     fn use_miss_register(&mut self, now: u64, outbox: &mut Outbox) {
         if self.shared.translation.is_some() {
@@ -310,7 +310,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Continues this hart's requests when a miss register has become free.
+    /// Retries this hart's requests when a miss register has become free.
     #[inline(always)]
     pub(crate) fn retry_misses(&mut self, now: u64, outbox: &mut Outbox) {
         if !self.hart.refused.is_empty() {
@@ -322,7 +322,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Requests the hinted lines, in order, as far as there are miss registers.
+    /// Requests the hinted lines, in order, as long as there are free miss registers.
     pub(crate) fn fetch_stashes(&mut self, now: u64, outbox: &mut Outbox) {
         while let Some(&(line, is_to_write)) = self.shared.stashes.front() {
             let is_here = match is_to_write {
@@ -377,11 +377,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         });
     }
 
-    /// Another core has written `line`, or taken it.
+    /// Another core has written `line`, or taken it: the hart loses its reservation.
     pub(crate) fn lose_reservation(&mut self, line: LineAddress, now: u64) {
         if self.hart.reservation == Some(line) {
             self.hart.reservation = None;
-            // It may have been replaced while others were kept waiting for it.
+            // The line may have been evicted while other requesters waited for it.
             self.hart.hold_until = if self.hart.held.is_empty() {
                 NEVER
             } else {

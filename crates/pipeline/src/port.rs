@@ -9,7 +9,7 @@ use crate::window::SlotKind;
 use fabric::{Outbox, OutgoingKind, RequestKind, Transit};
 use riscv::{Instruction, Trap};
 
-/// An instruction that has taken or sent a word, or will when its value is known.
+/// An instruction that has read or written a port register, or will when its value is known.
 #[derive(Clone, Copy, Debug, state::State, state::Plain)]
 pub(crate) struct AtPort {
     pub pc: u64,
@@ -25,7 +25,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Puts the word into its register that `i` takes, if it takes one.
+    /// Puts the next word into the input register if `i` reads it.
     pub(crate) fn show_input(&mut self, i: &Instruction) -> Result<(), Trap> {
         if self.hart.extension.has_registers() && Self::port_registers().takes(i) {
             let word = self.hart.extension.peek()?;
@@ -35,7 +35,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Ok(())
     }
 
-    /// Gives and takes the words of an instruction whose value is known.
+    /// Completes the port accesses of an instruction whose value is known.
     pub(crate) fn leave_port(&mut self, at_port: AtPort) -> Result<(), Trap> {
         self.hart.at_port = None;
         if at_port.gives {
@@ -77,7 +77,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The extension may interrupt now, or no longer.
+    /// Updates the level of the extension's interrupt.
     pub(crate) fn set_interrupt_line(&mut self) {
         if X::IS_ACTIVE {
             let (bit, level) = self.hart.extension.interrupt();
@@ -95,7 +95,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             {
                 self.flush(now);
             }
-            // What waits for older instructions comes after the handler.
+            // An instruction that waits for older ones comes after the handler.
             Some(Delivery::Tracked) if self.hart.serial.is_some_and(|serial| serial.can_wait()) => {
                 self.hart.serial = None;
                 self.hart.serial_event = NEVER;
@@ -104,8 +104,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// At `now`, squashes what has not committed, except an atomic that has performed. No interrupt
-    /// is taken before the last return from a handler. A delivery follows.
+    /// Squashes, at `now`, all that has not committed, except an atomic that has performed. No
+    /// interrupt is taken before the last return from a handler. A delivery follows.
     fn flush(&mut self, now: u64) {
         let returned = self.last_return();
         let window = &self.hart.window;
@@ -127,7 +127,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.blame(now, Stall::Serializing);
     }
 
-    /// The extension may have taken over its registers, or given them back.
+    /// The extension may have claimed its registers, or released them.
     pub(crate) fn check_registers(&mut self) {
         let registers = if self.hart.extension.has_registers() {
             Self::port_registers()

@@ -20,9 +20,9 @@ pub enum Unit {
 
 const UNITS: usize = 8;
 
-/// The free resources of a cycle: places in the issue width, and ports of each kind. Seven bits for
-/// each, in the order of [`Unit`] and then the width; the uppermost is a guard, which a subtraction
-/// takes away when there was nothing left.
+/// The free resources of a cycle: issue width, and ports of each kind. Each has seven bits, in the
+/// order of [`Unit`] and then the width; the uppermost bit is a guard, which a subtraction clears
+/// if nothing was left.
 type Free = u64;
 
 const FIELD_BITS: u32 = 7;
@@ -44,22 +44,22 @@ const fn field(number: u32, count: u8) -> Free {
 /// The resources that an operation takes in its issue cycle, and its latency.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
-    /// Nothing, if operations of its unit are counted, or take a port for more than a cycle.
+    /// 0 if operations of its unit are counted, or take a port for more than a cycle.
     free: Free,
-    /// Cycles from issue to result; of loads, if they hit.
+    /// Cycles from issue to result; of loads, on a hit.
     pub latency: u32,
-    /// Cycles for which it keeps its port.
+    /// Cycles for which it occupies its port.
     busy: u32,
 }
 
 impl Need {
-    /// Whether nothing has to be done for it but to take a port for a cycle.
+    /// Whether it only occupies a port for one cycle.
     #[inline(always)]
     pub fn is_frequent(self) -> bool {
         self.free != 0
     }
 
-    /// An operation on a unit that is not pipelined, and that is done so many cycles sooner.
+    /// The same operation, on a unit that is not pipelined, with a latency shorter by `cycles`.
     pub fn done_sooner(self, cycles: u32) -> Need {
         Need {
             latency: self.latency - cycles,
@@ -69,11 +69,11 @@ impl Need {
     }
 }
 
-/// What is booked in one cycle.
+/// The reservations of one cycle.
 #[derive(Clone, Copy, Debug, state::State)]
 struct Cycle {
-    /// Which of the cycles that share this place; an entry of another one counts as free, so
-    /// that nothing has to be cleared as time goes on.
+    /// Which of the cycles that share this entry; an entry of another cycle counts as free, so that
+    /// nothing has to be cleared as time advances.
     #[state(cycle)]
     number: u64,
     free: Free,
@@ -81,7 +81,7 @@ struct Cycle {
 
 #[derive(Clone, Copy, Debug)]
 struct UnitTiming {
-    /// Cycles for which an operation keeps its port.
+    /// Cycles for which an operation occupies its port.
     busy: u64,
     latency: u32,
 }
@@ -99,19 +99,19 @@ impl UnitTiming {
     }
 }
 
-/// The issue width and the ports of a core in the cycles to come.
+/// The reservations of a core's issue width and ports in future cycles.
 ///
-/// No operation is booked further ahead than a chain of as many of the slowest as the reorder
-/// buffer holds; there are more entries than that, so two cycles that matter never share one.
+/// No operation is reserved further ahead than a chain of as many of the slowest as the reorder
+/// buffer holds. There are more entries than that, so no two relevant cycles share one.
 #[derive(Clone, Debug, state::State)]
 pub struct Calendar {
     cycles: Ring<Cycle>,
     #[state(fixed)]
     width: u8,
-    /// One operation issues in a cycle, and in program order.
+    /// The core issues one operation a cycle, in program order.
     #[state(fixed)]
     single: bool,
-    /// What a cycle has in which nothing is booked.
+    /// The resources of a cycle without reservations.
     #[state(fixed)]
     all: Free,
     #[state(fixed)]
@@ -119,7 +119,7 @@ pub struct Calendar {
     /// See [`UnitsSpec`](crate::spec::UnitsSpec).
     #[state(fixed)]
     pub multiplier_bits_per_cycle: u8,
-    /// By unit: what [`Calendar::need`] says.
+    /// The result of [`Calendar::need`] by unit.
     #[state(fixed)]
     needs: [Need; UNITS],
 }
@@ -145,7 +145,7 @@ impl Calendar {
         let slowest = units.iter().map(|unit| unit.latency).max().unwrap_or(1);
         let slowest = u64::from(slowest).max(spec.l1_data.hit_latency_cycles) + 1;
         let length = (u64::from(spec.rob_entries) + 2) * slowest;
-        // A load takes as long as the cache does, and a store is done when it has issued.
+        // A load has the cache's latency, and a store is done when it has issued.
         units[Unit::Load as usize].latency = spec.l1_data.hit_latency_cycles as u32;
         units[Unit::Store as usize].latency = 1;
         let need = |unit: Unit| {
@@ -188,13 +188,13 @@ impl Calendar {
         }
     }
 
-    /// What an operation of this kind takes.
+    /// The resources of an operation of this kind.
     #[inline(always)]
     pub fn need(&self, unit: Unit) -> Need {
         self.needs[unit as usize]
     }
 
-    /// Whether one operation issues in a cycle, and in program order.
+    /// Whether the core issues one operation a cycle, in program order.
     pub fn is_single(&self) -> bool {
         self.single
     }
@@ -222,24 +222,23 @@ impl Calendar {
         &mut entry.free
     }
 
-    /// How many operations issue in `cycle`.
+    /// The number of operations that issue in `cycle`.
     #[inline(always)]
     pub fn issues(&self, cycle: u64) -> u8 {
         let left = self.get(cycle) >> (WIDTH * FIELD_BITS);
         self.width - (left as u8 & ((1 << (FIELD_BITS - 1)) - 1))
     }
 
-    /// Whether a frequent operation that is dispatched in `cycle` can issue in the next
-    /// one without being booked, when the one before it issued at `last_issue`. This is so if each
-    /// cycle has one operation: those after it are dispatched later, and issue later.
+    /// Whether a frequent operation that is dispatched in `cycle` can issue in the next one without
+    /// a reservation, if its predecessor issued at `last_issue`. That holds if each cycle has one
+    /// operation: later ones are dispatched later, and issue later.
     #[inline(always)]
     pub fn is_free_after(&self, cycle: u64, last_issue: u64) -> bool {
         self.single && last_issue <= cycle
     }
 
-    /// Issues an operation of a kind of which it is known what it takes at `earliest`, or as soon
-    /// after it as both a port and a place in the width are free, and returns the cycle. Counts it
-    /// in `operations` if its kind is counted.
+    /// Issues an operation at `earliest`, or in the next cycle in which both a port and issue width
+    /// are free, and returns the cycle. Counts it in `operations` if its kind is counted.
     #[inline(always)]
     pub fn issue(
         &mut self,
@@ -255,14 +254,14 @@ impl Calendar {
         }
     }
 
-    /// The same for one that is frequent.
+    /// The same for a frequent operation.
     #[inline(always)]
     pub fn issue_frequent(&mut self, need: Need, earliest: u64) -> u64 {
         debug_assert!(need.is_frequent(), "it has more to be done");
         self.take(need.free, earliest)
     }
 
-    /// Takes what an operation needs of the first cycle from `earliest` on that has it.
+    /// Takes the resources in the first cycle from `earliest` on that has them.
     #[inline(always)]
     fn take(&mut self, need: Free, earliest: u64) -> u64 {
         let all = self.all;
@@ -341,7 +340,7 @@ impl Calendar {
         cycle
     }
 
-    /// Takes back the operation that was to issue at `cycle`, if it has been booked.
+    /// Cancels the operation that was to issue at `cycle`, if it was reserved.
     pub fn cancel(&mut self, unit: Unit, cycle: u64, operations: &mut Operations) {
         if let Some(count) = operations.of(unit) {
             *count -= 1;
@@ -355,22 +354,22 @@ impl Calendar {
         }
     }
 
-    /// What is booked in the `span` cycles from `now` on: equal vectors behave equally.
+    /// The reservations of the `span` cycles from `now` on: equal vectors behave equally.
     pub fn ahead(&self, now: u64, span: u64, into: &mut Vec<u64>) {
         into.extend((now..now + span).map(|cycle| self.get(cycle)));
     }
 
-    /// What is booked from `now` on.
+    /// All reservations from `now` on.
     pub fn ahead_of(&self, now: u64, into: &mut Vec<u64>) {
         self.ahead(now, self.cycles.length(), into);
     }
 
-    /// Moves all that is booked from `now` on by `by` cycles.
+    /// Moves all reservations from `now` on by `by` cycles.
     pub fn shift_all(&mut self, now: u64, by: u64) {
         self.shift(now, self.cycles.length(), by);
     }
 
-    /// Moves what is booked in the `span` cycles from `now` on by `by` cycles.
+    /// Moves the reservations of the `span` cycles from `now` on by `by` cycles.
     pub fn shift(&mut self, now: u64, span: u64, by: u64) {
         let all = self.all;
         let booked: Vec<Free> = (now..now + span)
@@ -398,7 +397,7 @@ mod tests {
     }
 
     fn cancel(calendar: &mut Calendar, unit: Unit, cycle: u64) {
-        // Nothing is counted below zero.
+        // Counts never become negative.
         let mut operations = ONE_OF_EACH;
         calendar.cancel(unit, cycle, &mut operations);
     }
@@ -419,7 +418,7 @@ mod tests {
             (0..times).map(|_| issue(&mut calendar, unit, 10)).collect()
         };
         assert_eq!(issue_all(Unit::Multiply, 5), [10, 10, 11, 11, 12]);
-        // Cycles 10 and 11 have one place left in the width, cycle 12 has two.
+        // Cycles 10 and 11 have a width of one left, cycle 12 of two.
         assert_eq!(issue_all(Unit::Integer, 5), [10, 11, 12, 12, 13]);
     }
 
@@ -429,7 +428,7 @@ mod tests {
         let mut calendar = calendar(8);
         assert_eq!(issue(&mut calendar, Unit::Divide, 50), 50);
         assert_eq!(issue(&mut calendar, Unit::Divide, 51), 70);
-        // Cycles 30 to 49 are free, for an operation that is ready then.
+        // Cycles 30 to 49 are free for an operation that is ready then.
         assert_eq!(issue(&mut calendar, Unit::Divide, 31), 90);
         assert_eq!(issue(&mut calendar, Unit::Divide, 30), 30);
         cancel(&mut calendar, Unit::Divide, 70);
@@ -474,11 +473,11 @@ mod tests {
     fn what_was_not_booked_is_taken_back_without_a_trace() {
         let spec = CoreSpec::five_stage();
         let mut calendar = Calendar::new(&spec);
-        // The operation before it issued in the cycle of its dispatch at the latest.
+        // The previous operation issued in the cycle of its dispatch at the latest.
         assert!(calendar.is_free_after(9, 9));
         assert!(!calendar.is_free_after(9, 10));
         cancel(&mut calendar, Unit::Integer, 10);
-        // One operation a cycle, still.
+        // Still one operation a cycle.
         assert_eq!(issue(&mut calendar, Unit::Integer, 10), 10);
         assert_eq!(issue(&mut calendar, Unit::Load, 10), 11);
         cancel(&mut calendar, Unit::Integer, 10);

@@ -20,8 +20,8 @@ pub fn is_link(register: u8) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, state::State)]
 #[state(fields)]
 pub struct Predictor {
-    /// The three tables of two-bit counters, one behind the other: by address, by history, and
-    /// the chooser (2 and 3: trust the history).
+    /// The three tables of two-bit counters, one after the other: by address, by history, and the
+    /// chooser (2 and 3: trust the history).
     #[state(fixed)]
     counters: Ring<u8>,
     #[state(slice)]
@@ -42,7 +42,7 @@ impl State for Predictor {
     }
 }
 
-/// What a prediction looked at, and what is restored when it was wrong.
+/// The state that a prediction read, which is restored after a misprediction.
 #[derive(Clone, Copy, Debug, Default, state::State)]
 pub struct Lookup {
     by_address: u32,
@@ -53,25 +53,25 @@ pub struct Lookup {
     pub taken: bool,
 }
 
-/// What a conditional branch does with the counters.
+/// The effect of a conditional branch on the counters.
 #[derive(Clone, Copy, Debug)]
 pub enum BranchStep {
     /// It is predicted.
     Predict(Lookup),
-    /// It is known whether it is taken: they are trained.
+    /// Its outcome is known: the counters are trained.
     Train(Lookup, bool),
-    /// From here on some time has not been recorded.
+    /// Branches before this step were not recorded.
     Gap,
 }
 
-/// The return-address stack; a plain ring, so that it can be saved whole.
+/// The return-address stack: a plain ring, so that it can be saved whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State)]
 pub struct ReturnStack {
     addresses: [u64; RETURN_STACK_ENTRIES],
     top: u8,
 }
 
-/// What a hart has of a predictor for itself.
+/// A hart's own part of a predictor.
 #[derive(Clone, Debug, PartialEq, Eq, state::State)]
 pub struct BranchContext {
     /// The return-address stack.
@@ -96,13 +96,13 @@ impl BranchContext {
         self.history = (self.history << 1 | u32::from(taken)) & self.history_mask;
     }
 
-    /// Puts the history back to what `lookup` saw, followed by the right outcome.
+    /// Restores the history that `lookup` saw, and appends the correct outcome.
     pub fn correct_history(&mut self, lookup: &Lookup, taken: bool) {
         self.history = lookup.history;
         self.push_history(taken);
     }
 
-    /// Puts the history back to what `lookup` saw.
+    /// Restores the history that `lookup` saw.
     pub fn restore_history(&mut self, lookup: &Lookup) {
         self.history = lookup.history;
     }
@@ -125,7 +125,7 @@ impl BranchContext {
 }
 
 impl Predictor {
-    /// Shows the counters.
+    /// Walks the counters.
     pub fn walk_counters(&mut self, walker: &mut dyn Walker) {
         state::octets(self.counters.all_mut(), walker);
     }
@@ -141,7 +141,7 @@ impl Predictor {
         }
     }
 
-    /// Predicts the conditional branch at `pc` of the hart that `context` is of.
+    /// Predicts the conditional branch at `pc` of the hart with this `context`.
     #[inline]
     pub fn lookup(&self, context: &BranchContext, pc: u64) -> Lookup {
         let history = context.history;
@@ -164,8 +164,8 @@ impl Predictor {
         }
     }
 
-    /// Goes through `steps` up to `times` times, as long as all predictions come out as they did;
-    /// returns how often that was.
+    /// Repeats `steps` up to `times` times, as long as all predictions stay the same; returns the
+    /// number of repetitions.
     pub fn repeat(&mut self, steps: &[BranchStep], times: u64) -> u64 {
         for time in 0..times {
             let before = self.counters.clone();
@@ -184,14 +184,14 @@ impl Predictor {
                 }
             }
             if self.counters == before {
-                // So it will be every time.
+                // All further repetitions are the same.
                 return times;
             }
         }
         times
     }
 
-    /// What the counters of an earlier lookup say now.
+    /// The prediction of an earlier lookup with the present counters.
     fn predicts_taken(&self, lookup: &Lookup) -> bool {
         let trusted = if self.counters[lookup.chooser.into()] >= 2 {
             lookup.by_history
@@ -220,8 +220,8 @@ impl Predictor {
         (tag == pc).then_some(target)
     }
 
-    /// Predicts where the indirect jump `i` at `pc` leads: a return goes where the stack says. A
-    /// call is pushed.
+    /// Predicts the target of the indirect jump `i` at `pc`: a return pops the stack, and a call
+    /// pushes its return address.
     #[inline(always)]
     pub fn indirect(&self, context: &mut BranchContext, i: &Instruction, pc: u64) -> Option<u64> {
         let predicted = if is_link(i.rs1) && i.rs1 != i.rd {
@@ -235,7 +235,7 @@ impl Predictor {
         predicted
     }
 
-    /// Remembers the target of the indirect jump at `pc`.
+    /// Records the target of the indirect jump at `pc`.
     pub fn set_target(&mut self, pc: u64, target: u64) {
         self.targets[((pc >> 1) as u32 & self.target_mask) as usize] = (pc, target);
     }
@@ -314,8 +314,7 @@ mod tests {
         );
     }
 
-    /// A branch that is always taken, twice in a row, as it was recorded while it was predicted to
-    /// be not taken or taken.
+    /// A branch that is taken twice in a row, recorded with this prediction.
     fn two_taken(lookup: Lookup, predicted: bool) -> [BranchStep; 4] {
         let lookup = Lookup {
             taken: predicted,
@@ -333,7 +332,7 @@ mod tests {
         predictor.train(&lookup, true);
         let gap = [BranchStep::Gap];
         assert_eq!(predictor.clone().repeat(&gap, 5), 0);
-        // From 2 the counters go to 3 and stay there: every further time is the same.
+        // From 2 the counters go to 3 and stay there: every further repetition is the same.
         let mut settled = predictor.clone();
         assert_eq!(settled.repeat(&two_taken(lookup, true), u64::MAX), u64::MAX);
         let mut stepped = predictor.clone();
@@ -346,13 +345,13 @@ mod tests {
     #[test]
     fn branches_repeat_only_as_long_as_predictions_do() {
         // The counters begin at 1, not taken, and the first of the two makes them 2: the second is
-        // predicted otherwise than recorded.
+        // predicted differently than recorded.
         let mut predictor = predictor();
         let lookup = predictor.lookup(&context(), 0x80);
         let before = predictor.clone();
         assert_eq!(predictor.repeat(&two_taken(lookup, false), 5), 0);
         assert_eq!(predictor, before);
-        // Alone it is the same once, and no longer.
+        // A single one is the same once, and then no longer.
         let [predict, train, ..] = two_taken(lookup, false);
         let mut trained = before.clone();
         trained.train(&lookup, true);

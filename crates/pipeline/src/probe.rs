@@ -1,4 +1,4 @@
-//! The port for probes, which observe a core's instructions. A core without one pays nothing.
+//! The port for probes, which observe a core's instructions. A core without a probe has no cost.
 
 use crate::core::Core;
 use crate::extension::Extension;
@@ -10,16 +10,16 @@ use crate::window::{SlotKind, UNKNOWN};
 use fabric::Source;
 use riscv::{Class, Instruction, Names, Privilege, SINK, csr_update, decode};
 
-/// Where a load found its value.
+/// The source of a load's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// In the private data cache.
+    /// The private data cache.
     DataCache,
-    /// In an older store of the same core that had not been performed.
+    /// An older store of the same core that had not been performed.
     Store,
-    /// In a line that was not in the data cache, and came from there for this load.
+    /// A line that this load requested, with its source.
     Line(Source),
-    /// In a line that came from there, and that an older load of the hart was already waiting for.
+    /// A line that an older load of the hart was already waiting for, with its source.
     Awaited(Source),
 }
 
@@ -28,35 +28,37 @@ pub enum Found {
 pub struct Executed {
     /// Its address.
     pub pc: u64,
-    /// What it is.
+    /// The instruction.
     pub instruction: Instruction,
-    /// How the core's extension names things.
+    /// The extension's names in assembly language.
     pub names: &'static Names,
-    /// The cycle in which it was dispatched; its fetch began the front end's length before.
+    /// The cycle in which it was dispatched; its fetch began earlier by the length of the front
+    /// end.
     pub dispatched: u64,
-    /// The cycle in which it was issued, if it came to that before it was undone.
+    /// The cycle in which it was issued, unless it was squashed before.
     pub issued: Option<u64>,
-    /// The cycle in which its result was available, if it came to that before it was undone.
+    /// The cycle in which its result was available, unless it was squashed before.
     pub completed: Option<u64>,
-    /// The cycle in which it was committed, or undone.
+    /// The cycle in which it was committed or squashed.
     pub ended: u64,
     /// The number of these cycles in which the hart had halted voluntarily.
     pub halted_cycles: u64,
-    /// It was on a wrong path, or had to be repeated, and has had no effect.
+    /// It was squashed, on a wrong path or to be repeated, and has had no effect.
     pub undone: bool,
-    /// The value that its destination register got, if it has one and it came to that.
+    /// The value of its destination register, if it has one and was not squashed before.
     pub value: Option<u64>,
-    /// The first byte that a load, store or atomic accesses, if it came to that; before
-    /// translation.
+    /// The first byte that a load, store or atomic accesses, before translation, unless it was
+    /// squashed before.
     pub address: Option<u64>,
-    /// What a store or an atomic wrote there, if it came to that: its low bytes, the others zero.
+    /// The value that a store or an atomic wrote, with unwritten bytes zero, unless it was squashed
+    /// before.
     pub stored: Option<u64>,
     /// The number and the new value of the CSR that a CSR instruction wrote, if it wrote one of the
     /// hart's own.
     pub csr: Option<(u16, u64)>,
     /// The mode in which it was executed.
     pub privilege: Privilege,
-    /// Where a load found its value.
+    /// The source of a load's value.
     pub found: Option<Found>,
 }
 
@@ -67,11 +69,11 @@ impl Executed {
     }
 }
 
-/// Sees each instruction of a core once its fate is known: committed ones in program order,
+/// Observes each instruction of a core once its fate is known: committed ones in program order,
 /// squashed ones before any instruction that is dispatched later. A probe is an instrument and must
 /// not influence the simulation.
 pub trait Probe {
-    /// `executed` is over.
+    /// `executed` has committed or was squashed.
     fn executed(&mut self, executed: &Executed);
 }
 
@@ -81,7 +83,7 @@ impl<P: Probe> Probe for std::rc::Rc<std::cell::RefCell<P>> {
     }
 }
 
-/// What a probe is told and the window does not keep.
+/// Data for the probe that the window does not keep.
 #[derive(Clone, Copy, Debug)]
 struct Note {
     instruction: Instruction,
@@ -89,9 +91,9 @@ struct Note {
     base: u64,
     /// The second operand of instructions whose result was known at dispatch.
     data: u64,
-    /// Of instructions whose result was known at dispatch.
+    /// The result of instructions whose result was known at dispatch.
     value: Option<u64>,
-    /// What an atomic has written.
+    /// The value that an atomic has written.
     stored: Option<u64>,
     privilege: Privilege,
     found: Found,
@@ -100,16 +102,16 @@ struct Note {
 pub(crate) struct Probed {
     probe: Box<dyn Probe>,
     notes: Ring<Note>,
-    /// The first position that the probe has not been told of.
+    /// The first position that has not been reported.
     next: u64,
-    /// Of the instruction that is executed alone: its mode, and what it accesses.
+    /// Of a serializing instruction: its mode, and the address that it accesses.
     alone_in: Privilege,
     alone_at: Option<u64>,
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// Lets `probe` see everything that the hart of a hardware thread does from its next
-    /// instruction on. Spinning is not skipped while it does.
+    /// Attaches a probe to the hart of a hardware thread, from its next instruction on. Meanwhile
+    /// spinning is not skipped.
     pub fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>) {
         self.with_hart(thread, |core| core.probe_with(probe));
     }
@@ -136,7 +138,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }));
     }
 
-    /// Tells the probes of all that have committed before `cycle`, and lets them go.
+    /// Reports all instructions that have committed before `cycle`, and detaches the probes.
     pub fn remove_probes(&mut self, cycle: u64) {
         self.for_each_hart(|core| core.remove_probe(cycle));
     }
@@ -153,14 +155,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     /// An instruction enters the window at its tail. The one that leaves it can no longer be
-    /// undone.
+    /// squashed.
     #[inline(never)]
     pub(crate) fn note_instruction(&mut self, instruction: &Instruction, value: Option<u64>) {
         if self.hart.float_in_window {
             self.retire_flags();
         }
         if let Some(mut probed) = self.hart.probed.take() {
-            // Those that were in the window before the probe may have been undone.
+            // Instructions in the window before the probe was attached may have been squashed.
             probed.next = probed.next.min(self.hart.window.tail);
             if probed.next <= self.hart.window.settled() {
                 self.report_next(&mut probed);
@@ -179,7 +181,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The load at `position` has found its value elsewhere than in the data cache.
+    /// The load at `position` has taken its value from elsewhere than the data cache.
     #[inline]
     pub(crate) fn note_found(&mut self, position: u64, found: Found) {
         if let Some(probed) = &mut self.hart.probed {
@@ -194,7 +196,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// An instruction is to be executed alone.
+    /// A serializing instruction begins.
     pub(crate) fn note_alone(&mut self) {
         let hart = &mut *self.hart;
         if let Some(probed) = &mut hart.probed {
@@ -203,7 +205,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The instruction that is executed alone accesses `address`.
+    /// The serializing instruction accesses `address`.
     pub(crate) fn note_access(&mut self, address: u64) {
         if let Some(probed) = &mut self.hart.probed {
             probed.alone_at = Some(address);
@@ -239,7 +241,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let address = issued
             .filter(|_| slot.tags.kind != SlotKind::Plain)
             .map(|_| note.instruction.address(base));
-        // The result of a store is what it stores.
+        // The result of a store is its data.
         let data = match was_deferred {
             true => deferred.value(),
             false => note.data,
@@ -272,7 +274,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The youngest instruction is being undone at `now`.
+    /// The youngest instruction is squashed at `now`.
     pub(crate) fn report_undone(&mut self, now: u64) {
         if let Some(mut probed) = self.hart.probed.take() {
             let youngest = self.hart.window.tail - 1;
@@ -284,7 +286,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// An instruction that was executed alone is over at `ended`; the window is empty.
+    /// A serializing instruction is done at `ended`; the window is empty.
     pub(crate) fn report_alone(
         &mut self,
         instruction: Instruction,
@@ -323,7 +325,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The CSR that `i` has written, with what is in it now.
+    /// The CSR that `i` has written, and its value.
     fn written_csr(&mut self, i: &Instruction, now: u64) -> Option<(u16, u64)> {
         if i.class != Class::Csr || csr_update(i, 0, 0).is_none() {
             return None;

@@ -191,7 +191,7 @@ pub struct CoreSpec {
     pub perfect_first_level: bool,
 }
 
-/// Most hardware threads that a core can have.
+/// The maximum number of hardware threads of a core.
 pub(crate) const MAX_THREADS: usize = 8;
 
 fn one_thread() -> u8 {
@@ -246,8 +246,8 @@ impl CoreSpec {
         )
     }
 
-    /// The core that is built on a fabric with such a perfect cache. If that is the first level, a
-    /// miss leaves when the access begins, and the fabric brings the line before it ends.
+    /// The core as it is built on a fabric with this perfect cache. With a perfect first level, a
+    /// miss leaves when the access begins, and the fabric delivers the line before the access ends.
     pub fn as_built(&self, perfect: PerfectCache) -> Result<CoreSpec, SpecError> {
         let mut built = self.clone();
         if perfect == PerfectCache::FirstLevel {
@@ -269,13 +269,13 @@ impl CoreSpec {
         Ok(built)
     }
 
-    /// Instructions that commit in one cycle, at most.
+    /// The maximum number of instructions that commit in one cycle.
     pub fn commit_width(&self) -> u8 {
         self.commit_width.unwrap_or(self.width)
     }
 
-    /// Cycles between what a core does and the departure of the message that it causes: at least
-    /// the time to look into its cache.
+    /// Cycles between an action of the core and the departure of its message: at least the latency
+    /// of the cache look-up.
     pub fn departure_cycles(&self) -> u64 {
         if self.perfect_first_level {
             return 0;
@@ -318,10 +318,10 @@ impl CoreSpec {
     /// The core of HyperPlane's Table I: 8-wide, 192-entry ROB, 32-entry load/store queues, L1
     /// caches of 32 KB with 4 ways.
     ///
-    /// The table gives no more. The paper used gem5, whose out-of-order core has 192 ROB entries,
-    /// a scheduler of 64, queues of 32 loads and 32 stores, and units as here for arithmetic.
-    /// Loads and stores are as in a server core of that time (Skylake, Intel's optimisation
-    /// manual, section 2.2): two loads and one store a cycle, four cycles from load to use, twelve
+    /// The table gives no more. The paper used gem5, whose out-of-order core has 192 ROB entries, a
+    /// scheduler of 64, queues of 32 loads and 32 stores, and the same arithmetic units. Loads and
+    /// stores are those of a server core of that time (Skylake, Intel's optimisation manual,
+    /// section 2.2): two loads and one store a cycle, four cycles from load to use, twelve
     /// outstanding misses, some eight stages from fetch to dispatch.
     pub fn hyperplane_table1() -> CoreSpec {
         CoreSpec {
@@ -379,15 +379,15 @@ impl CoreSpec {
     /// The core of RPCValet's Table 1, "ARM Cortex-A57-like": 3-wide, 128-entry ROB, TSO, L1 caches
     /// of 32 KB with 2 ways and 48 KB with 3, 3 cycles and 32 misses each, two ports.
     ///
-    /// What the table does not give is the Cortex-A57's (ARM's "Cortex-A57 Software Optimization
+    /// The other parameters are those of the Cortex-A57 (ARM's "Cortex-A57 Software Optimization
     /// Guide", UAN 0015B): eight pipelines, of which two are for integers and one for branches
-    /// (`integer` here), one for what takes several cycles, two for floating point, one for loads,
-    /// one for stores (the table's two ports). A product of 64 bits takes 5 cycles, a sum or
-    /// product of floating point 5. Quotients take 4 to 35 cycles (64 bits) and 7 to 32 (double):
-    /// 20 is in the middle of both. LLVM's model of it (AArch64SchedA57.td) has a queue of eight in
-    /// front of each pipeline, 64 in all, and 14 cycles for a wrong prediction: 12 until dispatch,
-    /// one to issue, one in the branch's pipeline. Not given, and chosen: as many loads and stores
-    /// in flight as misses, so that these can be used; the branch predictor of
+    /// (`integer` here), one for multi-cycle operations, two for floating point, one for loads, one
+    /// for stores (the table's two ports). A product of 64 bits takes 5 cycles, a sum or product of
+    /// floating point 5. Quotients take 4 to 35 cycles (64 bits) and 7 to 32 (double): 20 is in the
+    /// middle of both ranges. LLVM's model of it (AArch64SchedA57.td) has a queue of eight for each
+    /// pipeline, 64 in all, and 14 cycles for a misprediction: 12 until dispatch, one to issue, one
+    /// in the branch's pipeline. Not published, and chosen: as many loads and stores in flight as
+    /// misses, so that all miss registers can be used; the branch predictor of
     /// [`CoreSpec::hyperplane_table1`].
     pub fn rpcvalet_table1() -> CoreSpec {
         CoreSpec {
@@ -501,18 +501,18 @@ impl CoreSpec {
     /// hardware threads; L1 caches of 32 KB, 8 ways and 2 cycles, and 256 KB of second level, 8
     /// ways and 3 cycles.
     ///
-    /// The paper's simulator is Sniper, and the table's other numbers are those of its Gainestown
-    /// (`config/gainestown.cfg` and `nehalem.cfg`: a Xeon X5550): from there are 48 loads and 32
-    /// stores in flight, and 8 cycles for a wrong prediction. Ten line fill buffers, one load and
-    /// one store a cycle, the ports for arithmetic and their latencies are Nehalem's (Intel's
-    /// "64 and IA-32 Architectures Optimization Reference Manual", 248966; Fog, "Instruction
-    /// tables": 64-bit DIV 28 to 90 cycles, here 40; DIVSD 7 to 22, here 14). Not given, and
-    /// chosen: 16 outstanding misses of the second level; the branch predictor of
-    /// [`CoreSpec::hyperplane_table1`]. The order is x86-64's, total store order.
+    /// The paper's simulator is Sniper, and the other parameters are those of its Gainestown
+    /// (`config/gainestown.cfg` and `nehalem.cfg`: a Xeon X5550): 48 loads and 32 stores in flight,
+    /// and 8 cycles for a misprediction. Ten line fill buffers, one load and one store a cycle, the
+    /// ports for arithmetic and their latencies are Nehalem's (Intel's "64 and IA-32 Architectures
+    /// Optimization Reference Manual", 248966; Fog, "Instruction tables": 64-bit DIV 28 to 90
+    /// cycles, here 40; DIVSD 7 to 22, here 14). Not published, and chosen: 16 outstanding misses
+    /// of the second level; the branch predictor of [`CoreSpec::hyperplane_table1`]. The order is
+    /// x86-64's, total store order.
     ///
-    /// Sniper's caches have tags and data; the table has one number a level. A miss here leaves a
-    /// level after the level's cycles, so that a hit in the second level takes both and one more,
-    /// 6 cycles from load to use.
+    /// Sniper's caches have separate tag and data latencies; the table has one number a level. Here
+    /// a miss leaves a level after the level's cycles, so that a hit in the second level takes both
+    /// and one more, 6 cycles from load to use.
     pub fn cargo_table5() -> CoreSpec {
         CoreSpec {
             memory_model: MemoryModel::Tso,
@@ -556,19 +556,19 @@ impl CoreSpec {
         }
     }
 
-    /// A five-stage in-order core like Rocket (Asanović et al., "The Rocket Chip Generator",
-    /// 2016): one instruction a cycle, a scoreboard that lets it run on until a missing operand
-    /// is used, two cycles from load to use, branches resolved in the third stage. Its data cache
-    /// goes on after a store to a device, and takes the next access to one when that is answered
-    /// (`nMMIOs = 1` in `HellaCache.scala`, `uncachedInFlight` in `DCache.scala`).
+    /// A five-stage in-order core like Rocket (Asanović et al., "The Rocket Chip Generator", 2016):
+    /// one instruction a cycle, a scoreboard that stalls only at the first use of a missing
+    /// operand, two cycles from load to use, branches resolved in the third stage. Its data cache
+    /// continues after a store to a device, and accepts the next access to a device when that store
+    /// is answered (`nMMIOs = 1` in `HellaCache.scala`, `uncachedInFlight` in `DCache.scala`).
     ///
-    /// Products and quotients are those of the configuration that is used everywhere,
-    /// `WithNBigCores`: a multiplier of 8 bits a cycle that ends early (`mulUnroll`,
-    /// `mulEarlyOut`), whose result can be used two cycles after its last one (`MulDiv` in
-    /// `Multiplier.scala`); sums and products of double precision in 4 cycles (`dfmaLatency`); and
-    /// a quotient or root of one bit a cycle, 55 for the 53 of double precision, beginning in the
-    /// memory stage (hardfloat's `DivSqrtRecFN_small`; `FPU.scala`). Its data cache asks for one
-    /// line at a time (`nMSHRs = 0`), and both caches replace a line at random.
+    /// Products and quotients are those of the commonly used configuration, `WithNBigCores`: a
+    /// multiplier of 8 bits a cycle that ends early (`mulUnroll`, `mulEarlyOut`), whose result can
+    /// be used two cycles after its last one (`MulDiv` in `Multiplier.scala`); sums and products of
+    /// double precision in 4 cycles (`dfmaLatency`); and a quotient or root of one bit a cycle, 55
+    /// for the 53 of double precision, beginning in the memory stage (hardfloat's
+    /// `DivSqrtRecFN_small`; `FPU.scala`). Its data cache requests one line at a time (`nMSHRs =
+    /// 0`), and both caches have random replacement.
     pub fn five_stage() -> CoreSpec {
         CoreSpec {
             model: Model::InOrder,

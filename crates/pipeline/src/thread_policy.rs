@@ -1,22 +1,21 @@
 //! The policy that selects which of a core's harts dispatches first in a cycle.
 //!
-//! Today's policy is ICOUNT of Tullsen et al., "Exploiting Choice: Instruction Fetch and Issue on
-//! an Implementable Simultaneous Multithreading Processor", ISCA 1996: the hart with the fewest
-//! dispatched and unissued instructions dispatches first, the next one gets what it leaves of the
-//! core's width, and so on. A tie goes to the hart that comes soonest, in cyclic order, after the
-//! one that went first the last time. (The paper also counts instructions in decode. No hart has
-//! any here: the front end holds no instructions yet. Its ICOUNT.2.8 takes instructions from at
-//! most two harts a cycle, because each needs a port of the instruction cache; dispatch here needs
-//! none, so every hart may get a part.)
+//! The policy is ICOUNT of Tullsen et al., "Exploiting Choice: Instruction Fetch and Issue on an
+//! Implementable Simultaneous Multithreading Processor", ISCA 1996: the hart with the fewest
+//! dispatched and unissued instructions dispatches first, the next one gets the rest of the core's
+//! width, and so on. A tie goes to the next hart, in cyclic order, after the one that dispatched
+//! first the last time. (The paper also counts instructions in decode; here the front end holds no
+//! instructions. Its ICOUNT.2.8 takes instructions from at most two harts a cycle, because each
+//! needs a port of the instruction cache; dispatch here needs none, so every hart may get a part.)
 //!
-//! Another policy changes [`ThreadPolicy`] and [`order`](ThreadPolicy::order), and nothing else.
+//! Another policy only changes [`ThreadPolicy`] and [`order`](ThreadPolicy::order).
 
 use crate::spec::MAX_THREADS;
 
-/// State of the policy from one cycle to the next.
+/// The policy's state between cycles.
 #[derive(Debug, Default, state::State)]
 pub(crate) struct ThreadPolicy {
-    /// Which hart went first in the last cycle that several shared.
+    /// The hart that dispatched first in the last cycle that several shared.
     went_first: u8,
 }
 
@@ -29,29 +28,29 @@ pub(crate) struct Candidate {
 }
 
 impl ThreadPolicy {
-    /// Puts the harts that can dispatch in this cycle, of a core with so many, into the order in
-    /// which they do.
+    /// Sorts the harts that can dispatch in this cycle, of a core with so many threads, into the
+    /// order in which they do.
     pub fn order(&self, candidates: &mut [Candidate], threads: u8) {
         candidates.sort_unstable_by_key(|one| (one.waiting, self.rank(one.thread, threads)));
     }
 
     /// The harts in `dispatched`, a bit for each, have dispatched in a cycle in which the
-    /// candidates could in this order.
+    /// candidates were in this order.
     pub fn shared(&mut self, candidates: &[Candidate], dispatched: u8, threads: u8) {
         let has_dispatched = |one: &&Candidate| dispatched >> one.thread & 1 != 0;
         let Some(first) = candidates.iter().find(has_dispatched) else {
             return;
         };
-        // Of two harts the other one goes first next time if both have dispatched, which is how the
-        // results of Figure 11(b) of HyperPlane were made. Where a queue is full and one takes each
-        // entry that becomes free, the order stays then, and it may get a fifth more than
-        // the other. Of more harts the order changes.
+        // With two harts the other one goes first next time only if both have dispatched, which is
+        // how the results of Figure 11(b) of HyperPlane were made. If a queue is full and one hart
+        // takes each entry that becomes free, the order then stays, and that hart may get a fifth
+        // more than the other. With more harts the order always changes.
         if threads > 2 || dispatched.count_ones() > 1 {
             self.went_first = first.thread;
         }
     }
 
-    /// How many others go before a hart.
+    /// The number of other harts before a hart.
     fn rank(&self, thread: u8, threads: u8) -> u8 {
         (thread + threads - self.went_first - 1) % threads
     }
@@ -63,7 +62,7 @@ const _: () = assert!(MAX_THREADS <= u8::BITS as usize, "a bit for each hart");
 mod tests {
     use super::*;
 
-    /// The order of harts of which so many instructions wait.
+    /// Candidates in order, with these numbers of waiting instructions.
     fn candidates(policy: &ThreadPolicy, waiting: &[u64]) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = waiting
             .iter()
@@ -83,14 +82,14 @@ mod tests {
     fn fewest_go_first_and_equals_take_turns() {
         let mut policy = ThreadPolicy::default();
         assert_eq!(order(&policy, &[5, 3, 4, 3]), [1, 3, 2, 0]);
-        // 0 went first the last time.
+        // Hart 0 dispatched first the last time.
         assert_eq!(order(&policy, &[2, 2, 2, 2]), [1, 2, 3, 0]);
         policy.shared(&candidates(&policy, &[2, 2, 2, 2]), 0b0110, 4);
         assert_eq!(order(&policy, &[2, 2, 2, 2]), [2, 3, 0, 1]);
-        // 2 could not dispatch, and 3 took all.
+        // Hart 2 could not dispatch, and hart 3 took all.
         policy.shared(&candidates(&policy, &[2, 2, 2, 2]), 0b1000, 4);
         assert_eq!(order(&policy, &[2, 2, 2, 2]), [0, 1, 2, 3]);
-        // Nobody did.
+        // No hart dispatched.
         policy.shared(&candidates(&policy, &[2, 2, 2, 2]), 0, 4);
         assert_eq!(order(&policy, &[2, 2, 2, 2]), [0, 1, 2, 3]);
     }

@@ -1,25 +1,25 @@
 //! Several hardware threads: harts that share an out-of-order core.
 //!
-//! The core is written for one hart, the one in `Core::hart`. The others wait in `Core::others`; a
-//! pointer is swapped when the core switches to another ([`Core::switch_to`]). State private to a
-//! hart is in its [`HartState`]. The harts share everything else: caches and their miss registers,
-//! ports, issue width, scheduler, decoded instructions, and the predictor's tables. They share the
-//! entries of the reorder buffer and of the load and store queues without partitions, so any number
-//! of harts goes with any number of entries, and a hart that has halted, with all its instructions
+//! The code handles one hart, the one in `Core::hart`. The others wait in `Core::others`; a pointer
+//! is swapped when the core switches to another ([`Core::switch_to`]). State private to a hart is
+//! in its [`HartState`]. The harts share everything else: caches and their miss registers, ports,
+//! issue width, scheduler, decoded instructions, and the predictor's tables. They share the entries
+//! of the reorder buffer and of the load and store queues without partitions, so any number of
+//! harts goes with any number of entries, and a hart that has halted, with all its instructions
 //! committed, costs the others nothing.
 //!
-//! **Dispatch.** [`crate::thread_policy`] decides which hart goes first in a cycle. The next hart
-//! gets the rest of the core's width. A hart without entries has no waiting instruction, so ICOUNT
-//! prefers it to all that hold some: none starves.
+//! **Dispatch.** [`crate::thread_policy`] decides which hart dispatches first in a cycle. The next
+//! hart gets the rest of the core's width. A hart without entries has no waiting instruction, so
+//! ICOUNT prefers it to all that hold some: none starves.
 //!
 //! **Visibility of stores.** A store becomes visible to the other harts when it performs in the
-//! shared cache, through one port, at which the harts take turns. It acts on the loads and
-//! reservations of the other harts, and on their waits on reservations, as the loss of the line
-//! does in another core. A load takes no value out of another hart's store queue, so a store
-//! becomes visible to all other harts at once.
+//! shared cache, through one port, which the harts use in turn. It affects the loads, the
+//! reservations and the waits on reservations of the other harts as the loss of the line affects
+//! another core. A load takes no value from another hart's store queue, so a store becomes visible
+//! to all other harts at the same time.
 //!
-//! The results do not depend on how far the core was allowed to run: all decisions here depend only
-//! on the state of the harts in a cycle.
+//! The results do not depend on how far the core is allowed to run ahead: all decisions here depend
+//! only on the state of the harts in a cycle.
 
 use crate::blocks::NOWHERE;
 use crate::core::{Core, NEVER, Shared};
@@ -39,7 +39,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         K::MULTITHREADED
     }
 
-    /// The harts but the current one, in the order of their numbers.
+    /// The harts other than the current one, in the order of their numbers.
     #[inline(always)]
     pub(crate) fn others(&self) -> impl Iterator<Item = &HartState<X>> {
         self.others.iter().flatten().map(|hart| &**hart)
@@ -50,7 +50,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         std::iter::once(&*self.hart).chain(self.others())
     }
 
-    /// The hart on this hardware thread; there is one.
+    /// The hart on this hardware thread, which exists.
     pub(crate) fn hart_of(&self, thread: u8) -> &HartState<X> {
         let other = self.others.get(usize::from(thread));
         match other.and_then(Option::as_ref) {
@@ -77,7 +77,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Does something for each hart, in the order of their numbers.
+    /// Performs an action for each hart, in the order of their numbers.
     #[inline]
     pub(crate) fn for_each_hart(&mut self, mut action: impl FnMut(&mut Self)) {
         if !self.is_multithreaded() {
@@ -91,7 +91,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.switch_to(thread);
     }
 
-    /// The same for one of them.
+    /// Performs an action for one hart.
     pub(crate) fn with_hart<T>(&mut self, thread: u8, action: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.hart.thread;
         self.switch_to(thread);
@@ -100,7 +100,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         result
     }
 
-    /// The same for all, in the order of `key`.
+    /// Performs an action for all harts, in the order of `key`.
     fn for_each_by(
         &mut self,
         key: impl Fn(&HartState<X>) -> (u64, u8),
@@ -118,13 +118,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// When a hart can dispatch next, if no event comes before.
+    /// The next cycle in which a hart can dispatch, unless an event comes before.
     pub(crate) fn next_dispatch(&self) -> u64 {
         let next = self.harts().map(HartState::next_dispatch);
         next.min().unwrap_or(NEVER)
     }
 
-    /// What [`Core::run`] does of a core with several harts.
+    /// The loop of [`Core::run`] for a core with several harts.
     pub(crate) fn run_threads(
         &mut self,
         limit: u64,
@@ -165,7 +165,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What happens at `now`: a message comes, or one of the core's own events.
+    /// Handles the event at `now`: a message, or one of the core's own events.
     fn handle_event(
         &mut self,
         now: u64,
@@ -195,7 +195,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     && core.hart.stall.is_for_room()
                     && core.shares_room(now)
             {
-                // What has become known of one hart's instructions may make room for another's.
+                // Progress of one hart may free entries for another.
                 core.hart.dispatch_cycle = now;
             }
         });
@@ -207,9 +207,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .any(|other| other.is_leaving(now) || !other.window.all_known())
     }
 
-    /// The stores of all harts that are due at `now`. They are performed through one port, and that
-    /// hart goes first which has not performed one for longest. A store that has waited for a line
-    /// is performed when it comes, with the port taken or not, lest others take the line first.
+    /// Performs the stores of all harts that are due at `now`. They share one port, which the least
+    /// recently served hart gets first. A store that has waited for a line is performed when the
+    /// line arrives, whether the port is taken or not, so that no other requester takes the line
+    /// first.
     pub(crate) fn perform_due_stores(&mut self, now: u64, outbox: &mut Outbox) {
         if !self.is_multithreaded() {
             if self.hart.store_event <= now {
@@ -233,8 +234,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         );
     }
 
-    /// A miss register has become free: that hart goes first whose load was refused first, and of
-    /// equals the current one, then those behind it.
+    /// A miss register has become free: the hart whose load was refused first gets it; of equals,
+    /// the current one, then the following ones.
     pub(crate) fn share_miss_register(&mut self, now: u64, outbox: &mut Outbox) {
         let (first, threads) = (self.hart.thread, self.shared.spec.threads);
         self.for_each_by(
@@ -246,7 +247,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         );
     }
 
-    /// Some harts can dispatch at `now`, and nothing comes before `stop`.
+    /// Some harts can dispatch at `now`, and no event comes before `stop`.
     fn dispatch_threads(&mut self, now: u64, stop: u64, outbox: &mut Outbox) {
         let mut taken = [Taken::default(); MAX_THREADS];
         let mut candidates = [Candidate::default(); MAX_THREADS];
@@ -277,8 +278,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let instructions = self.dispatch_one_hart(one.thread, (now, until), &others, outbox);
             dispatched |= u8::from(instructions > 0) << one.thread;
             if count > 1 {
-                // What a hart dispatches changes nothing of the others: stores that may are
-                // performed in between.
+                // Dispatch by one hart does not affect the others: stores, which may, are performed
+                // in between.
                 taken[usize::from(one.thread)] = Taken::by(&mut self.hart, now);
             }
         }
@@ -286,9 +287,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         policy.shared(candidates, dispatched, spec.threads);
     }
 
-    /// Lets one hart dispatch from `now` until `until`, in which the others, who have `taken` this
-    /// of what all share, do not, or in what is left of the cycle `now`. Returns how many
-    /// instructions it dispatched in that cycle, if no more.
+    /// Lets one hart dispatch: from `now` until `until` if the others, which have `taken` this
+    /// share, do not dispatch meanwhile, and otherwise in the rest of the cycle `now`. Returns how
+    /// many instructions it dispatched in that cycle, if no more.
     fn dispatch_one_hart(
         &mut self,
         thread: u8,
@@ -303,7 +304,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         hart.stores.share_with(taken.stores);
         shared.others_watch = taken.watches;
         shared.spin.allow_alone(!taken.is_awake);
-        // As long as it is known that entries become free, room has to be looked for each cycle.
+        // As long as entries are to become free, room is checked in each cycle.
         let leaving = taken.is_leaving;
         let left = match shared.shared_cycle == now {
             true => shared.shared_left,
@@ -319,7 +320,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             if left > 0 {
                 self.dispatch(outbox);
             } else {
-                // Who is held up already is so until it dispatches.
+                // A hart that is stalled already remains so until it dispatches.
                 if self.hart.stall == Stall::None {
                     self.held_up(Stall::OtherHart);
                 }
@@ -328,8 +329,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         let Core { shared, hart, .. } = self;
         shared.cycle_width = shared.spec.width;
-        // Fetch ends with a taken branch for this hart alone. In later cycles no other one
-        // dispatches.
+        // A taken branch ends fetch for this hart alone. In later cycles no other hart dispatches.
         let dispatched = hart.window.tail.saturating_sub(before).min(left.into()) as u8;
         (shared.shared_cycle, shared.shared_left) = (now, left - dispatched);
         if leaving {
@@ -343,8 +343,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         dispatched
     }
 
-    /// The current hart has written these bytes, at `now`: the others' reservations of
-    /// their line are gone, and their loads must not have read them too early.
+    /// The current hart has written these bytes at `now`: the others lose their reservations of the
+    /// line, and loads that have read it too early are squashed.
     #[inline]
     pub(crate) fn tell_other_harts(&mut self, now: u64, address: u64, bytes: u8) {
         let line = LineAddress::of(address);
@@ -358,7 +358,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.with_hart(thread as u8, |core| {
                 if core.hart.reservation == Some(line) {
                     core.lose_reservation(line, now);
-                    // It may wait for this.
+                    // It may wait for this store.
                     if core.hart.serial.is_some() {
                         core.hart.serial_event = core.hart.serial_event.min(now);
                     }
@@ -370,28 +370,28 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// What has been decoded is forgotten: nobody knows where the next instruction is.
+    /// Decoded instructions have been dropped: cursors become invalid.
     pub(crate) fn forget_cursors(&mut self) {
         self.for_each_hart(|core| core.hart.cursor = NOWHERE);
     }
 }
 
-/// What harts have of what all share, for one that is to dispatch.
+/// The shared resources that harts use, seen by one that is about to dispatch.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     window: u64,
     loads: u64,
     stores: u64,
-    /// A store may mean something to one of them.
+    /// A store may affect one of them.
     watches: bool,
-    /// One has something under way.
+    /// One has instructions in progress.
     is_awake: bool,
-    /// Entries of one are to become free.
+    /// One has entries that are to become free.
     is_leaving: bool,
 }
 
 impl Taken {
-    /// What one of them has at `now`.
+    /// The share of one hart at `now`.
     fn by<X: Extension>(hart: &mut HartState<X>, now: u64) -> Taken {
         let loads = hart.loads.occupied(now);
         Taken {
@@ -406,7 +406,7 @@ impl Taken {
         }
     }
 
-    /// What all but the one on hardware thread `thread` have, of what each has.
+    /// The sum over all harts except the one on hardware thread `thread`.
     fn by_others(each: &[Taken], thread: u8) -> Taken {
         let mut sum = Taken::default();
         for (_, one) in (0..).zip(each).filter(|&(other, _)| other != thread) {

@@ -1,5 +1,5 @@
-//! The instructions in flight: the reorder buffer, deferred instructions, and the state for
-//! squashing.
+//! The instructions in flight: the reorder buffer, deferred instructions, and the state that
+//! squashes restore.
 
 use crate::ports::Unit;
 use crate::predictor::{Lookup, ReturnStack};
@@ -8,11 +8,11 @@ use crate::stack::CycleStack;
 use riscv::{Instruction, SINK};
 use state::{Purpose, State, Walker};
 
-/// Cycles at or above this are no cycles: `UNKNOWN + index` says that the value is not known yet
-/// and comes from the window's slot `index`.
+/// Values from here on are not cycles: `UNKNOWN + index` means that the value is unknown and comes
+/// from the window's slot `index`.
 pub const UNKNOWN: u64 = 1 << 62;
 
-/// The effect of an instruction's commit, beside its order.
+/// The queue whose state changes when an instruction commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
 pub enum SlotKind {
     Plain,
@@ -21,50 +21,49 @@ pub enum SlotKind {
     Atomic,
 }
 
-/// An instruction in flight: what every instruction needs.
+/// An instruction in flight: the state that every instruction needs.
 #[derive(Clone, Copy, Debug, state::State)]
 pub struct Slot {
-    /// Cycle in which it issues; [`UNKNOWN`] until that can be told.
+    /// Cycle in which it issues; [`UNKNOWN`] if it depends on an unknown value.
     #[state(cycle)]
     pub issue: u64,
-    /// Cycle at which it is done; [`UNKNOWN`] until that can be told.
+    /// Cycle at which it is done; [`UNKNOWN`] if it depends on an unknown value.
     #[state(cycle)]
     pub complete: u64,
-    /// What its destination register held before, to go back.
+    /// The previous value of its destination register, for squashes.
     pub previous_value: u64,
-    /// When that was, or is to be, ready.
+    /// The cycle in which the previous value is ready.
     #[state(cycle)]
     pub previous_ready: u64,
     pub tags: Tags,
 }
 
-/// What is known of a [`Slot`] when its instruction is decoded, in two words that are copied in one
-/// piece.
+/// The part of a [`Slot`] that is determined at decode, in two words that are copied together.
 #[derive(Clone, Copy, Debug, state::State)]
 #[repr(C, align(16))]
 pub struct Tags {
     pub pc: u64,
     pub rd: u8,
-    /// Floating-point flags that it has raised.
+    /// The floating-point flags that it raises.
     pub flags: u8,
     pub kind: SlotKind,
     pub unit: Unit,
 }
 
-/// How many operands a [`Waiter`] can tell apart.
+/// The number of operands that a [`Waiter`] distinguishes.
 pub const OPERANDS: usize = 4;
 
-/// How many operands a [`Deferred`] has places for; a third is in [`Rest`].
+/// The number of operands in a [`Deferred`]; a third one is in [`Rest`].
 const HOT_OPERANDS: usize = 2;
 
 /// A waiter for a slot's value: [`OPERANDS`] times the index of the slot that waits, plus the
 /// number of the operand.
 pub type Waiter = u32;
 
-/// Nobody.
+/// No waiter.
 pub const NOBODY: Waiter = u32::MAX;
 
-/// Who waits for operand `operand` of what is deferred at `index`.
+/// The waiter for operand `operand` of the deferred instruction at `index`.
 #[inline(always)]
 pub fn waiter(index: usize, operand: usize) -> Waiter {
     (index * OPERANDS + operand) as Waiter
@@ -77,31 +76,31 @@ const _: () = assert!(size_of::<Deferred>() == 64, "one line of the host's cache
 #[derive(Clone, Debug, state::State)]
 #[repr(align(64))]
 pub struct Deferred {
-    /// 0: squashed or not in use.
+    /// Its position; 0 if it is squashed or not in use.
     pub position: u64,
     pub instruction: Instruction,
-    /// Of an operand that is unknown, the index of the slot that it comes from. The second is the
+    /// For each unknown operand, the index of the slot that produces it. The second one is the
     /// result as soon as that is known: see [`Deferred::resolve`].
     pub operands: [u64; HOT_OPERANDS],
-    /// When the latest of the known operands is ready; of a result that is known, when that is.
+    /// When the latest known operand is ready; once the result is known, when that is ready.
     #[state(cycle)]
     pub earliest: u64,
-    /// Who waits for the value, the youngest first, so that a squash, which begins with the
-    /// youngest instruction, takes waiters from the front.
+    /// The head of the list of waiters for its value, youngest first, so that a squash, which
+    /// begins with the youngest instruction, removes waiters from the front.
     pub waiters: Waiter,
-    /// Who else waits for each of the unknown operands, the next older.
+    /// For each unknown operand, the next older waiter for the same value.
     pub next_waiters: [Waiter; HOT_OPERANDS],
-    /// Operands that are still unknown, a bit for each.
+    /// A bit for each operand that is still unknown.
     pub pending: u8,
-    /// A store or an atomic.
+    /// It is a store or an atomic.
     pub is_store: bool,
     pub resolved: bool,
 }
 
 impl Deferred {
-    /// The result is known and usable from cycle `ready` on. It replaces the second operand, which
-    /// is no longer needed; the first operand is still an address. Returns the youngest of the
-    /// waiters.
+    /// Stores the result, usable from cycle `ready` on. It replaces the second operand, which is no
+    /// longer needed; the first operand may still be needed as an address. Returns the youngest
+    /// waiter.
     #[inline(always)]
     pub fn resolve(&mut self, value: u64, ready: u64) -> Waiter {
         self.resolved = true;
@@ -116,42 +115,42 @@ impl Deferred {
         self.operands[1]
     }
 
-    /// When that can be used.
+    /// When the result can be used.
     #[inline]
     pub fn ready(&self) -> u64 {
         self.earliest
     }
 }
 
-/// What some of the deferred need besides.
+/// Rarely needed state of deferred instructions.
 #[derive(Clone, Debug, state::State)]
 pub struct Rest {
     /// Loads: number in the load queue. Stores and atomics: number in the store queue.
     pub queue_number: u64,
-    /// Loads: how many stores there had been before it.
+    /// Loads: the number of stores before it.
     pub stores_before: u64,
-    /// The third operand of a fused multiply-add, and who else waits for it, the next older.
+    /// The third operand of a fused multiply-add, and the next older waiter for the same value.
     pub third: u64,
     next_third: Waiter,
 }
 
 impl Rest {
-    /// The third operand is known; says who else waits for it.
+    /// Supplies the third operand; returns the next older waiter for the same value.
     pub fn supply_third(&mut self, value: u64) -> Waiter {
         self.third = value;
         self.next_third
     }
 }
 
-/// What a deferred branch or indirect jump needs, should its prediction be wrong.
+/// The state of a deferred branch or indirect jump for the case of a misprediction.
 #[derive(Clone, Copy, Debug, Default, state::State)]
 #[state(fields)]
 pub struct Prediction {
-    /// Where fetch went on.
+    /// The predicted target.
     pub next: u64,
     pub lookup: Lookup,
     pub returns: ReturnStack,
-    /// Where the cycles had gone, and up to which one, when it was dispatched.
+    /// The cycle stack at its dispatch, and the cycle up to which it was charged.
     #[state(fixed)]
     pub cycles: (CycleStack, u64),
 }
@@ -160,7 +159,7 @@ impl State for Prediction {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.walk_fields(walker);
         let (stack, charged) = &mut self.cycles;
-        // Moved on by the core, which knows how much has been counted.
+        // The core advances it, since it knows how much has been counted.
         if walker.purpose() == Purpose::Exact {
             stack.walk(walker);
         }
@@ -168,24 +167,24 @@ impl State for Prediction {
     }
 }
 
-/// The reorder buffer. Positions count up for ever. The ring of what is deferred is twice the
-/// reorder buffer, so that an instruction that went out of it can still be asked for its value by
-/// those that were dispatched while it was in it.
+/// The reorder buffer. Positions increase for ever. The ring of deferred instructions is twice as
+/// large as the reorder buffer, so that the value of an instruction that has left it is still
+/// available to those that were dispatched while it was there.
 #[derive(state::State)]
 pub struct Window {
     slots: Ring<Slot>,
-    /// The cycle in which each position commits; [`UNKNOWN`] until that can be told.
+    /// The cycle in which each position commits; [`UNKNOWN`] until it is known.
     #[state(cycles)]
     commits: Ring<u64>,
     deferred: Ring<Deferred>,
     rest: Ring<Rest>,
-    /// By the indices of what is deferred.
+    /// By deferred index.
     #[state(slice)]
     pub predictions: Box<[Prediction]>,
     #[state(fixed)]
     rob_entries: u64,
-    /// Entries of the reorder buffer that this hart may have now: those that the other harts of the
-    /// core have not got.
+    /// The entries of the reorder buffer available to this hart, which the core's other harts do
+    /// not use.
     capacity: u64,
     #[state(fixed)]
     width: u64,
@@ -195,28 +194,28 @@ pub struct Window {
     issued: u64,
     /// Position of the next instruction.
     pub tail: u64,
-    /// The first position whose commit cycle is not known.
+    /// The first position whose commit cycle is unknown.
     pub commit_known: u64,
     #[state(cycle)]
     pub last_commit: u64,
 }
 
-/// The parts of a window that are changed together.
+/// The parts of a window that change together.
 pub struct Parts<'window> {
     pub slots: &'window mut Ring<Slot>,
     pub deferred: &'window mut Ring<Deferred>,
     pub rest: &'window mut Ring<Rest>,
 }
 
-/// The cycles of commitment, to be told in order.
+/// Assigns commit cycles in program order.
 pub struct Commits<'window> {
     cycles: &'window mut Ring<u64>,
     width: u64,
 }
 
 impl Commits<'_> {
-    /// Gives the instruction at `position`, which is complete at `complete`, its commit cycle, if
-    /// those before it commit up to `last_commit`.
+    /// Assigns the commit cycle of the instruction at `position`, which is complete at `complete`;
+    /// older instructions commit up to `last_commit`.
     #[inline(always)]
     pub fn next(&mut self, position: u64, last_commit: u64, complete: u64) -> u64 {
         let commit = commit_at(self.cycles, self.width, position, last_commit, complete);
@@ -233,14 +232,14 @@ fn commit_at(
     last_commit: u64,
     complete: u64,
 ) -> u64 {
-    // After the one before it, and in another cycle than the one that is a width before it.
+    // Not before its predecessor, and after the instruction `width` positions earlier.
     let width = cycles[position - width] + 1;
     last_commit.max(complete + 1).max(width)
 }
 
 impl Window {
     pub fn new(rob_entries: u16, width: u8) -> Window {
-        // What has committed last tells when the next may.
+        // The last commits limit the following ones.
         let slots = usize::from(rob_entries) + usize::from(width) + 1;
         let ring = (usize::from(rob_entries) * 2).next_power_of_two();
         let slot = Slot {
@@ -274,7 +273,7 @@ impl Window {
             next_third: NOBODY,
         };
         let slots = Ring::new(slots, slot);
-        // There is always something before the first instruction: it committed in cycle 0.
+        // A sentinel before the first instruction, which committed in cycle 0.
         let first = slots.length();
         Window {
             commits: Ring::new(slots.length() as usize, 0),
@@ -293,7 +292,7 @@ impl Window {
         }
     }
 
-    /// The index, among what is deferred, of the instruction at `position`.
+    /// The deferred index of the instruction at `position`.
     #[inline(always)]
     pub fn index(&self, position: u64) -> usize {
         self.deferred.place(position)
@@ -315,7 +314,7 @@ impl Window {
         self.commits[position]
     }
 
-    /// The same, to be moved on.
+    /// The commit cycle of the instruction at `position`, mutably.
     pub fn commit_mut(&mut self, position: u64) -> &mut u64 {
         &mut self.commits[position]
     }
@@ -332,19 +331,19 @@ impl Window {
         tail - self.capacity
     }
 
-    /// The last position that can no longer be undone when the next instruction enters, however few
-    /// entries this hart has.
+    /// The last position that can no longer be squashed when the next instruction enters, however
+    /// few entries this hart has.
     #[inline]
     pub fn settled(&self) -> u64 {
         self.tail - self.rob_entries
     }
 
-    /// How many entries this hart may have now.
+    /// The number of entries available to this hart.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Leaves this hart all entries but those that the others have.
+    /// Limits this hart to the entries that the other harts do not use.
     pub fn share_with(&mut self, others: u64) {
         self.capacity = self.rob_entries - others;
         if self.capacity == 0 {
@@ -353,7 +352,7 @@ impl Window {
         }
     }
 
-    /// How many entries are taken at `cycle`, which never goes back.
+    /// The number of entries in use at `cycle`, which never decreases.
     pub fn occupied(&mut self, cycle: u64) -> u64 {
         self.departed = self.departed.max(self.settled());
         while self.departed < self.commit_known && self.commits[self.departed] < cycle {
@@ -362,7 +361,7 @@ impl Window {
         self.tail - self.departed
     }
 
-    /// How many instructions have not issued before `cycle`, which never goes back.
+    /// The number of instructions that have not issued before `cycle`, which never decreases.
     pub fn waiting(&mut self, cycle: u64) -> u64 {
         self.issued = self.issued.max(self.settled());
         while self.issued < self.tail && self.slots[self.issued].issue < cycle {
@@ -372,8 +371,8 @@ impl Window {
         waiting.count() as u64
     }
 
-    /// The positions whose commit cycles still matter: of those in the reorder buffer, and of those
-    /// that limit how many commit in a cycle.
+    /// The positions whose commit cycles still matter: those in the reorder buffer, and those that
+    /// limit the number of commits in a cycle.
     pub fn recent(&self) -> std::ops::Range<u64> {
         self.tail - self.rob_entries.max(self.width)..self.tail
     }
@@ -384,14 +383,14 @@ impl Window {
         self.tail += 1;
     }
 
-    /// Puts an instruction that commits at `commit` to its position, without counting it.
+    /// Puts an instruction that commits at `commit` at its position, without counting it.
     #[inline(always)]
     pub fn place(&mut self, position: u64, slot: Slot, commit: u64) {
         self.slots[position] = slot;
         self.commits[position] = commit;
     }
 
-    /// How many places there are for what is deferred; a power of two.
+    /// The number of entries for deferred instructions, a power of two.
     pub fn deferred_entries(&self) -> u64 {
         self.deferred.length()
     }
@@ -406,7 +405,7 @@ impl Window {
         &mut self.deferred[index as u64]
     }
 
-    /// What some of the deferred need besides.
+    /// The rarely needed state of a deferred instruction.
     #[inline(always)]
     pub fn rest(&self, index: usize) -> &Rest {
         &self.rest[index as u64]
@@ -417,14 +416,14 @@ impl Window {
         &mut self.rest[index as u64]
     }
 
-    /// Whether the instruction at `index` has not been squashed. Its place is not taken again
-    /// before the next instruction is dispatched.
+    /// Whether the instruction at `index` has not been squashed. Its entry is not reused before the
+    /// next instruction is dispatched.
     #[inline]
     pub fn is_live(&self, index: usize) -> bool {
         self.deferred(index).position != 0
     }
 
-    /// Who else waits for the same value as `waiter`.
+    /// The next older waiter for the same value as `waiter`.
     #[inline(always)]
     pub fn next_waiter(&mut self, waiter: Waiter) -> &mut Waiter {
         let index = waiter as usize / OPERANDS;
@@ -442,15 +441,15 @@ impl Window {
         }
     }
 
-    /// The instruction in slot `index`, which is the youngest, waits for `operand`, which comes
-    /// from slot `producer`. Says who else does, the next older.
+    /// The youngest instruction, in slot `index`, waits for `operand` from slot `producer`. Returns
+    /// the next older waiter.
     #[inline(always)]
     pub fn wait_for(&mut self, index: usize, operand: usize, producer: usize) -> Waiter {
         let first = &mut self.deferred_mut(producer).waiters;
         std::mem::replace(first, waiter(index, operand))
     }
 
-    /// The same for the third operand, which comes from there or has this value.
+    /// Sets the third operand: the value, or the slot that produces it.
     pub fn set_third(&mut self, index: usize, value: u64, producer: Option<usize>) {
         let next_third = producer.map_or(NOBODY, |producer| self.wait_for(index, 2, producer));
         let rest = self.rest_mut(index);
@@ -458,7 +457,7 @@ impl Window {
         rest.next_third = next_third;
     }
 
-    /// The instruction in slot `index`, which is the youngest that waits, waits no longer.
+    /// Removes the youngest waiting instruction, in slot `index`, from the lists of waiters.
     pub fn stop_waiting(&mut self, index: usize) {
         for operand in (0..3).rev() {
             if self.deferred(index).pending & (1 << operand) != 0 {
@@ -471,7 +470,7 @@ impl Window {
         }
     }
 
-    /// Who waits for the value of slot `index`, the youngest first.
+    /// The waiters for the value of slot `index`, youngest first.
     pub fn waiters(&mut self, index: usize) -> impl Iterator<Item = Waiter> {
         let mut next = self.deferred(index).waiters;
         std::iter::from_fn(move || {
@@ -481,13 +480,13 @@ impl Window {
         })
     }
 
-    /// Whether every instruction in flight has a known end.
+    /// Whether the completion of every instruction in flight is known.
     #[inline]
     pub fn all_known(&self) -> bool {
         self.commit_known == self.tail
     }
 
-    /// Gives the next instruction in order its commit cycle. It is complete at `complete`.
+    /// Assigns the commit cycle of the next instruction in order, which is complete at `complete`.
     #[inline(always)]
     pub fn commit_next(&mut self, complete: u64) -> u64 {
         self.last_commit = self.commit_at(self.commit_known, self.last_commit, complete);
@@ -496,14 +495,14 @@ impl Window {
         self.last_commit
     }
 
-    /// When the instruction at `position` commits, which is complete at `complete`, if those before
-    /// it do so up to `last_commit`.
+    /// The commit cycle of the instruction at `position`, if it is complete at `complete` and older
+    /// ones commit up to `last_commit`.
     #[inline(always)]
     pub fn commit_at(&self, position: u64, last_commit: u64, complete: u64) -> u64 {
         commit_at(&self.commits, self.width, position, last_commit, complete)
     }
 
-    /// The instructions themselves, by position, and what is deferred, by index.
+    /// The slots, by position, and the deferred instructions, by index.
     #[inline(always)]
     pub fn parts(&mut self) -> Parts<'_> {
         Parts {
@@ -513,7 +512,7 @@ impl Window {
         }
     }
 
-    /// What commitment in order reads, and what it writes.
+    /// The state that in-order commit reads, and the state that it writes.
     #[inline(always)]
     pub fn in_order(&mut self) -> (&Ring<Slot>, Commits<'_>) {
         let commits = Commits {
@@ -525,10 +524,11 @@ impl Window {
 
     /// Removes the youngest instruction, which has been squashed.
     ///
-    /// Its place was that of an instruction that had left the reorder buffer before this one was
-    /// dispatched, and that may be about to leave it once more: nobody has to wait for that one.
+    /// The entry belonged to an instruction that had left the reorder buffer before this one was
+    /// dispatched; nothing has to wait for that instruction.
     pub fn unpush(&mut self) -> Slot {
-        // What has left the reorder buffer has issued, and its slot may hold what is undone now.
+        // All that has left the reorder buffer has issued; its slot may now hold a squashed
+        // instruction.
         self.issued = self.issued.max(self.settled());
         self.tail -= 1;
         self.issued = self.issued.min(self.tail);
@@ -538,7 +538,7 @@ impl Window {
         slot
     }
 
-    /// Takes back the commits of instructions that have been squashed.
+    /// Cancels the commits of squashed instructions.
     pub fn uncommit(&mut self) {
         if self.commit_known > self.tail {
             self.commit_known = self.tail;
@@ -570,8 +570,8 @@ mod tests {
         for _ in 0..12 {
             window.push(slot(1));
         }
-        // These follow when those have committed, and take the slots of eight of them: there are
-        // 16.
+        // These are dispatched when the former have committed, and reuse the slots of eight of
+        // them: there are 16.
         for _ in 0..12 {
             window.push(slot(UNKNOWN));
         }

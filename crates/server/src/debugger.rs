@@ -285,7 +285,7 @@ struct Session<'s, 'p, 'g> {
     /// The harts for which it has not said anything stay where they are.
     others_stay: bool,
     /// Stops of harts beside the one that was told last.
-    untold: Vec<usize>,
+    unreported: Vec<usize>,
     /// What is newer in caches, if nothing has happened since.
     newer: Option<NewerLines>,
     xml: String,
@@ -327,7 +327,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
             stops: Stops::default(),
             actions: vec![Some(Action::Continue); harts],
             others_stay: false,
-            untold: Vec::new(),
+            unreported: Vec::new(),
             newer: None,
             xml: registers_xml(),
             error: None,
@@ -335,7 +335,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
             exited: None,
         };
         session.stop_all(None);
-        session.untold.clear();
+        session.unreported.clear();
         Ok(session)
     }
 
@@ -463,21 +463,21 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
                 break;
             }
         }
-        self.untold = (0..self.harts)
+        self.unreported = (0..self.harts)
             .filter(|&hart| Some(hart) != first)
             .filter(|&hart| {
                 let moved = self.actions[hart] != Some(Action::Stay);
-                moved && !matches!(self.halt(hart), Halt::Stopped(StopCause::Told))
+                moved && !matches!(self.halt(hart), Halt::Stopped(StopCause::Requested))
             })
             .filter(|&hart| matches!(self.halt(hart), Halt::Stopped(_)))
             .collect();
     }
 
     /// What the debugger is told of a hart that has stopped.
-    fn told(&self, hart: usize, cause: StopCause) -> Stop {
+    fn report(&self, hart: usize, cause: StopCause) -> Stop {
         let tid = tid(hart);
         match cause {
-            StopCause::Told => Stop::SignalWithThread {
+            StopCause::Requested => Stop::SignalWithThread {
                 tid,
                 signal: Signal::SIGINT,
             },
@@ -531,7 +531,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
             });
             if let Some((hart, cause)) = stopped {
                 self.stop_all(Some(hart));
-                return Some(self.told(hart, cause));
+                return Some(self.report(hart, cause));
             }
             let some_stay = self.actions.contains(&Some(Action::Stay));
             if some_stay && self.is_idle() {
@@ -541,7 +541,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
                     .iter()
                     .position(|one| *one != Some(Action::Stay));
                 self.stop_all(None);
-                return Some(self.told(hart.unwrap_or_default(), StopCause::Told));
+                return Some(self.report(hart.unwrap_or_default(), StopCause::Requested));
             }
             if !self.advance(steps) {
                 break;
@@ -560,7 +560,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
     fn interrupt(&mut self) -> Stop {
         self.stop_all(None);
         let over = self.first_of_over();
-        over.unwrap_or_else(|| self.told(0, StopCause::Told))
+        over.unwrap_or_else(|| self.report(0, StopCause::Requested))
     }
 
     /// The run has just ended. Of a fault the debugger is told first where it is.
@@ -883,13 +883,14 @@ impl MultiThreadResume for Session<'_, '_, '_> {
         for hart in 0..self.harts {
             let action = *self.actions[hart].get_or_insert(default);
             // What has stopped meanwhile, and has not been told, is told now.
-            let is_untold = self.untold.contains(&hart) && self.is_still_stopped_for_cause(hart);
+            let is_untold =
+                self.unreported.contains(&hart) && self.is_still_stopped_for_cause(hart);
             if action != Action::Stay && !is_untold {
                 let steps = action == Action::Step;
                 self.change(hart, |core, thread| core.go_on(thread, steps, cycle));
             }
         }
-        self.untold.clear();
+        self.unreported.clear();
         self.newer = None;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Random programs, ways through them, and the regions that are found.
+//! Random programs, paths through them, and their regions.
 
 use critical_region::{Identification, Region, Sizes};
 use fabric::Source;
@@ -27,8 +27,8 @@ fn any_instruction() -> impl Strategy<Value = Instruction> {
     })
 }
 
-/// A program, and a way through it: for each step whether a load misses, which value there is, and
-/// where control flow leads.
+/// A program, and a path through it: for each step whether a load misses, the result, and the
+/// target of control flow.
 pub type Way = (Vec<Instruction>, Vec<(bool, u64, usize)>);
 
 pub fn any_way() -> impl Strategy<Value = Way> {

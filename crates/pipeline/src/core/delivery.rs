@@ -1,4 +1,4 @@
-//! What the fabric brings to a core, and lines that are kept from others for a while.
+//! Messages from the fabric to a core, and reserved lines that other requesters wait for.
 
 use super::{Core, NEVER};
 use crate::extension::Extension;
@@ -19,7 +19,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     return;
                 }
                 if matches!(message, ToCache::PutAck) && self.shared.second_level.is_none() {
-                    // It concerns only the cache.
+                    // Only the cache is affected.
                     self.shared.data_cache.acknowledge(line);
                     return;
                 }

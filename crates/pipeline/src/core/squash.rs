@@ -1,4 +1,4 @@
-//! How instructions are undone.
+//! Squashes.
 
 use super::{Core, NEVER};
 use crate::extension::Extension;
@@ -85,18 +85,18 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         self.redirect(pc, cycle);
         if X::IS_ACTIVE && self.hart.extension.wants_delivery().is_some() {
-            // That comes before anything is dispatched.
+            // The delivery comes before anything is dispatched.
             self.shared.stop = cycle;
         }
         self.hart.blocked = false;
-        // The younger one of two is squashed, or it would not be the last one.
+        // The younger of two such instructions is squashed, since the port holds the last one.
         self.hart.at_port = None;
-        // A serializing instruction behind the squashed ones was on the wrong path.
+        // A serializing instruction after the squashed ones was on the wrong path.
         self.hart.serial = None;
         self.hart.serial_event = NEVER;
     }
 
-    /// The position of the youngest atomic that has not performed and holds back younger loads.
+    /// The position of the youngest unperformed atomic that delays younger loads.
     fn youngest_acquire(&self) -> Option<u64> {
         (self.hart.stores.head..self.hart.stores.tail)
             .rev()

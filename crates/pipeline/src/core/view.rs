@@ -1,4 +1,4 @@
-//! What others read of a core: counts, clocks, and its newest copies of lines.
+//! What other components read of a core: its counts, its clock, and its newest copies of lines.
 
 use super::{Core, Shared};
 use crate::extension::Extension;
@@ -40,7 +40,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         statistics
     }
 
-    /// Instructions that its harts have dispatched and not undone.
+    /// The number of instructions that its harts have dispatched and not squashed.
     pub fn instructions(&self) -> u64 {
         self.harts().map(|hart| hart.statistics.instructions).sum()
     }
@@ -57,7 +57,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.hart_of(thread).statistics(cycle)
     }
 
-    /// What a trap of the core's extension means.
+    /// Explains a trap of the core's extension.
     pub fn explain(&self, trap: &Trap) -> Option<String> {
         self.hart.extension.explain(trap)
     }
@@ -93,14 +93,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             })
     }
 
-    /// How many lines its data cache and its second-level cache hold.
+    /// The number of lines in its data cache and its second-level cache.
     pub fn data_lines(&self) -> u64 {
         let second = self.shared.second_level.as_ref();
         let second = second.map_or(0, |second| second.cache().occupied());
         second + self.shared.data_cache.occupied()
     }
 
-    /// Adds the lines that its caches hold newer than their homes.
+    /// Adds the lines of which its caches hold newer copies than their homes.
     pub fn add_newer_lines(&self, lines: &mut NewerLines) {
         if let Some(second) = &self.shared.second_level {
             lines.add(second.cache());

@@ -1,4 +1,4 @@
-//! Dispatch of branches and jumps: the front end continues as predicted.
+//! Dispatch of branches and jumps: fetch follows the prediction.
 
 use crate::blocks::NOWHERE;
 use crate::core::Core;
@@ -11,7 +11,7 @@ use crate::window::{Prediction, SlotKind, UNKNOWN};
 use riscv::{Instruction, branch_taken};
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// The instruction at the cursor is followed by the one at `target`.
+    /// Continues at `target` after the instruction at the cursor.
     #[inline]
     pub(super) fn jump(&mut self, target: u64) {
         self.hart.pc = target;
@@ -38,7 +38,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The cycle stack including this cycle, in which an instruction is dispatched.
+    /// The cycle stack up to and including this cycle, in which an instruction is dispatched.
     fn cycles_so_far(&mut self) -> (CycleStack, u64) {
         if self.hart.stall != Stall::None {
             self.blame(self.hart.dispatch_cycle, Stall::None);

@@ -1,4 +1,4 @@
-//! Dispatch of loads and stores: they get their entries in the load and store queues.
+//! Dispatch of loads and stores: they take entries of the load and store queues.
 
 use super::Stop;
 use crate::core::Core;
@@ -14,14 +14,14 @@ use fabric::{LineAddress, Outbox};
 use riscv::paging::Access;
 use riscv::{Class, Instruction};
 
-/// The knowledge of a dispatched load's address.
+/// A load's address at dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LoadAddress {
-    /// Its base is not known.
+    /// Its base is unknown.
     Unknown,
-    /// Its physical address, and the time from which its page may be used.
+    /// Its physical address, and the first cycle in which its page may be used.
     Known { address: u64, page_from: u64 },
-    /// A page walk looks for the page of this address.
+    /// A page walk for this address is in progress.
     InWalk(u64),
 }
 
@@ -107,7 +107,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Ok(())
     }
 
-    /// Dispatches a load whose value is not known yet. If its address is, it is plain.
+    /// Dispatches a load whose value is unknown. If its address is known, it is in plain memory.
     #[inline(never)]
     pub(crate) fn defer_load(
         &mut self,
@@ -233,7 +233,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     .data_page((address, index), (issue, now), outbox)
                     .map(|at| at.max(page_from));
             }
-            // What is stored can be forwarded; what is to be exchanged is done with the page.
+            // A store's data can be forwarded; an atomic needs its page first.
             self.hart.stores.get_mut(number).data_ready = match atomic {
                 true => page.unwrap_or(UNKNOWN),
                 false => issue,

@@ -1,9 +1,9 @@
-//! Spinning is skipped.
+//! Skipping of spin loops over cached lines.
 //!
-//! When a loop returns to the same state of everything that determines the core's behaviour, and
-//! has only read lines that the core holds, it will continue in the same way until a message
-//! arrives. The core then *dozes*: it does nothing and delays no other unit. When a message
-//! arrives, whole periods are skipped: times advance, counts are multiplied, nothing else changes.
+//! If a loop returns to the same state of everything that determines the core's behaviour, and has
+//! only read lines that the core holds, it will continue in the same way until a message arrives.
+//! The core then *dozes*: it does nothing and delays no other unit. When a message arrives, whole
+//! periods are skipped: times advance, counts are multiplied, and nothing else changes.
 
 use crate::core::{Core, NEVER, REGISTERS};
 use crate::extension::Extension;
@@ -14,7 +14,7 @@ use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
 use fabric::{Outbox, PrivateCache, Slot};
 
-/// The core is in a loop that it will not leave by itself.
+/// The core is in a loop that only a message can end.
 #[derive(state::State, state::Plain)]
 pub(super) struct Doze {
     period: u64,
@@ -30,7 +30,7 @@ pub(super) struct Remembered {
     registers: [u64; REGISTERS],
     statistics: CoreStatistics,
     timing: Vec<u64>,
-    /// Of the data cache and of the instruction cache.
+    /// The replacement states of the data cache and of the instruction cache.
     replacement: [(Vec<u8>, Vec<Slot>); 2],
     predictor: Predictor,
     branches: BranchContext,
@@ -67,13 +67,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.spin.doze.is_some()
     }
 
-    /// Skips as many periods as end before `cycle`; from there on the core is awake.
+    /// Skips all periods that end before `cycle`; from there on the core is awake.
     pub(crate) fn wake_up(&mut self, cycle: u64) {
         if let Some(Doze { period, mut before }) = self.shared.spin.doze.take() {
             self.advance_scheduler(self.hart.dispatch_cycle);
             let room = cycle.saturating_sub(self.hart.dispatch_cycle + 1);
             let periods = room / period;
-            // What the hart has counted has no part of the core's translation.
+            // The hart's counts do not include those of the core's translation.
             let translated = std::mem::take(&mut before.translation);
             state::repeat_counts(&mut self.hart.statistics, &before, periods);
             if let Some(translation) = &mut self.shared.translation {
@@ -95,7 +95,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// The loop that begins at `pc` is about to start another iteration.
+    /// The loop at `pc` is about to start another iteration: compares it with the remembered state.
     #[inline(never)]
     pub(crate) fn look_for_period(&mut self, pc: u64) {
         if let Some(translation) = &mut self.shared.translation {
@@ -131,7 +131,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             cache.replacement_order() == (order, recent)
         };
         let [data, instructions] = &remembered.replacement;
-        // Nothing is copied before, because the branch predictor usually settles last.
+        // Compared before anything is copied, because the branch predictor usually settles last.
         if self.hart.branches == remembered.branches
             && is_alike(&self.shared.data_cache, data)
             && is_alike(&self.shared.instruction_cache, instructions)
@@ -181,7 +181,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             && !self.hart.float_in_window
     }
 
-    /// How far ahead anything is booked.
+    /// How far ahead there are reservations.
     fn horizon(&self) -> u64 {
         self.hart
             .window
@@ -218,7 +218,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let now = self.hart.dispatch_cycle;
         let relative = |cycle: u64| cycle.saturating_sub(now);
         let horizon = self.horizon();
-        // About as much as there is with translation.
+        // About the length with translation.
         let mut timing = Vec::with_capacity(2048);
         timing.extend([
             horizon,
@@ -229,8 +229,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.shared.data_cache.content_version(),
             self.shared.instruction_cache.content_version(),
         ]);
-        // Nothing but a miss of the first level touches the second, so that its order of
-        // replacement changes no more than its content.
+        // Only first-level misses access the second level, so that its replacement state changes no
+        // more than its contents.
         timing.extend(
             self.shared
                 .second_level
@@ -262,7 +262,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         timing
     }
 
-    /// Moves everything that is still to come by `cycles`.
+    /// Moves all future events by `cycles`.
     fn shift(&mut self, cycles: u64) {
         let now = self.hart.dispatch_cycle;
         let move_on = |cycle: &mut u64| {
@@ -278,7 +278,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let slot = self.hart.window.slot_mut(position);
             move_on(&mut slot.complete);
             move_on(&mut slot.issue);
-            // What a squash puts back.
+            // The values that a squash restores.
             move_on(&mut slot.previous_ready);
         }
         for number in self.hart.loads.in_queue() {

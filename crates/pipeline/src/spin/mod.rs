@@ -1,21 +1,21 @@
-//! Spinning is skipped: loops in which a core only reads, again and again, the same lines.
+//! Skipping of spin loops, in which a core repeatedly reads the same lines.
 //!
-//! [`doze`] skips loops over lines that the caches hold: the core stops until a message comes.
+//! [`doze`] skips loops over lines that the caches hold: the core stops until a message arrives.
 //! [`period`] skips loops over more lines, of core and fabric together, with the server's engine.
 //! Neither changes a result.
 //!
-//! Other modules need to know this much:
+//! Other modules must observe these rules:
 //!
-//! - whatever a core does that is not plain execution out of its caches calls
-//!   [`SpinSkip::disturb`], and reading the time calls [`SpinSkip::clock_is_read`];
+//! - every action of a core other than plain execution from its caches calls [`SpinSkip::disturb`],
+//!   and reading the time calls [`SpinSkip::clock_is_read`];
 //! - a backward branch that is taken calls `Core::closes_loop`, or, if it is only predicted,
 //!   `Core::begins_iteration_at`; the innermost loop does so in two steps,
 //!   [`SpinSkip::repeats_quietly`] and `Core::look_for_period`;
-//! - each look-up and each outcome of a conditional branch is told to `Core::note_branch`;
+//! - each look-up and each outcome of a conditional branch is reported to `Core::note_branch`;
 //! - a core that dozes (`Core::dozes`) does nothing until `Core::wake_up` is called.
 //!
-//! State that decides what a core does next, and is not reached by its `walk`, is to be compared in
-//! both files. A component that no iteration leaves as it was forbids skipping
+//! State that determines a core's behaviour, and that its `walk` does not reach, must be compared
+//! in both files. A component that every iteration changes must forbid skipping
 //! ([`SpinSkip::allow`]).
 
 mod doze;
@@ -29,41 +29,41 @@ use doze::{Doze, Remembered};
 use period::LoopMark;
 use state::{Purpose, State, Walker};
 
-/// Iterations of quiet looping before looking for a period.
+/// Iterations of quiet looping before a period is looked for.
 const QUIET_ITERATIONS: u64 = 32;
 
-/// Looks for a period, by Brent's method: remember a state, compare with those that follow, and
-/// remember a new one after twice as many iterations.
+/// Looks for a period by Brent's method: remembers a state, compares later states with it, and
+/// remembers a new one after twice as many iterations.
 #[derive(Default, state::State)]
 #[state(fields)]
 pub(crate) struct SpinSkip {
     /// Whether a loop may be skipped.
     #[state(fixed)]
     enabled: bool,
-    /// The same, if the core's other harts do nothing.
+    /// The same, apart from the condition that the core's other harts sleep.
     #[state(fixed)]
     wanted: bool,
-    /// Counts everything that is not plain execution out of the caches.
+    /// Counts all actions other than plain execution from the caches.
     activity: u64,
     /// The number of reads of the time by the guest, whose behaviour may depend on them.
     #[state(fixed)]
     clock_reads: u64,
-    /// Cycles that have been skipped. Neither compared nor written down: it is the host's.
+    /// Skipped cycles: a property of the host's run, so they are neither compared nor saved.
     #[state(fixed)]
     skipped_cycles: u64,
-    /// What there had been of activity when the loop last came back.
+    /// The value of `activity` when the loop last closed.
     seen: u64,
     quiet_iterations: u64,
-    /// A register that has differed before from what is remembered, and its value there.
+    /// A register that has differed from the remembered state, and its value there.
     telltale: u8,
     told: u64,
     #[state(fixed)]
     remembered: Option<Box<Remembered>>,
     doze: Option<Doze>,
-    /// Loops that the caches cannot hold.
+    /// Looks for loops that exceed the caches.
     #[state(fixed)]
     mark: LoopMark,
-    /// What branches have done since a sample point, and whether that is being recorded.
+    /// The effects of branches since a sample point, and whether they are being recorded.
     #[state(fixed)]
     branch_steps: Vec<BranchStep>,
     #[state(fixed)]
@@ -71,13 +71,13 @@ pub(crate) struct SpinSkip {
 }
 
 impl SpinSkip {
-    /// Records an event other than plain execution out of the caches: no loop is quiet.
+    /// Records an action other than plain execution from the caches: the loop is not quiet.
     #[inline(always)]
     pub fn disturb(&mut self) {
         self.activity += 1;
     }
 
-    /// The last disturbance was none.
+    /// Takes the last disturbance back.
     pub fn excuse(&mut self) {
         self.activity -= 1;
     }
@@ -87,12 +87,12 @@ impl SpinSkip {
         self.clock_reads += 1;
     }
 
-    /// Allows to skip loops, if that is wanted, only while the core's other harts sleep.
+    /// Allows skipping, if it is wanted, only while the core's other harts sleep.
     pub fn allow_alone(&mut self, is_alone: bool) {
         self.enabled = self.wanted && is_alone;
     }
 
-    /// Whether branches are to be told to `Core::note_branch`.
+    /// Whether branches must be reported to `Core::note_branch`.
     pub fn records_branches(&self) -> bool {
         self.records_branches
     }
@@ -108,7 +108,7 @@ impl SpinSkip {
         self.remembered = None;
     }
 
-    /// `of` is the core's predictor, and what a hart has of it. Loops are not compared.
+    /// `of` is the core's predictor, and the hart's part of it. Loops are not compared.
     pub(crate) fn walk(&mut self, of: (&Predictor, &BranchContext), walker: &mut dyn Walker) {
         if walker.purpose() != Purpose::Exact {
             return;
@@ -124,13 +124,13 @@ impl SpinSkip {
         }
     }
 
-    /// Allows or forbids to skip loops, and returns whether it was allowed.
+    /// Allows or forbids skipping, and returns whether it was allowed.
     pub fn allow(&mut self, on: bool) -> bool {
         self.enabled = on;
         std::mem::replace(&mut self.wanted, on)
     }
 
-    /// One more iteration of a loop: returns whether to look for a period.
+    /// Counts an iteration of a loop; returns whether to look for a period.
     #[inline(always)]
     pub fn repeats_quietly(&mut self, registers: &[u64; REGISTERS]) -> bool {
         if !self.enabled {

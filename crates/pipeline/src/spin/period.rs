@@ -16,110 +16,109 @@ use crate::window::{OPERANDS, UNKNOWN};
 use riscv::Class;
 use state::{State, Walker};
 
-/// Iterations until the first state is remembered, and by how many times more each later one is.
+/// Iterations until the first state is remembered; each later state comes after so many times as
+/// many iterations.
 const FIRST_MARK: u64 = 16;
 
-/// So many sample points of a period that is known are proposed.
+/// The number of sample points that are proposed in each known period.
 const PHASES: u64 = 4;
 
-/// After so many of them without finding it again it is forgotten.
+/// A known period is discarded after so many sample points in which it was not found again.
 const MAX_PROPOSALS: u64 = 8 * PHASES;
 
-/// What branches have done since a sample point is recorded up to so many steps.
+/// The maximum number of branch steps recorded since a sample point.
 const MAX_BRANCH_STEPS: usize = 1 << 20;
 
-/// Looks for loops that come back to the same registers, by Brent's method. Where a period has been
-/// found before, its length is known: then sample points are proposed that are that far from each
-/// other.
+/// Looks for loops that return to the same registers, by Brent's method. If a period has been found
+/// before, its length is known, and sample points are proposed at that distance.
 #[derive(Default)]
 pub(super) struct LoopMark {
-    /// Since the last state change.
+    /// Iterations since the last state change.
     iterations: u64,
-    /// The iteration at which another state is remembered, or a sample point of a known period is
-    /// proposed.
+    /// The iteration at which the next state is remembered, or the next sample point of a known
+    /// period is proposed.
     next: u64,
     /// See [`Core::state_changes`].
     state_changes: u64,
-    /// What is remembered: where the loop closed, and the registers then.
+    /// The remembered state: where the loop closed, and the registers.
     pc: u64,
     registers: Vec<u64>,
     /// A possible period.
     proposed: Option<ClosedLoop>,
-    /// Iterations to wait for before the next proposal.
+    /// Iterations until the next proposal.
     patience: u64,
-    /// The period that was found last.
+    /// The last period that was found.
     known: Option<KnownPeriod>,
 }
 
-/// A period that has been found.
+/// A period that was found.
 struct KnownPeriod {
-    /// Its length.
+    /// Its length in iterations.
     iterations: u64,
     /// The number of iterations from the last state change to the first proposed sample point:
-    /// about where everything began to repeat the last time.
+    /// approximately where the repetition began the last time.
     begin: u64,
-    /// Which of its sample points is proposed next.
+    /// The next of its sample points to propose.
     phase: u64,
-    /// How many have been proposed since it was found.
+    /// The number of sample points proposed since it was found.
     proposals: u64,
 }
 
 impl KnownPeriod {
-    /// Iterations between two sample points that are proposed.
+    /// Iterations between two proposed sample points.
     fn stride(&self) -> u64 {
         self.iterations.div_ceil(PHASES)
     }
 }
 
-/// A loop has closed at which a period may begin or have ended.
+/// A closed loop, at which a period may begin or end.
 #[derive(Clone, Copy, Debug)]
 pub struct ClosedLoop {
-    /// In which cycle.
+    /// The cycle.
     pub cycle: u64,
-    /// How often loops have closed since the last state change.
+    /// The number of loops closed since the last state change.
     pub iterations: u64,
-    /// Which of the sample points that are looked at: it is to be compared with the last one of the
+    /// The index of the sample point in its period: it must be compared with the last one of the
     /// same phase.
     pub phase: u64,
-    /// Whether there has been a period of this length; otherwise the registers alone tell.
+    /// Whether a period of this length has been found before; otherwise only the registers agree.
     pub is_known: bool,
 }
 
 /// A core whose periods an engine can find and skip, together with those of the fabric.
 pub trait Periodic {
-    /// A loop at which a period may begin or have ended, if one has closed since this was last
-    /// asked.
+    /// A loop at which a period may begin or end, if one has closed since the last call.
     fn take_closed_loop(&mut self) -> Option<ClosedLoop>;
 
-    /// What has closed was no period: the next comes after twice as many iterations.
+    /// The closed loop is not a period: the next proposal comes after twice as many iterations.
     fn refuse_period(&mut self);
 
-    /// Forgets what has been noticed of loops.
+    /// Discards all observations of loops.
     fn forget_loops(&mut self);
 
-    /// Shows the state that determines the core's behaviour from the beginning of cycle `now` on,
-    /// up to which it has run. Two sample points between which nothing has been stored, and at
-    /// which this is equal, are followed by the same, if the fabric is equal, too. Registers and
-    /// queues are numbered from their ends; what is over counts no more.
+    /// Walks the state that determines the core's behaviour from the beginning of cycle `now` on,
+    /// up to which it has run. If this state and the fabric's are equal at two sample points, and
+    /// nothing has been stored in between, the same execution follows both. Registers and queues
+    /// are numbered from their ends; completed instructions do not count.
     fn compare(&mut self, now: u64, walker: &mut dyn Walker);
 
-    /// Moves on by `cycles` from the beginning of cycle `now`, with a walker that does so in the
-    /// order of [`Periodic::compare`]. The period is between the loops that had closed before the
-    /// two sample points that are equal.
+    /// Advances the state by `cycles` from the beginning of cycle `now`, with a walker that visits
+    /// it in the order of [`Periodic::compare`]. `ends` are the loops that had closed before the
+    /// two equal sample points, and delimit the period.
     fn move_on(&mut self, now: u64, cycles: u64, ends: [ClosedLoop; 2], walker: &mut dyn Walker);
 
-    /// This is a sample point that others may be compared with: what branches do from now on is
-    /// recorded. Returns how much of that there has been, to be told to
-    /// [`Periodic::repeat_branches`]. In order nothing is: there the counters are compared.
+    /// Marks a sample point: from now on the effects of branches are recorded. Returns the present
+    /// length of the record, for [`Periodic::repeat_branches`]. An in-order core records nothing:
+    /// its counters are compared.
     fn mark_branches(&mut self) -> usize;
 
-    /// The core has come back to where it was at a sample point, but for the counters that predict
-    /// branches. Goes through what branches have done since, over and over again, up to `times`
-    /// times, as long as all predictions come out the same: then all else does, too. Returns how
-    /// often they did; the counters are what they are then.
+    /// The core has returned to the state of a sample point, except for the counters of the branch
+    /// predictor. Repeats the recorded branches since then up to `times` times, as long as all
+    /// predictions stay the same: everything else then does, too. Returns the number of
+    /// repetitions, after which the counters have their new values.
     fn repeat_branches(&mut self, mark: usize, times: u64) -> u64;
 
-    /// Branches are recorded no more, and what has been recorded is forgotten.
+    /// Stops recording branches, and discards the record.
     fn end_branches(&mut self);
 }
 
@@ -161,12 +160,12 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
             && !self.is_multithreaded()
             && !X::IS_ACTIVE;
         if !quiet {
-            walker.refuse("the core does more than to read".to_string());
+            walker.refuse("the core does more than read".to_string());
             return;
         }
         self.advance_scheduler(now);
         self.walk(walker);
-        // What is compared otherwise than it is written down: see `apart` of [`state::fields`].
+        // Compared differently from how it is saved: see `apart` of [`state::fields`].
         self.compare_window(now, walker);
         self.compare_loads(now, walker);
         let mut ahead = Vec::new();
@@ -185,7 +184,7 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
         let before = self.hart.statistics.stack;
         self.shared.calendar.shift_all(now, cycles);
         self.walk(walker);
-        // What was counted when a branch was dispatched has been counted that much later.
+        // Counts that are recorded at a branch's dispatch have been counted that much later.
         let counted = before.parts_until(&self.hart.statistics.stack);
         for prediction in self.hart.window.predictions.iter_mut() {
             prediction.cycles.0.add_parts(&counted);
@@ -194,11 +193,11 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
         let known = self.shared.spin.mark.known.take();
         self.forget_loops();
         if K::IN_ORDER {
-            // Most iterations are closed in the short way there, which does not count them.
+            // The quick path closes most iterations and does not count them.
             return;
         }
         let [first, last] = ends;
-        // A loop has closed in it, or it would not have been proposed.
+        // A loop has closed in it, since it was proposed.
         let mut known = KnownPeriod {
             iterations: (last.iterations - first.iterations).max(1),
             begin: known.map_or(1, |known| known.begin),
@@ -206,7 +205,7 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
             proposals: 0,
         };
         if first.is_known {
-            // If the first sample point was one of a period already, an earlier one may be.
+            // If the first sample point was in a period already, an earlier one may be, too.
             known.begin = match first.iterations == known.begin {
                 true => first.iterations.saturating_sub(known.stride()).max(1),
                 false => first.iterations,
@@ -236,17 +235,17 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
 }
 
 impl<X: Extension, K: CoreKind> Core<X, K> {
-    /// How often something has been done after which no iteration of a loop is like those before: a
-    /// store, or a look at the clock.
+    /// The number of actions after which no iteration of a loop is like the previous ones: a store,
+    /// or a read of the time.
     #[inline(always)]
     fn state_changes(&self) -> u64 {
         self.hart.statistics.stores + self.shared.spin.clock_reads
     }
 
-    /// A backward branch to `pc` is taken, or predicted to be.
+    /// A backward branch to `pc` is taken, or predicted taken.
     #[inline]
     pub(crate) fn begins_iteration_at(&mut self, pc: u64) {
-        // A core with several harts is not looked at.
+        // Cores with several harts are excluded.
         if !self.shared.spin.enabled || self.is_multithreaded() {
             return;
         }
@@ -254,8 +253,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let mark = &mut self.shared.spin.mark;
         mark.iterations += 1;
         if mark.state_changes != state_changes && mark.iterations == 1 {
-            // A state change in every iteration, as in most loops: nothing has been noted since the
-            // last one.
+            // A state change in every iteration, as in most loops: nothing has been recorded since
+            // the last one.
             mark.state_changes = state_changes;
             mark.iterations = 0;
         } else if mark.state_changes != state_changes || mark.iterations >= mark.next {
@@ -303,7 +302,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     phase: known.phase,
                     is_known: true,
                 });
-                // The same sample points come again after just the iterations of a period.
+                // The same sample points recur after exactly the iterations of a period.
                 let stride = known.stride();
                 let left = known.iterations.saturating_sub(known.phase * stride);
                 mark.next = mark.iterations + stride.min(left);
@@ -323,7 +322,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     fn compare_window(&mut self, now: u64, walker: &mut dyn Walker) {
         let tail = self.hart.window.tail;
         let ring = self.hart.window.deferred_entries();
-        // The place of what is deferred, counted from the tail.
+        // The index of a deferred instruction, counted from the tail.
         let place = |index: u64| index.wrapping_sub(tail) & (ring - 1);
         let whose = |ready: u64| match ready {
             UNKNOWN.. => UNKNOWN + place(ready - UNKNOWN),
@@ -419,7 +418,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         for number in self.hart.loads.in_queue() {
             let stores = self.hart.stores.head;
             let load = self.hart.loads.get_mut(number);
-            // A store that has been performed is as good as any other.
+            // All performed stores are equivalent.
             let from = match load.forwarded_from {
                 0 => 0,
                 store if store <= stores => 1,
@@ -452,8 +451,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         numbers.walk(walker);
     }
 
-    /// Branches are not recorded until the next sample point: nothing comes back to those so far.
-    /// So what comes may be dispatched quickly again.
+    /// Branches are not recorded until the next sample point, since nothing will be compared with
+    /// the previous ones. Dispatch may take the quick path again.
     #[inline(never)]
     fn interrupt_branches(&mut self) {
         if self.shared.spin.records_branches {
@@ -463,7 +462,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
     }
 
-    /// Records what a branch does, if that is wanted.
+    /// Records the effect of a branch, if branches are being recorded.
     #[inline]
     pub(crate) fn note_branch(&mut self, step: BranchStep) {
         if self.shared.spin.records_branches {
@@ -476,7 +475,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 }
 
 impl CycleStack {
-    /// What has been counted since then, up to `later`.
+    /// The counts since then, up to `later`.
     fn parts_until(&self, later: &CycleStack) -> [u64; PARTS] {
         let (one, other) = (self.parts(), later.parts());
         std::array::from_fn(|part| other[part].wrapping_sub(one[part]))
