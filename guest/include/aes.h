@@ -4,8 +4,8 @@
  *
  * A round's SubBytes, ShiftRows and MixColumns are four table look-ups for each column, as in the
  * cipher's proposal (Daemen and Rijmen, "The Rijndael Block Cipher", 1999, Section 5.2.1). The four
- * tables take 4 KiB. They are read with indices that depend on the key: somebody who shares the
- * cache could learn of it (Osvik, Shamir and Tromer, 2006).
+ * tables take 4 KiB. Their indices depend on the key: a program that shares the cache could learn
+ * the key (Osvik, Shamir and Tromer, 2006).
  */
 #ifndef AES_H
 #define AES_H
@@ -23,13 +23,14 @@ struct aes_block {
   uint32_t column[4];
 };
 
-/** A key, expanded: one block for each round, and one before them. */
+/** An expanded key: one block for each round, and one before them. */
 struct aes_256 {
   struct aes_block round[AES_256_ROUNDS + 1];
 };
 
 static uint8_t aes_substitution[256];
-/* What a byte of row r gives to its column. The rows of [0] are 2, 1, 1 and 3 times its S-box. */
+/* The contribution of a byte of row r to its column. The rows of [0] are 2, 1, 1 and 3 times its
+ * S-box. */
 static uint32_t aes_table[4][256];
 
 /* Twice a byte, in GF(2^8) modulo x^8 + x^4 + x^3 + x + 1. */
@@ -45,13 +46,13 @@ static inline uint32_t aes_rotate32(uint32_t value, int bits) {
   return bits == 0 ? value : value << bits | value >> (32 - bits);
 }
 
-/** Makes the tables; before anything else. */
+/** Makes the tables; must be called first. */
 static inline void aes_make_tables(void) {
-  /* 3 generates the field: `power` goes through all elements but 0, and `inverse` backwards. */
+  /* 3 generates the field: `power` goes through all non-zero elements, and `inverse` backwards. */
   uint8_t power = 1, inverse = 1;
   do {
     power ^= aes_double(power);
-    inverse ^= (uint8_t)(inverse << 1); /* Divided by 3: times 0xf6. */
+    inverse ^= (uint8_t)(inverse << 1); /* Division by 3 is multiplication by 0xf6. */
     inverse ^= (uint8_t)(inverse << 2);
     inverse ^= (uint8_t)(inverse << 4);
     inverse ^= (inverse >> 7) * 0x09;
@@ -97,7 +98,7 @@ static inline void aes_256_expand(struct aes_256 *to, const uint32_t key[8]) {
     to->round[word / 4].column[word % 4] = words[word];
 }
 
-/* ShiftRows takes row r of a column from the r-th column behind it. */
+/* ShiftRows takes row r of a column from the r-th next column. */
 static inline uint32_t aes_column(struct aes_block state, int column, uint32_t key) {
   uint32_t row0 = aes_table[0][state.column[column] & 0xff];
   uint32_t row1 = aes_table[1][state.column[(column + 1) % 4] >> 8 & 0xff];
@@ -137,8 +138,8 @@ static inline struct aes_block aes_256_encrypt(const struct aes_256 *key, struct
   }};
 }
 
-/** Encrypts a block that follows another: `before` is its ciphertext, or the initialization vector
- * (SP 800-38A, Section 6.2). */
+/** Encrypts a block of a chain: `before` is the previous block's ciphertext, or the initialization
+ * vector (SP 800-38A, Section 6.2). */
 static inline struct aes_block aes_256_cbc(const struct aes_256 *key, struct aes_block before,
                                            struct aes_block plain) {
   for (int column = 0; column < 4; column++)

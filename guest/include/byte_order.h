@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-/** From the network's order to the hart's, and back. */
+/** From the network's order to the hart's, or back. */
 static inline uint16_t swap16(uint16_t value) { return (uint16_t)(value << 8 | value >> 8); }
 
 /** The same. */

@@ -1,5 +1,5 @@
 /**
- * A co-runner: what runs on the second hardware thread of each core that runs the data plane.
+ * A co-runner: a program on the second hardware thread of each core that runs the data plane.
  *
  * It is compiled into the data plane's program (`data_plane.co_runner`) and defines co_run(), which
  * begins when the data plane calls harts_release() and does not return:
@@ -21,7 +21,7 @@
 static void co_run(void);
 
 #ifdef SOURCES_WITH_CO_RUNNER
-/* Of guest/sources/source-cores.c. */
+/* In guest/sources/source-cores.c. */
 void source_cores(uint64_t hart);
 #endif
 

@@ -1,13 +1,13 @@
 /**
- * Counters of events: a hart has eight, numbered from 3 to 10, and each counts what was selected.
+ * Event counters: a hart has eight, numbered from 3 to 10, each of which counts a selected event.
  *
  *     counter_select(3, COUNTER_L1_DATA_MISSES);
  *     uint64_t before = counter_read(3);
  *     ...
  *     printf("%lu misses\n", counter_read(3) - before);
  *
- * The registers are `mhpmevent` and `mhpmcounter` of the Privileged Architecture. They count in
- * timed runs; without times nothing of this happens, and counter_select() returns 0.
+ * The registers are `mhpmevent` and `mhpmcounter` of the Privileged Architecture. They only count
+ * in timed runs; otherwise counter_select() returns 0.
  */
 #ifndef COUNTERS_H
 #define COUNTERS_H
@@ -15,7 +15,7 @@
 #include <counter_events.h>
 #include <stdint.h>
 
-/** Lets a counter, a constant from 3 to 10, count an event. Returns whether it does. */
+/** Lets a counter, a constant from 3 to 10, count an event. Returns whether it can. */
 #define counter_select(counter, event)                                                             \
   ({                                                                                               \
     uint64_t counter_event = (event), counter_selected;                                            \

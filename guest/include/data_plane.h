@@ -1,5 +1,6 @@
 /**
- * A data plane: takes items off the device's queues, has them processed, gives them to the tenants.
+ * A data plane: takes items from the device's queues, processes them, and gives them to the
+ * tenants.
  *
  * A program supplies process() and calls data_plane() in main():
  *
@@ -23,7 +24,8 @@
  * | `software-ready-set` | ready_set.h | iterates over a list that QWAIT feeds |
  * | `hyperplane` | hyperplane.h | executes QWAIT |
  * | `rpcvalet` | rpcvalet.h | is given messages by the network interface, and sends replies |
- * | any other NAME | more/NAME.h | as the file says; it is compiled in when it is asked for |
+ * | any other NAME | more/NAME.h | as described in the file, which is only compiled in if selected
+ * |
  *
  * A visit to a queue takes up to a batch of items, by default one.
  */
@@ -68,7 +70,7 @@ static inline void data_plane_publish(struct data_plane_queue *queue,
   struct data_plane_sharing *sharing = queue->sharing;
   uint64_t index = __atomic_fetch_add(&sharing->claimed, 1, __ATOMIC_RELAXED);
   /* The tenant has taken at least as many as were published before its count is read, less the
-   * count. When all before this one are published, that is all there is to wait for. */
+   * count. When all before this one are published, there is nothing else to wait for. */
   while (index >= __atomic_load_n(&sharing->empty_below, __ATOMIC_ACQUIRE)) {
     uint64_t published = __atomic_load_n(&sharing->published, __ATOMIC_ACQUIRE);
     uint64_t count = __atomic_load_n(&queue->tenant_doorbell->count, __ATOMIC_ACQUIRE);
@@ -108,7 +110,7 @@ data_plane_serve(const struct data_plane_hart *hart, const struct data_plane_wor
   }
 }
 
-/* A hart's loop. The mechanism is a constant, so that its functions are a part of it. */
+/* A hart's loop. The mechanism is a compile-time constant, so that its functions are inlined. */
 static inline __attribute__((always_inline, noreturn)) void
 data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mechanism) {
   for (;;) {
@@ -121,8 +123,8 @@ data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mecha
   }
 }
 
-/* A mechanism of notify/more is compiled in where the description asks for it: other data planes
- * are the same to the byte without. */
+/* A mechanism of notify/more is only compiled in if the description selects it, so that the code of
+ * other data planes does not change. */
 #ifdef DATA_PLANE_NOTIFY
 #include DATA_PLANE_NOTIFY
 #endif
@@ -132,7 +134,7 @@ data_plane_run(struct data_plane_hart hart, const struct notify_mechanism *mecha
 #define DATA_PLANE_ASKED_FOR(with)
 #endif
 
-/* Each mechanism with what is done with it; data_plane_state.notify says which it is. */
+/* Applies `with` to each mechanism; data_plane_state.notify says which one is used. */
 #define DATA_PLANE_MECHANISMS(with)                                                                \
   DATA_PLANE_ASKED_FOR(with)                                                                       \
   with(IO_NOTIFY_SPIN, notify_spin);                                                               \
@@ -159,7 +161,7 @@ int hart_main(int number) {
   };
   while (hart.begin == hart.end) /* More clusters than queues. */
     __asm__ volatile("wfi");
-  /* Harts that share queues begin at different ones. */
+  /* Harts that share queues start at different ones. */
   hart.next = hart.begin;
   if (!data_plane_state.is_strict)
     hart.next += (hart.end - hart.begin) * member / data_plane_state.cluster_cores;
@@ -194,7 +196,7 @@ static void data_plane_place_queues(volatile struct io_registers *device, uint64
   }
 }
 
-/* Memory for a queue. */
+/* Allocates memory of a queue's socket. */
 static void *data_plane_allocate(uint64_t queue, uint64_t bytes) {
   if (queue < data_plane_state.second_queue) {
     void *memory = aligned_alloc(LINE_BYTES, bytes);
@@ -209,10 +211,9 @@ static void *data_plane_allocate(uint64_t queue, uint64_t bytes) {
   return memory;
 }
 
-/* A ring that has been cleared, so that caches are from the beginning as they are later. Behind it
- * are 1 to 32 lines, as if by chance (Knuth's multiplicative hash): rings at equal distances meet
- * in the same cache sets, all or every few of them, and so would queues at equal distances that are
- * busy. */
+/* A cleared ring, which caches hold from the beginning as they do later. After it there are 1 to 32
+ * unused lines, pseudo-randomly (Knuth's multiplicative hash): rings at equal distances would share
+ * cache sets, all or every few of them, and so would busy queues at equal distances. */
 static uint8_t *data_plane_ring(uint64_t queue, uint64_t bytes) {
   static uint32_t rings;
   uint64_t lines_behind = 1 + (++rings * 2654435761u >> 27);
@@ -221,7 +222,7 @@ static uint8_t *data_plane_ring(uint64_t queue, uint64_t bytes) {
   return ring;
 }
 
-/* What harts keep together that process items of one queue at the same time. */
+/* The shared state of harts that process items of one queue concurrently. */
 static struct data_plane_sharing *data_plane_make_sharing(uint64_t queue) {
   struct data_plane_sharing *sharing =
       data_plane_allocate(queue, sizeof *sharing + data_plane_state.ring_slots);
@@ -306,7 +307,7 @@ static inline int data_plane(void) {
 #undef DATA_PLANE_SET_UP
   harts_release();
 
-  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* The table before the device reads it. */
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* The table precedes the device's reads. */
   device->table = (uint64_t)table;
   device->start = 1;
   return hart_main(0);

@@ -1,6 +1,6 @@
 /**
- * A network interface behind PCI Express (docs/conventional-nic.md): a pair of rings of descriptors
- * for each hart, in memory.
+ * A network interface behind PCI Express (docs/conventional-nic.md): a pair of descriptor rings in
+ * memory for each hart.
  *
  *     struct dma_nic_queue queue;
  *     dma_nic_open(&queue, hart);
@@ -9,13 +9,13 @@
  *       void *frame = dma_nic_receive(&queue, &bytes);
  *       if (frame == NULL)
  *         continue;
- *       ... turn it into its answer ...
+ * ... turn it into its reply ...
  *       dma_nic_send(&queue, frame, bytes);
  *     }
  *
- * A buffer comes with a frame, and goes with the frame that is sent from it; when that has been
- * read, it takes another frame. Only its hart uses a queue. A doorbell is a store that PCI Express
- * carries on; the program polls memory alone.
+ * A buffer comes with a received frame, and is returned when the frame that is sent from it has
+ * been read; then it receives another frame. Only its hart uses a queue. A doorbell is a store to
+ * the device; the program otherwise only polls memory.
  */
 #ifndef DMA_NIC_H
 #define DMA_NIC_H
@@ -27,18 +27,19 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/** Of each ring, and buffers: a power of two, which a program can define before it includes this,
- * also as what it knows when it opens queues. */
+/** Entries of each ring, and the number of buffers: a power of two. A program can define it before
+ * it includes this file, also as a variable that is set before it opens queues. */
 #ifndef DMA_NIC_ENTRIES
 #define DMA_NIC_ENTRIES 256
 #endif
 
-/** Of each buffer: a multiple of 64, likewise. */
+/** Bytes of each buffer: a multiple of 64; can be defined likewise. */
 #ifndef DMA_NIC_BUFFER_BYTES
 #define DMA_NIC_BUFFER_BYTES 2048
 #endif
 
-/** Buffers are given back so many at a time; likewise, and no more than a ring has entries. */
+/** The number of buffers that are returned together, at most the entries of a ring; can be defined
+ * likewise. */
 #ifndef DMA_NIC_DOORBELL_FRAMES
 #define DMA_NIC_DOORBELL_FRAMES 8
 #endif
@@ -53,14 +54,14 @@ enum {
 #define DMA_NIC_ADDRESS (DMA_NIC_BASE + 0x08)
 #define DMA_NIC_MAX_FRAME_BYTES (DMA_NIC_BASE + 0x10)
 #define DMA_NIC_PAGE(queue) (DMA_NIC_BASE + 0x1000 * (1 + (uint64_t)(queue)))
-#define DMA_NIC_RECEIVE 0x00 /* The ring of buffers ... */
-#define DMA_NIC_SEND 0x20    /* ... and that of frames to send: */
+#define DMA_NIC_RECEIVE 0x00 /* The receive ring, of empty buffers ... */
+#define DMA_NIC_SEND 0x20    /* ... and the send ring: */
 #define DMA_NIC_RING 0x00
 #define DMA_NIC_RING_ENTRIES 0x08
 #define DMA_NIC_TAIL 0x10
 #define DMA_NIC_HEAD 0x18
 #define DMA_NIC_DOORBELL 0x40  /* In the queue's page. */
-#define DMA_NIC_INTERRUPT 0x48 /* Likewise. */
+#define DMA_NIC_INTERRUPT 0x48 /* In the queue's page. */
 
 struct dma_nic_descriptor {
   uint64_t address;
@@ -69,7 +70,7 @@ struct dma_nic_descriptor {
     struct {
       uint16_t bytes;
       uint16_t status;
-      uint32_t hash; /**< Receive-side scaling's. */
+      uint32_t hash; /**< The receive-side-scaling hash. */
     };
   };
 };
@@ -77,12 +78,12 @@ struct dma_nic_descriptor {
 struct dma_nic_queue {
   uint64_t registers;
   struct dma_nic_descriptor *receive_ring, *send_ring;
-  uint32_t taken;  /**< Frames that have been taken off the ring of buffers, */
-  uint32_t given;  /**< buffers that have been put there, */
-  uint32_t rung;   /**< and told, */
-  uint32_t sent;   /**< frames that have been put on the other ring, */
-  uint32_t freed;  /**< and those of which the buffers are free. */
-  uint32_t errors; /**< Descriptors that the interface could not use. */
+  uint32_t taken;  /**< Frames taken off the receive ring, */
+  uint32_t given;  /**< buffers put on it, */
+  uint32_t rung;   /**< and announced by doorbell; */
+  uint32_t sent;   /**< frames put on the send ring, */
+  uint32_t freed;  /**< and those whose buffers are free again. */
+  uint32_t errors; /**< Descriptors with errors. */
 };
 
 static inline struct dma_nic_descriptor *dma_nic_at(struct dma_nic_descriptor *ring,
@@ -91,11 +92,11 @@ static inline struct dma_nic_descriptor *dma_nic_at(struct dma_nic_descriptor *r
 }
 
 static inline void dma_nic_ring_doorbell(uint64_t tail, uint32_t number) {
-  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* The descriptors are there before the doorbell. */
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* The descriptors precede the doorbell. */
   reg_write64(tail, number);
 }
 
-/* Puts a buffer on the ring. */
+/* Puts a buffer on the receive ring. */
 static inline void dma_nic_give(struct dma_nic_queue *queue, uint64_t buffer) {
   struct dma_nic_descriptor *descriptor = dma_nic_at(queue->receive_ring, queue->given++);
   descriptor->address = buffer;
@@ -106,7 +107,7 @@ static inline void dma_nic_give(struct dma_nic_queue *queue, uint64_t buffer) {
   }
 }
 
-/** Ends the program if a frame could be longer than a buffer. */
+/** Ends the program if frames can be longer than a buffer. */
 static inline void dma_nic_check_buffers(void) {
   uint64_t longest = reg_read64(DMA_NIC_MAX_FRAME_BYTES);
   if (longest > DMA_NIC_BUFFER_BYTES)
@@ -114,9 +115,8 @@ static inline void dma_nic_check_buffers(void) {
          longest, (uint64_t)DMA_NIC_BUFFER_BYTES);
 }
 
-/** Begins with a queue, whose number is below DMA_NIC_QUEUES: its rings, with as many buffers as
- * they have entries. For each frame that has come the interface adds 1 to `doorbell`, unless it is
- * NULL. */
+/** Opens a queue, whose number is below DMA_NIC_QUEUES: its rings, with as many buffers as they
+ * have entries. For each received frame the interface adds 1 to `doorbell`, unless it is NULL. */
 static inline void dma_nic_open_with_doorbell(struct dma_nic_queue *queue, int number,
                                               uint64_t *doorbell) {
   const uint64_t ring_bytes = DMA_NIC_ENTRIES * sizeof(struct dma_nic_descriptor);
@@ -143,7 +143,7 @@ static inline void dma_nic_open(struct dma_nic_queue *queue, int number) {
   dma_nic_open_with_doorbell(queue, number, NULL);
 }
 
-/* Gives back the buffers of frames that have been read to be sent. */
+/* Returns the buffers of sent frames that have been read. */
 static inline void dma_nic_free(struct dma_nic_queue *queue) {
   while (queue->freed != queue->sent) {
     struct dma_nic_descriptor *descriptor = dma_nic_at(queue->send_ring, queue->freed);
@@ -156,7 +156,7 @@ static inline void dma_nic_free(struct dma_nic_queue *queue) {
   }
 }
 
-/** The oldest frame that has come, and its bytes; NULL if there is none. */
+/** The oldest received frame, and its length; NULL if there is none. */
 static inline void *dma_nic_receive(struct dma_nic_queue *queue, uint64_t *bytes) {
   dma_nic_free(queue);
   struct dma_nic_descriptor *descriptor = dma_nic_at(queue->receive_ring, queue->taken);
@@ -173,15 +173,15 @@ static inline void *dma_nic_receive(struct dma_nic_queue *queue, uint64_t *bytes
   return (void *)descriptor->address;
 }
 
-/** Lets a queue interrupt once: at once if a frame has come that has not been received, or else
- * with the next one. The source of the interrupt is the queue's number. With systems that take
+/** Requests one interrupt for a queue: immediately if an unprocessed frame is there, and otherwise
+ * with the next one. The source of the interrupt is the queue's number. For systems that take
  * interrupts (user_interrupt.h). */
 static inline void dma_nic_interrupt(struct dma_nic_queue *queue) {
   reg_write64(queue->registers + DMA_NIC_INTERRUPT, queue->taken);
 }
 
-/** Sends a frame that is in the buffer of one that was received. There is always room: there are no
- * more buffers than descriptors. */
+/** Sends a frame from the buffer in which one was received. There is always room: there are no more
+ * buffers than descriptors. */
 static inline void dma_nic_send(struct dma_nic_queue *queue, void *frame, uint64_t bytes) {
   struct dma_nic_descriptor *descriptor = dma_nic_at(queue->send_ring, queue->sent++);
   descriptor->address = (uint64_t)frame;

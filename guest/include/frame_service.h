@@ -1,13 +1,13 @@
 /**
- * A service behind the network interface on the chip, in batches, so that the interface moves
- * frames while the core works on others (nanoPU, Section 5.2.1: "batches of 30 packets").
+ * A service behind the on-chip network interface, in batches, so that the interface moves frames
+ * while the core processes others (nanoPU, Section 5.2.1: "batches of 30 packets").
  *
  *     static inline uint64_t serve(struct frame *frame, uint64_t payload_bytes) { ... }
  *
  *     int main(void) { return frame_service(); }
  *
- * serve() turns a request into its reply, in place, addresses and all, and returns the reply's
- * payload bytes.
+ * serve() turns a request into its reply in place, including the addresses, and returns the length
+ * of the reply's payload.
  */
 #ifndef FRAME_SERVICE_H
 #define FRAME_SERVICE_H
@@ -17,12 +17,12 @@
 
 enum {
   FRAME_BATCH = 30,
-  LOAD_WORDS = 2, /**< What a load generator puts in front of a request. */
+  LOAD_WORDS = 2, /**< The words that a load generator prepends to a request. */
 };
 
 static uint64_t serve(struct frame *frame, uint64_t payload_bytes);
 
-/** The reply to what is no request of the service: one word. */
+/** The reply to a frame that is not a request of the service: one word. */
 static inline uint64_t frame_refuse(struct frame *frame) {
   swap_addresses(frame);
   frame->payload[0] = ~(uint64_t)0;

@@ -1,5 +1,5 @@
 /**
- * Frames, as conventional network interfaces put them into memory: headers of Ethernet, IPv4 and
+ * Frames as conventional network interfaces write them into memory: headers of Ethernet, IPv4 and
  * the transport of nanoPU's published prototype, and a payload. Numbers are big-endian:
  * byte_order.h.
  */
@@ -20,8 +20,8 @@ struct eth_header {
 
 struct ipv4_header {
   uint8_t ver_ihl;
-  uint8_t dscp_ecn; /**< Times four: the priority in switches. */
-  uint16_t length;  /**< Of this header and all behind it. */
+  uint8_t dscp_ecn; /**< The priority in switches, times four. */
+  uint16_t length;  /**< Of this header and everything after it. */
   uint16_t ident;
   uint16_t flags_frag_off;
   uint8_t ttl;
@@ -42,7 +42,7 @@ struct lnic_header {
   uint16_t buf_ptr;
   uint8_t buf_size_class;
   uint8_t upper[7]; /**< The upper bits of msg_len, pkt_offset and pull_offset, and a priority. */
-  uint64_t tag;     /**< Names the message in reports. A reply that leaves it is that request's. */
+  uint64_t tag;     /**< Identifies the message in reports. A reply must keep its request's. */
 } __attribute__((packed));
 
 /** A frame. */
@@ -55,8 +55,8 @@ struct frame {
 
 _Static_assert(sizeof(struct frame) == 64, "the headers have 64 bytes");
 
-/** A word of a frame in the hart's order, and back: in one instruction, for which the published
- * prototype's harts have one of their own, and these have Zbb's rev8. */
+/** Converts a word between a frame's byte order and the hart's, in one instruction: the published
+ * prototype's harts have a custom one, and these have Zbb's rev8. */
 static inline uint64_t frame_word(uint64_t word) {
 #ifdef __riscv
   uint64_t reversed;
@@ -67,9 +67,9 @@ static inline uint64_t frame_word(uint64_t word) {
 #endif
 }
 
-/** Exchanges the Ethernet addresses, by which switches forward: the frame goes back. Six bytes are
- * copied in place, as the compiler of the published programs does; a call for each copy takes 190
- * cycles in all. */
+/** Exchanges the Ethernet addresses, by which switches forward, so that the frame returns to its
+ * sender. Six bytes are copied in place, as the compiler of the published programs does; function
+ * calls would take 190 cycles in all. */
 static inline void swap_eth(struct frame *frame) {
   uint8_t address[MAC_ADDR_SIZE];
   __builtin_memcpy(address, frame->eth.dst_mac, MAC_ADDR_SIZE);
@@ -77,7 +77,7 @@ static inline void swap_eth(struct frame *frame) {
   __builtin_memcpy(frame->eth.src_mac, address, MAC_ADDR_SIZE);
 }
 
-/** Exchanges all addresses: the frame goes back to the context that it comes from. */
+/** Exchanges all addresses, so that the frame returns to the context that sent it. */
 static inline void swap_addresses(struct frame *frame) {
   swap_eth(frame);
   uint32_t address = frame->ipv4.dst_addr;
@@ -88,15 +88,15 @@ static inline void swap_addresses(struct frame *frame) {
   frame->lnic.src = context;
 }
 
-/** The payload bytes of a frame of so many bytes, of which the last few may fill up a word. */
+/** The payload bytes of a frame with this many bytes, of which the last few may be padding. */
 static inline uint64_t frame_payload_bytes(const struct frame *frame, uint64_t bytes) {
   uint64_t most = bytes - sizeof *frame;
   uint64_t told = (uint64_t)swap16(frame->ipv4.length) + sizeof frame->eth - sizeof *frame;
   return told < most ? told : most;
 }
 
-/** Gives a frame this length, for a message that is all in it. Its IPv4 checksum is left as it is:
- * a simulated link breaks nothing, and nobody looks at it. */
+/** Sets the length of a frame that contains a whole message. The IPv4 checksum does not change:
+ * simulated links do not corrupt frames, and nothing checks it. */
 static inline void frame_set_payload_bytes(struct frame *frame, uint64_t payload_bytes) {
   uint64_t behind_ethernet = sizeof *frame - sizeof frame->eth + payload_bytes;
   frame->ipv4.length = swap16((uint16_t)behind_ethernet);

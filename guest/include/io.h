@@ -1,5 +1,5 @@
 /**
- * I/O queues: what the I/O sources, the data plane and the tenants share.
+ * I/O queues: the memory shared by the I/O sources, the data plane and the tenants.
  *
  * Each queue is a pair of rings in memory. The I/O source fills a *device ring* and rings its
  * doorbell; the data plane takes the item, writes its result into the *tenant ring* of the same
@@ -16,81 +16,82 @@
 /** Bytes in a cache line. */
 enum { LINE_BYTES = 64 };
 
-/** The device's registers, 64 bits each. Those that can be written say so. */
+/** The device's registers, 64 bits each. Writable ones say so. */
 struct io_registers {
-  uint64_t queues;                /**< 0x00: how many queues there are. */
+  uint64_t queues;                /**< 0x00: the number of queues. */
   uint64_t capacity;              /**< 0x08: slots in each tenant ring; a power of two. */
   uint64_t slot_bytes;            /**< 0x10: bytes in a slot; a multiple of 64. */
-  uint64_t data_plane_cores;      /**< 0x18: harts 0 to here - 1 are to run the data plane. */
+  uint64_t data_plane_cores;      /**< 0x18: harts 0 to this - 1 run the data plane. */
   uint64_t notify;                /**< 0x20: enum io_notify. */
   uint64_t policy;                /**< 0x28: enum qwait_policy. */
-  uint64_t doorbell_start;        /**< 0x30: where device doorbells can be ... */
-  uint64_t doorbell_bytes;        /**< 0x38: ... and in how many bytes. */
-  uint64_t tenant_doorbell_start; /**< 0x40: where tenant doorbells can be ... */
-  uint64_t tenant_doorbell_bytes; /**< 0x48: ... and in how many bytes. */
+  uint64_t doorbell_start;        /**< 0x30: the start of the device doorbells ... */
+  uint64_t doorbell_bytes;        /**< 0x38: ... and their bytes. */
+  uint64_t tenant_doorbell_start; /**< 0x40: the start of the tenant doorbells ... */
+  uint64_t tenant_doorbell_bytes; /**< 0x48: ... and their bytes. */
   uint64_t table;                 /**< 0x50: write the address of the descriptors. */
   uint64_t start;                 /**< 0x58: write 1: the sources start. */
-  uint64_t conflicts;             /**< 0x60: write how many doorbells did not fit (a statistic). */
+  uint64_t conflicts;             /**< 0x60: write the number of conflicts (a statistic). */
   uint64_t ring_slots;            /**< 0x68: slots in each device ring; a power of two. */
-  uint64_t cluster_cores;         /**< 0x70: how many of the harts share their queues. */
-  uint64_t batch;                 /**< 0x78: items that a visit to a queue takes, at most. */
-  uint64_t in_order;              /**< 0x80: 1: items of a queue one after the other; else 0. */
-  uint64_t name;                  /**< 0x88: write a name, eight bytes after the other. */
+  uint64_t cluster_cores;         /**< 0x70: the number of harts that share queues. */
+  uint64_t batch;                 /**< 0x78: the most items taken in a visit to a queue. */
+  uint64_t in_order;              /**< 0x80: 1: items of a queue one at a time; else 0. */
+  uint64_t name;                  /**< 0x88: write a name, eight bytes at a time. */
   uint64_t parameter;             /**< 0x90: the parameter of that name: see io_parameter(). */
-  uint64_t counter;               /**< 0x98: makes a counter of that name: see io_counter(). */
-  uint64_t items;                 /**< 0xa0: write enum io_items before start: what items are. */
+  uint64_t counter;               /**< 0x98: creates a counter of that name: see io_counter(). */
+  uint64_t items;                 /**< 0xa0: write enum io_items before start. */
   uint64_t cleared;               /**< 0xa8: write an address, and then ... */
-  uint64_t cleared_bytes;         /**< 0xb0: ... write how many bytes: see io_cleared(). */
-  uint64_t second_socket;         /**< 0xb8: where the memory of the second socket begins; or 0. */
+  uint64_t cleared_bytes;         /**< 0xb0: ... write a number of bytes: see io_cleared(). */
+  uint64_t second_socket;         /**< 0xb8: the start of the second socket's memory; or 0. */
   uint64_t consumers;             /**< 0xc0: memory for consumers: struct io_consumer. */
   uint64_t completions;           /**< 0xc8: write enum io_completions before start. */
-  uint64_t source_cores;          /**< 0xd0: harts behind the data plane's that run sources. */
+  uint64_t source_cores;          /**< 0xd0: harts after the data plane's that run sources. */
   uint64_t unused[(0x800 - 0xd8) / 8];
-  uint64_t counters[128];      /**< 0x800: write what the program has counted. */
-  uint64_t source_rings[32];   /**< 0xc00: of each hart that runs sources. */
-  uint64_t source_arrived[32]; /**< 0xd00: the same. */
-  uint64_t source_dropped[32]; /**< 0xe00: the same. */
+  uint64_t counters[128];      /**< 0x800: write the values of the program's counters. */
+  uint64_t source_rings[32];   /**< 0xc00: for each hart that runs sources. */
+  uint64_t source_arrived[32]; /**< 0xd00: likewise. */
+  uint64_t source_dropped[32]; /**< 0xe00: likewise. */
   uint64_t unused_too[(0x10000 - 0xf00) / 8];
   uint64_t weights[8192]; /**< 0x10000: the weight of each queue. */
   uint64_t states[8192];  /**< 0x20000: the state of each queue: see enum io_state. */
 };
 
 /**
- * Whether a queue takes items. All are open after `start`.
+ * Whether a queue accepts items. All are open after `start`.
  *
- * Write IO_CLOSED to close a queue: what arrives from then on is refused. The source writes what it
- * has accepted, and behind it an item with IO_FLAG_LAST, the end of the queue. The data plane gives
- * that to the tenant as any item; the tenant takes it and has left. Nobody uses the queue's memory
- * any more.
+ * Write IO_CLOSED to close a queue: later arrivals are refused. The source writes the accepted
+ * items, and then an item with IO_FLAG_LAST, the end of the queue. The data plane gives it to the
+ * tenant like any item; the tenant has left when it has taken it. From then on the queue's memory
+ * is unused.
  *
  * For a new tenant write a new descriptor into the queue's line of the table, write IO_OPEN to
- * io_tenants()[queue], wait until it reads so, and write IO_OPEN to the queue's state. Both counts
- * in the doorbells must be 0. Any other order is an access fault, or ends the run with a sentence.
+ * io_tenants()[queue], wait until it reads IO_OPEN, and write IO_OPEN to the queue's state. Both
+ * counts in the doorbells must be 0. Any other order is an access fault, or ends the run with an
+ * error.
  */
 enum io_state {
   IO_CLOSED = 0,
-  IO_OPEN = 1, /**< Any other number: on the way from one to the other. */
+  IO_OPEN = 1, /**< Other values: opening or closing. */
 };
 
 /** Whether each queue has a tenant: IO_CLOSED when the last one has left. */
 static inline volatile uint64_t *io_tenants(void) { return (volatile uint64_t *)IO_TENANTS_START; }
 
-/** What items are. With a pcap file, items of the last three kinds are the payloads of its UDP
+/** The kind of items. With a pcap file, items of the last three kinds are the payloads of its UDP
  * packets. */
 enum io_items {
-  IO_ITEMS_PACKETS = 0,    /**< IPv4 packets; those generated have random addresses and ports. */
-  IO_ITEMS_SESSIONS = 1,   /**< IPv4 packets; those generated are of 128 sessions with a service. */
-  IO_ITEMS_BLOCKS = 2,     /**< Data to be stored; generated: random bytes. */
+  IO_ITEMS_PACKETS = 0,    /**< IPv4 packets; generated ones have random addresses and ports. */
+  IO_ITEMS_SESSIONS = 1,   /**< IPv4 packets; generated ones are of 128 sessions with a service. */
+  IO_ITEMS_BLOCKS = 2,     /**< Data to store; generated: random bytes. */
   IO_ITEMS_REQUESTS = 3,   /**< Remote procedure calls in MessagePack-RPC. */
   IO_ITEMS_OPERATIONS = 4, /**< Operations on the keys of a store: see operations.h. */
 };
 
-/** The registers' place. */
+/** The device's registers. */
 static inline volatile struct io_registers *io_device(void) {
   return (volatile struct io_registers *)IO_REGISTERS_START;
 }
 
-/* Tells the device which parameter or counter is meant. */
+/* Selects the parameter or counter by its name. */
 static inline void io_name(const char *name) {
   uint64_t bytes;
   int is_last = 0;
@@ -105,9 +106,9 @@ static inline void io_name(const char *name) {
 }
 
 /**
- * A number of the description, `data_plane.parameters.<name>`, or `otherwise` if it has none. To be
- * asked for before `start` is written: a parameter that nobody has asked for by then ends the run
- * with a sentence. For one hart at a time.
+ * A number of the description, `data_plane.parameters.<name>`, or `otherwise` if the description
+ * does not have it. Must be called before `start` is written: a parameter that the program has not
+ * read by then ends the run with an error. For one hart at a time.
  */
 static inline double io_parameter(const char *name, double otherwise) {
   union {
@@ -120,9 +121,9 @@ static inline double io_parameter(const char *name, double otherwise) {
 }
 
 /**
- * A counter that is in the result, as `program_counters.<name>`: what was last written to it. Each
- * name can be used once. For one hart at a time; different counters can then be written by
- * different harts. A write takes as long as other writes to devices, some 100 cycles.
+ * A counter of the result, `program_counters.<name>`: its last written value. Each name can be used
+ * once. For one hart at a time; different harts can then write different counters. A write takes as
+ * long as other writes to devices, some 100 cycles.
  */
 static inline volatile uint64_t *io_counter(const char *name) {
   io_name(name);
@@ -130,26 +131,26 @@ static inline volatile uint64_t *io_counter(const char *name) {
 }
 
 /**
- * From now on the last-level cache is as if this memory had been written before the simulation
- * began, as a driver clears its buffers: it has the lines, newer than memory, as far as there is
- * room. What is in memory stays as it is: zeros, where nobody has written. It takes no time, while
- * to write the 36 MB of 1000 queues takes 3 milliseconds, and the host a second.
+ * Lets the last-level cache begin as if this memory had been written before the simulation, as a
+ * driver clears its buffers: it holds the lines, dirty, as far as there is room. Memory keeps its
+ * contents: zeros, where nothing has been written. The call takes no time, whereas writing the 36
+ * MB of 1000 queues takes 3 milliseconds, and a second on the host.
  */
 static inline void io_cleared(const void *memory, uint64_t bytes) {
   io_device()->cleared = (uint64_t)memory;
   io_device()->cleared_bytes = bytes;
 }
 
-/** Memory for the consumer of each queue, if it never counts the queue's doorbell down: where it
- * counts instead. How long it works on items is measured from there on. */
+/** Memory for the consumer of each queue, if the consumer never decrements the doorbell and counts
+ * here instead. The measurement of service times then uses this count. */
 struct io_consumer {
-  uint64_t own[LINE_BYTES / 8]; /**< Anything. */
-  uint64_t taken;               /**< How many items have been taken. */
+  uint64_t own[LINE_BYTES / 8]; /**< Free for use. */
+  uint64_t taken;               /**< The number of items taken. */
   uint64_t own_too[LINE_BYTES / 8 - 1];
 } __attribute__((aligned(LINE_BYTES)));
 
-/** Counts the items in a ring; a line of its own. Producers add 1 after they have written an item,
- * consumers subtract 1 (see io_take and io_room). The upper half is the consumers'. */
+/** Counts the items in a ring; in its own line. Producers add 1 after they have written an item,
+ * consumers subtract 1 (see io_take and io_room). The upper half belongs to the consumers. */
 struct io_doorbell {
   union {
     uint64_t count;
@@ -161,24 +162,24 @@ struct io_doorbell {
   uint64_t unused[7];
 };
 
-/** One slot of a ring; the next one is slot_bytes further. The producer fills slots in their order
- * and keeps its place to itself, and so does the consumer. */
+/** A slot of a ring; the next one is slot_bytes further. The producer fills slots in order and
+ * keeps its position private, and so does the consumer. */
 struct io_slot {
   uint32_t length;  /**< Bytes in the packet. */
   uint32_t flags;   /**< 0, or enum io_flags. */
-  uint64_t item;    /**< Which item this is; goes with it from ring to ring. */
+  uint64_t item;    /**< The number of the item, which stays with it from ring to ring. */
   uint8_t packet[]; /**< The packet, up to slot_bytes - 16 bytes. */
 };
 
 enum io_flags {
   IO_FLAG_ERROR = 1, /**< The data plane could not process the item; there is no packet. */
-  IO_FLAG_LAST = 2,  /**< The end of a queue that was closed; there is no packet. */
+  IO_FLAG_LAST = 2,  /**< The end of a closed queue; there is no packet. */
   IO_FLAG_RENDEZVOUS =
       4, /**< All of the slot is at its sender; in place of the packet are its
               address there and its bytes, 8 bytes each. Data planes never see it. */
 };
 
-/** What the data plane tells the device about a queue; a line of its own. */
+/** The data plane's description of a queue for the device, in its own line. */
 struct io_descriptor {
   uint64_t doorbell;        /**< Address of the device ring's doorbell. */
   uint64_t ring;            /**< Address of the device ring. */
@@ -188,13 +189,13 @@ struct io_descriptor {
                                  doorbell that is never counted down; or 0. */
   uint64_t wake;            /**< Address of a word to which the device adds wake_addend, once it
                                  has rung for an item that came into the empty queue; or 0. */
-  uint64_t wake_addend;     /**< What it adds. */
+  uint64_t wake_addend;     /**< The addend. */
   uint64_t completions;     /**< Address of the ring of completions, an entry for each slot of the
                                  device ring; see enum io_completions. */
 };
 
-/** What the device announces an item by. With completions a doorbell is never written, and a
- * descriptor must have `taken`. */
+/** How the device announces an item. With completions a doorbell is never written, and a descriptor
+ * must have `taken`. */
 enum io_completions {
   IO_COMPLETIONS_NONE = 0,      /**< It adds 1 to the doorbell. */
   IO_COMPLETIONS_OWNER_BIT = 1, /**< It writes an entry of 64 bytes, as ConnectX does: bit 0 of the
@@ -210,25 +211,25 @@ static inline uint64_t io_count(const struct io_doorbell *doorbell) {
 }
 
 /**
- * Takes one item off a device ring that has one. Its slot is read after this: the producer
+ * Takes one item off a device ring that is not empty. Its slot is read after this: the producer
  * therefore never fills the last free slot, which may still be being read.
  */
 static inline void io_take(struct io_doorbell *doorbell) {
   __atomic_fetch_sub(&doorbell->count, 1, __ATOMIC_ACQUIRE);
 }
 
-/** Takes several items off a device ring that has as many. */
+/** Takes several items off a device ring that has at least as many. */
 static inline void io_take_several(struct io_doorbell *doorbell, uint64_t items) {
   __atomic_fetch_sub(&doorbell->count, items, __ATOMIC_ACQUIRE);
 }
 
-/** Announces one more item to the consumer of a ring, behind all that was written before. */
+/** Announces one more item to the consumer of a ring, after all earlier stores. */
 static inline void io_ring(struct io_doorbell *doorbell) {
   __atomic_fetch_add(&doorbell->count, 1, __ATOMIC_RELEASE);
 }
 
-/** How many items a tenant ring can take; waits until it is at least one. The tenant subtracts
- * from the count after it has read the slot. */
+/** The number of items that a tenant ring can take; waits until it is at least one. The tenant
+ * decrements the count after it has read the slot. */
 static inline uint64_t io_room(const struct io_doorbell *doorbell, uint64_t capacity) {
   uint64_t count;
   do

@@ -1,5 +1,5 @@
 /**
- * IPv4 packets, for programs that work on them.
+ * IPv4 packets.
  */
 #ifndef IPV4_H
 #define IPV4_H
@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 enum {
-  IPV4_HEADER_BYTES = 20, /**< The shortest. */
+  IPV4_HEADER_BYTES = 20, /**< Without options. */
   PROTOCOL_TCP = 6,
   PROTOCOL_UDP = 17,
 };
 
-/* A packet is read as fields and as words for its checksum: the compiler must know that these are
- * the same memory. */
+/* A packet is accessed as fields and as words for its checksum: the compiler must know that they
+ * alias. */
 typedef uint32_t __attribute__((may_alias)) ipv4_word;
 
 /** An IPv4 header (RFC 791); the packet in a slot is aligned to 8 bytes. */
@@ -37,7 +37,7 @@ static inline uint32_t ipv4_header_bytes(const struct ipv4 *header) {
   return 4 * (header->version_and_header_words & 0xfu);
 }
 
-/** Whether an item is one IPv4 packet, by its version and lengths. */
+/** Whether an item is a single IPv4 packet, by its version and lengths. */
 static inline int ipv4_is_packet(const struct io_slot *in) {
   const struct ipv4 *header = (const struct ipv4 *)in->packet;
   uint32_t header_bytes = ipv4_header_bytes(header);
@@ -59,7 +59,7 @@ static inline uint16_t ipv4_fold(uint64_t sum) {
   return (uint16_t)((sum >> 16) + (sum & 0xffff));
 }
 
-/** The sum of a header's words: 0xffff if its checksum is right. The same in both byte orders. */
+/** The sum of a header's words: 0xffff if its checksum is right, in either byte order. */
 static inline uint16_t ipv4_header_sum(const struct ipv4 *header) {
   const ipv4_word *words = (const ipv4_word *)header;
   uint64_t sum = 0;
@@ -68,8 +68,8 @@ static inline uint16_t ipv4_header_sum(const struct ipv4 *header) {
   return ipv4_fold(sum);
 }
 
-/** The rest of a flow's key beside the addresses: protocol and ports, both of them in the order of
- * memory. A packet that is no whole one of TCP or UDP has none. */
+/** The part of a flow's key besides the addresses: protocol and both ports, in the order of memory.
+ * It is 0 for packets other than whole ones of TCP or UDP. */
 static inline uint64_t ipv4_flow_rest(const struct ipv4 *header, uint32_t header_bytes,
                                       uint32_t packet_bytes) {
   uint64_t rest = header->protocol;
@@ -79,9 +79,8 @@ static inline uint64_t ipv4_flow_rest(const struct ipv4 *header, uint32_t header
   return rest;
 }
 
-/** A hash of a flow, of which the upper bits are the best. Multiplications by odd constants (the
- * golden ratio; xxHash's second prime): the upper bits of the product depend on all bits of the
- * key. */
+/** A hash of a flow; the upper bits are the best. It multiplies by odd constants (the golden ratio;
+ * xxHash's second prime): the upper bits of the product depend on all bits of the key. */
 static inline uint64_t ipv4_flow_hash(uint64_t addresses, uint64_t rest) {
   uint64_t hash = (addresses ^ rest * 0xc2b2ae3d27d4eb4f) * 0x9e3779b97f4a7c15;
   return (hash ^ hash >> 32) * 0x9e3779b97f4a7c15;

@@ -1,7 +1,7 @@
 /**
  * A key-value service in the manner of HERD (Kalia, Kaminsky and Andersen, SIGCOMM 2014): gets and
- * puts of keys of 16 bytes, which are hashes, over the table of mica.h. It knows nothing of how
- * requests come.
+ * puts of keys of 16 bytes, which are hashes, over the table of mica.h. It is independent of the
+ * transport of requests.
  *
  *     void prepare(void) { key_value_prepare(); }
  *     ...
@@ -22,7 +22,7 @@
 
 static struct mica key_value_store;
 
-/** Fills the store with the keys that the traffic asks for, in prepare(). */
+/** Fills the store with the keys of the traffic, in prepare(). */
 static inline void key_value_prepare(void) {
   uint64_t keys = (uint64_t)io_parameter("traffic.keys", 0);
   uint64_t value_bytes = (uint64_t)io_parameter("traffic.value_bytes", 0);
@@ -34,7 +34,7 @@ static inline void key_value_prepare(void) {
 
   uint64_t share = (keys + harts - 1) / harts * mica_item_bytes(value_bytes);
   uint64_t log_bytes = log_kib != 0 ? (uint64_t)(log_kib * 1024) : share + share / 4;
-  /* One to two keys in the seven places of a bucket: fewer than one in a thousand finds it full. */
+  /* One to two keys in the seven entries of a bucket: fewer than one in a thousand overflow. */
   mica_make(&key_value_store, (keys + 1) / 2, log_bytes);
 
   uint8_t value[1024];
@@ -51,8 +51,8 @@ static inline void key_value_prepare(void) {
   *io_counter("keys_given_up_at_first") = given_up;
 }
 
-/** Writes the reply to a request, both aligned to 8, and returns its bytes; 0 if the request is
- * none. */
+/** Writes the reply to a request, both aligned to 8, and returns its length; 0 if the request is
+ * malformed. */
 static inline uint32_t key_value_handle(const void *request_bytes, uint32_t bytes,
                                         void *reply_bytes, uint32_t room) {
   const struct operation_request *request = request_bytes;

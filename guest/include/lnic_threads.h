@@ -1,10 +1,10 @@
 /**
- * Threads on nanoPU: the kernel that swaps them when the hardware thread scheduler says so.
+ * Threads on nanoPU: the kernel that switches threads at the hardware thread scheduler's request.
  *
- * The hardware chooses the thread, raises machine interrupt 16 and has the thread's context in a
- * CSR. The kernel saves the registers of one thread, tells the hardware which one runs now, and
- * goes on with that. All is in machine mode and in one address space, as on the published
- * prototype.
+ * The hardware selects the thread, raises machine interrupt 16 and provides the thread's context in
+ * a CSR. The kernel saves the registers of one thread, writes the context of the next one to the
+ * hardware, and resumes it. Everything is in machine mode and in one address space, as on the
+ * published prototype.
  */
 #ifndef LNIC_THREADS_H
 #define LNIC_THREADS_H
@@ -20,17 +20,18 @@ enum {
   LNIC_STACK_BYTES = 16384,
 };
 
-/** A thread that does not run. lnic_trap knows where its registers are. */
+/** A thread that is not running. lnic_trap depends on the offset of its registers. */
 struct lnic_thread {
   uint64_t registers[31]; /* The program counter first, then x1 to x29. */
-  uint64_t context;       /* lnic_trap knows where this is, too. */
+  uint64_t context;       /* lnic_trap depends on this offset, too. */
   double floats[32];
   uint64_t float_status;
-  bool has_floats; /* It has used floating-point registers, and they are in `floats`. */
+  bool has_floats; /* It has used floating-point registers, which are saved in `floats`. */
   struct lnic_kernel *kernel;
 };
 
-/** A hart's threads. The last one is the kernel's own, which waits for the first interrupt. */
+/** A hart's threads. The last one is the kernel's idle thread, which waits for the first interrupt.
+ * */
 struct lnic_kernel {
   struct lnic_thread threads[LNIC_MAX_THREADS + 1];
   uint64_t count;
@@ -51,7 +52,7 @@ static struct lnic_kernel lnic_kernels[LNIC_MAX_HARTS];
 
 enum { MSTATUS_FS = 3 << 13, MSTATUS_FS_CLEAN = 2 << 13 };
 
-/* Only a thread that has used floating point since it runs has changed these registers. */
+/* Only a thread that has used floating point since it was resumed has changed these registers. */
 static inline void lnic_swap_floats(struct lnic_thread *from, struct lnic_thread *to) {
   uint64_t status;
   __asm__ volatile("csrr %0, mstatus" : "=r"(status));
@@ -72,12 +73,12 @@ static inline void lnic_swap_floats(struct lnic_thread *from, struct lnic_thread
                      : "r"((uint64_t)MSTATUS_FS), "r"((uint64_t)MSTATUS_FS_CLEAN));
 }
 
-/* Called with the running thread, whose registers have been saved; returns the one to go on with.
- */
+/* Called with the running thread, whose registers have been saved; returns the thread to resume. */
 __attribute__((used)) static struct lnic_thread *lnic_swap(struct lnic_thread *running,
                                                            uint64_t cause) {
   if (cause != (1ull << 63 | 16)) {
-    /* Not a swap. The instruction traps again, and nobody handles it: the report says why. */
+    /* Another trap. The instruction traps again without a handler, and the report gives the cause.
+     * */
     __asm__ volatile("csrw mtvec, zero");
     return running;
   }
@@ -91,8 +92,8 @@ __attribute__((used)) static struct lnic_thread *lnic_swap(struct lnic_thread *r
 
 _Static_assert(offsetof(struct lnic_thread, context) == 248, "lnic_trap reads it from there");
 
-/* mscratch has the running thread. x30 and x31 are no thread's. The hardware is told last which
- * thread runs: from then on it counts that one's time. */
+/* mscratch points to the running thread. x30 and x31 belong to no thread. The context is written to
+ * the hardware last, since its time counts from then on. */
 // clang-format off
 #define LNIC_EACH_REGISTER(OPERATE)                                                                \
   OPERATE(1) OPERATE(2) OPERATE(3) OPERATE(4) OPERATE(6) OPERATE(7) OPERATE(8) OPERATE(9)          \
@@ -135,14 +136,14 @@ static inline struct lnic_kernel *lnic_kernel(void) {
   return &lnic_kernels[hart];
 }
 
-/* Where a thread goes that returns: it has nothing to do any more. */
+/* The return address of threads: a thread that returns has no more work. */
 static _Noreturn inline void lnic_thread_end(void) {
   for (;;)
     lnic_idle();
 }
 
-/** Binds a context to this hart, and gives it a thread that begins with `entry(argument)`. It runs
- * when a message comes for it. */
+/** Binds a context to this hart, and gives it a thread that starts with `entry(argument)` and runs
+ * when a message for it arrives. */
 static inline void lnic_add_thread(uint64_t context, uint64_t priority, void (*entry)(uint64_t),
                                    uint64_t argument) {
   struct lnic_kernel *kernel = lnic_kernel();

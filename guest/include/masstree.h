@@ -1,23 +1,24 @@
 /**
- * An ordered map, in the manner of Masstree (Mao, Kohler and Morris, EuroSys 2012): a trie of
- * B+-trees. Each tree, a *layer*, has slices of eight bytes of the keys; a key longer than its
- * layer reaches goes on in the layer below, but only from where another key has the same slices.
+ * An ordered map in the manner of Masstree (Mao, Kohler and Morris, EuroSys 2012): a trie of
+ * B+-trees. Each tree, a *layer*, indexes slices of eight bytes of the keys; a key longer than its
+ * layer's slice continues in the layer below, but only if another key has the same slices.
  *
- * - *Nodes* have up to 15 keys in five lines. Border nodes, the leaves, are linked in their order,
- *   and keep theirs in a *permutation*: four bits for the number of keys, and four for each key's
- *   place. An insertion fills a free place and then writes one word, which readers see or do not.
- * - *Readers* write nothing. A node's version says whether it is being changed, and counts its
- *   insertions and splits; who finds it changed looks again: in the node, or behind it in the list,
- *   for a split only moves keys to the right.
- * - *Writers* lock nodes by a bit of their version, from below upwards.
- * - *Records* have the whole key, its value, and a version of their own: values change in place.
- *   What has outgrown its record gets another, and the old one is used again, as a record: a reader
- *   that still has it finds its version changed.
+ * - *Nodes* have up to 15 keys in five lines. Border nodes, the leaves, are linked in order, and
+ *   store the order of their keys in a *permutation*: four bits for the number of keys, and four
+ *   for each key's index. An insertion fills a free entry and then publishes it by writing one
+ *   word.
+ * - *Readers* write nothing. A node's version has flags for changes in progress, and counts
+ *   insertions and splits; a reader that finds it changed retries: in the node, or in the next one
+ *   of the list, since a split only moves keys to the right.
+ * - *Writers* lock nodes by a bit of their version, from bottom to top.
+ * - *Records* have the whole key, its value, and their own version: values change in place. A value
+ *   that has outgrown its record gets another record, and the old one is reused as a record: a
+ *   reader that still has it finds its version changed.
  *
  * There is no removal. All keys with the same slice are in one border node: ten at most, with 0 to
- * 8 bytes in this slice, and those that go on.
+ * 8 bytes in this slice, and longer ones.
  *
- * The public description is that of the paper; `prev`, removal and its epochs are left out.
+ * The implementation follows the paper's description; `prev`, removal and its epochs are left out.
  */
 #ifndef MASSTREE_H
 #define MASSTREE_H
@@ -34,8 +35,8 @@ enum {
   MASSTREE_FANOUT = 15,
   MASSTREE_SLICE_BYTES = 8,
   MASSTREE_LONGEST_KEY = 255,
-  MASSTREE_LONGER = 9,          /* Of a key in a border node: it goes on in its record ... */
-  MASSTREE_LAYER = 10,          /* ... or, with all others like it, in a layer. */
+  MASSTREE_LONGER = 9,          /* In a border node: the key continues in its record ... */
+  MASSTREE_LAYER = 10,          /* ... or, with all such keys of the same slice, in a layer. */
   MASSTREE_RECORD_CLASSES = 32, /* Records have 1 to 32 lines. */
 };
 
@@ -49,12 +50,12 @@ enum {
 #define MASSTREE_ONE_INSERTION ((uint64_t)1 << 8)
 #define MASSTREE_ONE_SPLIT ((uint64_t)1 << 32)
 
-/* What is done with a node before it is read; silo.h fetches its lines. */
+/* An action before a node is read; silo.h prefetches its lines. */
 #ifndef MASSTREE_PREFETCH
 #define MASSTREE_PREFETCH(node)
 #endif
 
-/* What both kinds of nodes begin with. */
+/* The header of both kinds of nodes. */
 struct masstree_node {
   uint64_t version;
   struct masstree_interior *parent; /* Its lock protects this. */
@@ -63,7 +64,7 @@ struct masstree_node {
 struct masstree_interior {
   struct masstree_node node;
   uint64_t count;
-  uint64_t slices[MASSTREE_FANOUT]; /* Child k has what is below slice k. */
+  uint64_t slices[MASSTREE_FANOUT]; /* Child k + 1 has the keys from slice k on. */
   struct masstree_node *children[MASSTREE_FANOUT + 1];
 } __attribute__((aligned(LINE_BYTES)));
 
@@ -76,14 +77,14 @@ struct masstree_border {
   uint64_t lowest;                  /* No key here is or was below this slice. */
   uint8_t lengths[MASSTREE_FANOUT]; /* 0 to 8, MASSTREE_LONGER or MASSTREE_LAYER. */
   uint64_t slices[MASSTREE_FANOUT] __attribute__((aligned(LINE_BYTES)));
-  void *links[MASSTREE_FANOUT]; /* To a record, or to a layer's root or what was its root once. */
+  void *links[MASSTREE_FANOUT]; /* To a record, or to the present or a former root of a layer. */
 } __attribute__((aligned(LINE_BYTES)));
 
 struct masstree_record {
-  uint64_t version; /* Odd: being changed. */
+  uint64_t version; /* Odd while it is being changed. */
   uint32_t key_bytes;
   uint32_t value_bytes;
-  uint8_t bytes[]; /* The key, and then the value. */
+  uint8_t bytes[]; /* The key, followed by the value. */
 };
 
 struct masstree_key {
@@ -91,14 +92,14 @@ struct masstree_key {
   uint64_t length;
 };
 
-/* What a hart takes memory from. */
+/* A hart's memory allocator. */
 struct masstree_arena {
   uint8_t *next, *end;
-  struct masstree_record *free[MASSTREE_RECORD_CLASSES]; /* Lists, by lines less one. */
+  struct masstree_record *free[MASSTREE_RECORD_CLASSES]; /* Lists by lines less one. */
 } __attribute__((aligned(LINE_BYTES)));
 
 struct masstree {
-  struct masstree_node *root; /* Or what was the root once. */
+  struct masstree_node *root; /* The present or a former root. */
   struct masstree_arena *arenas;
 };
 
@@ -120,7 +121,7 @@ static inline uint64_t masstree_lines(const struct masstree_record *record) {
   return masstree_record_lines(record->key_bytes, record->value_bytes);
 }
 
-/* A record that has not been used, or is not used any more; its version is even. */
+/* A new or a reused record; its version is even. */
 static inline struct masstree_record *masstree_new_record(struct masstree_arena *arena,
                                                           uint64_t lines) {
   struct masstree_record *record = arena->free[lines - 1];
@@ -139,7 +140,7 @@ static inline void masstree_end_change(struct masstree_record *record) {
   __atomic_store_n(&record->version, record->version + 1, __ATOMIC_RELEASE);
 }
 
-/* Nobody can find the record any more. */
+/* Frees a record that can no longer be found. */
 static inline void masstree_free_record(struct masstree_arena *arena,
                                         struct masstree_record *record) {
   uint64_t lines = masstree_lines(record);
@@ -169,8 +170,8 @@ static inline struct masstree_border *masstree_new_border(struct masstree_arena 
   return border;
 }
 
-/** Makes an empty map. Each hart then has an arena of `arena_bytes`. Hart 0's has room for
- * `first_bytes` more. */
+/** Makes an empty map. Each hart then has an arena of `arena_bytes`; hart 0's has `first_bytes`
+ * more. */
 static inline void masstree_make(struct masstree *map, uint64_t arena_bytes, uint64_t first_bytes) {
   map->arenas = aligned_alloc(LINE_BYTES, harts * sizeof *map->arenas);
   for (uint64_t hart = 0; hart < harts; hart++) {
@@ -185,7 +186,7 @@ static inline void masstree_make(struct masstree *map, uint64_t arena_bytes, uin
 
 /* Keys. */
 
-/* The slice of a layer, so that numbers have the order of the bytes; what is missing is 0. */
+/* A key's slice in a layer, as a number in the order of the bytes; missing bytes are 0. */
 static inline uint64_t masstree_slice(struct masstree_key key, uint64_t layer) {
   const uint8_t *bytes = key.bytes + layer * MASSTREE_SLICE_BYTES;
   uint64_t left = key.length - layer * MASSTREE_SLICE_BYTES, slice = 0;
@@ -198,13 +199,13 @@ static inline uint64_t masstree_slice(struct masstree_key key, uint64_t layer) {
   return slice;
 }
 
-/* How far a key goes in a layer: 0 to 8, or MASSTREE_LONGER. */
+/* The length of a key in a layer: 0 to 8, or MASSTREE_LONGER. */
 static inline uint64_t masstree_reach(struct masstree_key key, uint64_t layer) {
   uint64_t left = key.length - layer * MASSTREE_SLICE_BYTES;
   return left > MASSTREE_SLICE_BYTES ? MASSTREE_LONGER : left;
 }
 
-/* The same of a key in a node, for comparisons. */
+/* The same for a key in a node, for comparisons. */
 static inline uint64_t masstree_length(const struct masstree_border *border, uint64_t place) {
   uint64_t length = border->lengths[place];
   return length == MASSTREE_LAYER ? MASSTREE_LONGER : length;
@@ -214,7 +215,7 @@ static inline struct masstree_key masstree_key_of(const struct masstree_record *
   return (struct masstree_key){record->bytes, record->key_bytes};
 }
 
-/* Whether two keys are equal behind the slices down to a layer's. */
+/* Whether two keys are equal after the slices down to a layer's. */
 static inline int masstree_has_same_rest(struct masstree_key one, struct masstree_key other,
                                          uint64_t layer) {
   uint64_t from = (layer + 1) * MASSTREE_SLICE_BYTES;
@@ -226,18 +227,18 @@ static inline int masstree_has_same_rest(struct masstree_key one, struct masstre
 
 static inline uint64_t masstree_count(uint64_t permutation) { return permutation & 15; }
 
-/* The place of key k. */
+/* The index of the k-th key. */
 static inline uint64_t masstree_place(uint64_t permutation, uint64_t key) {
   return permutation >> 4 * (key + 1) & 15;
 }
 
-/* The same permutation with a place at key k. */
+/* The same permutation with an index inserted at position k. */
 static inline uint64_t masstree_with(uint64_t permutation, uint64_t key, uint64_t place) {
   uint64_t low = ((uint64_t)1 << 4 * (key + 1)) - 1;
   return ((permutation & low) | place << 4 * (key + 1) | (permutation & ~low) << 4) + 1;
 }
 
-/* A place that no key has. */
+/* An index that no key has. */
 static inline uint64_t masstree_free_place(uint64_t permutation) {
   uint64_t used = 0, place = 0;
   for (uint64_t key = 0; key < masstree_count(permutation); key++)
@@ -257,7 +258,7 @@ static inline uint64_t masstree_stable(const struct masstree_node *node) {
   return version;
 }
 
-/* Whether what was read of a node since it had this version may be wrong. */
+/* Whether values read from a node since it had this version may be inconsistent. */
 static inline int masstree_has_changed(const struct masstree_node *node, uint64_t version) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE); /* What was read is older than this version. */
   return ((__atomic_load_n(&node->version, __ATOMIC_RELAXED) ^ version) & ~MASSTREE_LOCKED) != 0;
@@ -273,7 +274,7 @@ static inline void masstree_lock(struct masstree_node *node) {
   }
 }
 
-/* Before a locked node is changed in a way that readers may not see half of. */
+/* Marks a locked node before a change that readers must not see in part. */
 static inline void masstree_mark(struct masstree_node *node, uint64_t change) {
   __atomic_store_n(&node->version, node->version | change, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -283,7 +284,7 @@ static inline void masstree_unlock(struct masstree_node *node) {
   uint64_t version = node->version;
   if (version & MASSTREE_SPLITTING)
     version += MASSTREE_ONE_SPLIT;
-  else if (version & MASSTREE_INSERTING) /* The count stays below that of splits. */
+  else if (version & MASSTREE_INSERTING) /* The count must not carry into that of splits. */
     version = (version & ~(MASSTREE_ONE_SPLIT - 1)) |
               ((version + MASSTREE_ONE_INSERTION) & (MASSTREE_ONE_SPLIT - 1));
   version &= ~(MASSTREE_LOCKED | MASSTREE_CHANGING);
@@ -292,7 +293,7 @@ static inline void masstree_unlock(struct masstree_node *node) {
 
 /* Descent. */
 
-/* The root of a layer: splits put new ones above what was it once. */
+/* The root of a layer: splits put new roots above former ones. */
 static inline struct masstree_node *masstree_root(struct masstree_node *node, uint64_t *version) {
   for (;;) {
     *version = masstree_stable(node);
@@ -304,7 +305,7 @@ static inline struct masstree_node *masstree_root(struct masstree_node *node, ui
   }
 }
 
-/* The child of an interior node for a slice; null if it is just being put in. */
+/* The child of an interior node for a slice; null if it is just being inserted. */
 static inline struct masstree_node *masstree_child(const struct masstree_interior *interior,
                                                    uint64_t slice) {
   uint64_t child = 0, count = interior->count;
@@ -313,7 +314,7 @@ static inline struct masstree_node *masstree_child(const struct masstree_interio
   return __atomic_load_n(&interior->children[child], __ATOMIC_ACQUIRE);
 }
 
-/* The border node of a slice, as far as it has got, and its version. */
+/* The border node of a slice, as far as the search has got, and its version. */
 static inline struct masstree_border *masstree_descend(struct masstree_node *root, uint64_t slice,
                                                        uint64_t *version) {
 again:;
@@ -322,7 +323,7 @@ again:;
     struct masstree_node *child = masstree_child((struct masstree_interior *)node, slice);
     MASSTREE_PREFETCH(child);
     uint64_t below = child == NULL ? 0 : masstree_stable(child);
-    /* The child's version first: it cannot split before this unnoticed. */
+    /* The child's version is read first, so that a later split is noticed. */
     if (child != NULL && !masstree_has_changed(node, *version)) {
       node = child;
       *version = below;
@@ -336,7 +337,7 @@ again:;
   return (struct masstree_border *)node;
 }
 
-/* From a border node to the one that has a slice now, if splits have moved it to the right. */
+/* From a border node to the one that now has a slice, if splits have moved it to the right. */
 static inline struct masstree_border *masstree_forward(struct masstree_border *border,
                                                        uint64_t slice, uint64_t *version) {
   *version = masstree_stable(&border->node);
@@ -349,7 +350,7 @@ static inline struct masstree_border *masstree_forward(struct masstree_border *b
   }
 }
 
-/* Which key of a border node is the first that is not below a slice and length. */
+/* The position of the first key of a border node that is not below a slice and length. */
 static inline uint64_t masstree_search(const struct masstree_border *border, uint64_t permutation,
                                        uint64_t slice, uint64_t length) {
   uint64_t key = 0, count = masstree_count(permutation);
@@ -373,8 +374,9 @@ static inline int masstree_is_at(const struct masstree_border *border, uint64_t 
 
 /* Reading. */
 
-/* Whether a place still leads to a record whose version was `seen` before it was read. So it was
- * the place's all the time, and not another key's: the version is looked at last. */
+/* Whether an entry still leads to a record whose version was `seen` before the entry was read. The
+ * entry was then valid all the time, and not reused for another key: the version is checked last.
+ * */
 static inline int masstree_is_current(const struct masstree_border *border, uint64_t version,
                                       uint64_t place, const struct masstree_record *record,
                                       uint64_t seen) {
@@ -384,8 +386,8 @@ static inline int masstree_is_current(const struct masstree_border *border, uint
   return !(seen & 1) && __atomic_load_n(&record->version, __ATOMIC_RELAXED) == seen;
 }
 
-/* Copies the value of a record, if it has the key and there is room. Returns its bytes, or -1; all
- * that may be wrong, if the record is changed meanwhile. */
+/* Copies the value of a record, if it has the key and there is room. Returns its length, or -1;
+ * both may be wrong if the record is changed meanwhile. */
 static inline int64_t masstree_read(const struct masstree_record *record, struct masstree_key key,
                                     uint64_t layer, uint8_t *value, uint64_t room) {
   uint64_t key_bytes = record->key_bytes, value_bytes = record->value_bytes;
@@ -399,8 +401,8 @@ static inline int64_t masstree_read(const struct masstree_record *record, struct
   return found;
 }
 
-/** Copies the value of a key to `value`, if that has room for it. Returns its bytes, or -1 if the
- * map does not have it, or it does not fit. */
+/** Copies the value of a key to `value`, if there is room. Returns its length, or -1 if the map
+ * does not have the key, or the value does not fit. */
 static inline int64_t masstree_get(const struct masstree *map, struct masstree_key key,
                                    uint8_t *value, uint64_t room) {
   struct masstree_node *root = __atomic_load_n(&map->root, __ATOMIC_ACQUIRE);
@@ -462,7 +464,7 @@ static inline struct masstree_interior *masstree_lock_parent(struct masstree_nod
     masstree_lock(&parent->node);
     if (parent == __atomic_load_n(&node->parent, __ATOMIC_RELAXED))
       return parent;
-    masstree_unlock(&parent->node); /* It has been split, and this is no child of it any more. */
+    masstree_unlock(&parent->node); /* It has been split, and is no longer the parent. */
   }
 }
 
@@ -476,7 +478,7 @@ static inline void masstree_put_in(struct masstree_border *border, uint64_t inde
                    __ATOMIC_RELEASE);
 }
 
-/* Moves the upper part of a full border node, which is marked, to an empty one, and puts in a new
+/* Moves the upper part of a full border node, which is marked, to an empty one, and inserts a new
  * key. Equal slices stay together. */
 static inline void masstree_divide(struct masstree_border *border, struct masstree_border *right,
                                    uint64_t index, uint64_t slice, uint64_t length, void *link) {
@@ -485,8 +487,8 @@ static inline void masstree_divide(struct masstree_border *border, struct masstr
   uint64_t slices[MASSTREE_FANOUT + 1];
   for (uint64_t key = 0, from = 0; key <= MASSTREE_FANOUT; key++)
     slices[key] = key == index ? slice : border->slices[masstree_place(permutation, from++)];
-  /* The boundary nearest to the middle; at the end of a layer that grows there, the end: then full
-   * nodes stay full. */
+  /* The boundary nearest to the middle; for appending insertions at the end of a layer, the end, so
+   * that full nodes stay full. */
   uint64_t middle = (MASSTREE_FANOUT + 1) / 2, split = 0;
   if (border->next == NULL && index == MASSTREE_FANOUT &&
       slices[MASSTREE_FANOUT] != slices[MASSTREE_FANOUT - 1])
@@ -525,7 +527,7 @@ static inline void masstree_adopt(struct masstree_interior *parent, uint64_t at,
   __atomic_store_n(&child->parent, parent, __ATOMIC_RELEASE);
 }
 
-/* Puts a slice and the child behind it into a marked interior node that has room. */
+/* Inserts a slice and the child to its right into a marked interior node that has room. */
 static inline void masstree_insert_child(struct masstree_interior *interior, uint64_t slice,
                                          struct masstree_node *child) {
   uint64_t at = interior->count;
@@ -538,7 +540,7 @@ static inline void masstree_insert_child(struct masstree_interior *interior, uin
   __atomic_store_n(&interior->count, interior->count + 1, __ATOMIC_RELEASE);
 }
 
-/* Splits a full interior node, which is marked, and puts in a child: the upper half goes to an
+/* Splits a full interior node, which is marked, and inserts a child: the upper half moves to an
  * empty one. Returns the slice between them. */
 static inline uint64_t masstree_divide_interior(struct masstree_interior *interior,
                                                 struct masstree_interior *right, uint64_t slice,
@@ -556,9 +558,9 @@ static inline uint64_t masstree_divide_interior(struct masstree_interior *interi
   return between;
 }
 
-/* How many nodes a split of a full border node needs: itself, the full ones above, a root. Who is
- * above may only change under locks that the caller does not have, so this may be too small by what
- * others split meanwhile; masstree_put() asks for some more. */
+/* The number of nodes that a split of a full border node needs: a sibling, one for each full
+ * ancestor, a root. Ancestors may only change under locks that the caller does not hold, so
+ * concurrent splits may require more; masstree_put() reserves some. */
 static inline uint64_t masstree_split_bytes(const struct masstree_border *border) {
   uint64_t bytes = sizeof(struct masstree_border) + sizeof(struct masstree_interior);
   const struct masstree_interior *above = __atomic_load_n(&border->node.parent, __ATOMIC_ACQUIRE);
@@ -567,7 +569,7 @@ static inline uint64_t masstree_split_bytes(const struct masstree_border *border
   return bytes + sizeof(struct masstree_interior);
 }
 
-/* Puts a key into a full border node, which is locked, and lets go of it. There is memory. */
+/* Inserts a key into a full border node, which is locked, and unlocks it. Memory is available. */
 static inline void masstree_split(struct masstree *map, struct masstree_arena *arena,
                                   struct masstree_border *border, uint64_t index, uint64_t slice,
                                   uint64_t length, void *link) {
@@ -587,7 +589,7 @@ static inline void masstree_split(struct masstree *map, struct masstree_arena *a
       masstree_adopt(root, 0, left);
       masstree_adopt(root, 1, right);
       left->version &= ~MASSTREE_ROOT;
-      /* The map's root, or a layer's: those find it by its parent. */
+      /* The map's root, or a layer's, which readers find by the parent. */
       struct masstree_node *old = left;
       __atomic_compare_exchange_n(&map->root, &old, &root->node, 0, __ATOMIC_RELEASE,
                                   __ATOMIC_RELAXED);
@@ -615,7 +617,7 @@ static inline void masstree_split(struct masstree *map, struct masstree_arena *a
 }
 
 /* A layer for two keys that are equal down to layer - 1, with as many layers above it as they have
- * equal slices; null if there is no memory. */
+ * equal slices; null without memory. */
 static inline struct masstree_border *masstree_new_layer(struct masstree_arena *arena,
                                                          uint64_t layer,
                                                          struct masstree_record *old,
@@ -625,7 +627,7 @@ static inline struct masstree_border *masstree_new_layer(struct masstree_arena *
   for (;; layer++) {
     struct masstree_border *border = masstree_new_border(arena, MASSTREE_ROOT, 0);
     if (border == NULL)
-      return NULL; /* Those above are lost; the memory is full anyway. */
+      return NULL; /* The layers above are lost; memory is exhausted anyway. */
     if (above != NULL)
       above->links[0] = border;
     else
@@ -645,7 +647,7 @@ static inline struct masstree_border *masstree_new_layer(struct masstree_arena *
   }
 }
 
-/* A record for a key and its value; null if there is no memory. */
+/* A record for a key and its value; null without memory. */
 static inline struct masstree_record *masstree_record(struct masstree_arena *arena,
                                                       struct masstree_key key, const uint8_t *value,
                                                       uint64_t value_bytes) {
@@ -656,7 +658,7 @@ static inline struct masstree_record *masstree_record(struct masstree_arena *are
   return record;
 }
 
-/* Replaces the value at a place in a locked border node. Returns whether there was memory. */
+/* Replaces the value of an entry in a locked border node. Returns whether there was memory. */
 static inline int masstree_replace(struct masstree_arena *arena, struct masstree_border *border,
                                    uint64_t place, struct masstree_key key, const uint8_t *value,
                                    uint64_t value_bytes) {
@@ -676,7 +678,7 @@ static inline int masstree_replace(struct masstree_arena *arena, struct masstree
   return 1;
 }
 
-/** Gives a key a value, on this hart. Returns 0 if there is no memory, or they are too long for a
+/** Sets the value of a key, on this hart. Returns 0 without memory, or if they are too long for a
  * record. */
 static inline int masstree_put(struct masstree *map, uint64_t hart, struct masstree_key key,
                                const uint8_t *value, uint64_t value_bytes) {
@@ -723,7 +725,7 @@ static inline int masstree_put(struct masstree *map, uint64_t hart, struct masst
       struct masstree_border *below =
           new == NULL ? NULL : masstree_new_layer(arena, layer + 1, record, new);
       is_done = below != NULL;
-      if (is_done) { /* Readers may not see the one without the other. */
+      if (is_done) { /* Readers must not see one without the other. */
         masstree_mark(&border->node, MASSTREE_INSERTING);
         border->lengths[place] = MASSTREE_LAYER;
         border->links[place] = below;
@@ -736,19 +738,19 @@ static inline int masstree_put(struct masstree *map, uint64_t hart, struct masst
 
 /* Scanning. */
 
-/** A scan under way. */
+/** A scan in progress. */
 struct masstree_scan {
   struct masstree_key from; /* The first key, if it is there. */
-  uint64_t left;            /* How many more keys are wanted. */
-  /** Is given a key and its value, which may not be there any more when it returns; returns their
-   * place in what it has made of them, or null if there is no room for them. */
+  uint64_t left;            /* The number of keys still wanted. */
+  /** Gets a key and its value, which may be invalid when it returns; returns the position of its
+   * copy, or null if there is no room. */
   void *(*take)(struct masstree_scan *scan, struct masstree_key key, const uint8_t *value,
                 uint64_t value_bytes);
-  /** What was taken last is right. */
+  /** The last copy is valid. */
   void (*keep)(struct masstree_scan *scan, void *taken);
 };
 
-/* What a border node had at one time, from a key on. */
+/* The contents of a border node at one time, from a key on. */
 struct masstree_snapshot {
   struct masstree_border *next;
   uint64_t count;
@@ -758,7 +760,7 @@ struct masstree_snapshot {
   void *links[MASSTREE_FANOUT];
 };
 
-/* From the first key that is not below a slice and length. Returns whether nothing changed. */
+/* From the first key that is not below a slice and length. Returns whether nothing has changed. */
 static inline int masstree_look(const struct masstree_border *border, uint64_t version,
                                 uint64_t slice, uint64_t length, struct masstree_snapshot *found) {
   uint64_t permutation = __atomic_load_n(&border->permutation, __ATOMIC_ACQUIRE);
@@ -775,8 +777,8 @@ static inline int masstree_look(const struct masstree_border *border, uint64_t v
   return !masstree_has_changed(&border->node, version);
 }
 
-/* Gives the record at a place to the scan, unless it is below its beginning. Returns -1 if it was
- * changed meanwhile, 0 if the scan is over, and else 1. */
+/* Gives the record of an entry to the scan, unless it is below the start. Returns -1 if it was
+ * changed meanwhile, 0 if the scan is complete, otherwise 1. */
 static inline int masstree_emit(struct masstree_scan *scan, const struct masstree_border *border,
                                 uint64_t version, uint64_t place,
                                 const struct masstree_record *record, int may_be_below) {
@@ -785,7 +787,7 @@ static inline int masstree_emit(struct masstree_scan *scan, const struct masstre
   uint64_t value_bytes = record->value_bytes;
   int is_below = 0;
   void *taken = NULL;
-  /* Lengths that are no record's are those of one that is being changed. */
+  /* A length that no record has belongs to one that is being changed. */
   int is_record = key.length <= MASSTREE_LONGEST_KEY &&
                   masstree_record_lines(key.length, value_bytes) <= MASSTREE_RECORD_CLASSES;
   if (is_record && may_be_below) {
@@ -805,8 +807,8 @@ static inline int masstree_emit(struct masstree_scan *scan, const struct masstre
   return --scan->left > 0;
 }
 
-/* The keys of a layer in order, those of the layers below among them; from the scan's beginning, or
- * all of them. Returns whether the scan goes on. */
+/* Scans the keys of a layer in order, including those of the layers below; from the scan's start,
+ * or all of them. Returns whether the scan continues. */
 static int masstree_scan_layer(struct masstree_scan *scan, struct masstree_node *root,
                                uint64_t layer, int is_at_beginning) {
   uint64_t slice = is_at_beginning ? masstree_slice(scan->from, layer) : 0;
@@ -823,7 +825,7 @@ static int masstree_scan_layer(struct masstree_scan *scan, struct masstree_node 
     uint64_t key = 0;
     for (; key < found.count; key++) {
       int is_first = is_at_beginning && found.slices[key] == slice && found.lengths[key] >= length;
-      /* If it has to be looked for again, this is where. */
+      /* A retry starts here. */
       slice = found.slices[key];
       length = found.lengths[key] > MASSTREE_LONGER ? MASSTREE_LONGER : found.lengths[key];
       if (found.lengths[key] == MASSTREE_LAYER) {
@@ -837,7 +839,7 @@ static int masstree_scan_layer(struct masstree_scan *scan, struct masstree_node 
         if (result == 0)
           return 0;
         if (result < 0)
-          break; /* The record may be another key's by now. */
+          break; /* The record may have been reused for another key. */
       }
       is_at_beginning = is_at_beginning && is_first;
     }
@@ -856,7 +858,7 @@ static int masstree_scan_layer(struct masstree_scan *scan, struct masstree_node 
   return 1;
 }
 
-/** Gives `scan` the keys from its first one on. */
+/** Gives `scan` the keys from its start on. */
 static inline void masstree_scan(const struct masstree *map, struct masstree_scan *scan) {
   if (scan->left > 0)
     masstree_scan_layer(scan, __atomic_load_n(&map->root, __ATOMIC_ACQUIRE), 0, 1);

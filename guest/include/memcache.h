@@ -1,23 +1,23 @@
 /**
  * A cache in the manner of memcached 1.4 (Fitzpatrick, "Distributed caching with memcached", Linux
- * Journal 2004, and its documentation): a hash table with chains, items in slabs, and the least
- * recently used ones evicted.
+ * Journal 2004, and its documentation): a hash table with chaining, a slab allocator, and LRU
+ * eviction.
  *
- * - *Hash table.* An array of pointers, of which each begins a chain of items. The load factor is
- *   at most 1.5. The hash is MurmurHash3's of 32 bits.
- * - *Slabs.* Memory is taken in pages of 1 MiB, which belong to a class for good and are cut into
- *   chunks of its size; each class's chunks are 1.25 times as large as those of the one before. An
- *   item takes a chunk of the smallest class that has room for it.
- * - *Eviction.* Each class has a list of its items, the least recently used at its tail. When
- *   there is neither a free chunk nor a page, one of the last five items of the class makes room.
- *   An item that is asked for moves to the head, but at most once in a minute.
- * - *Concurrency.* Locks for items by their hash; and a lock for each class, its list and its free
- *   chunks. Whoever has an item's lock may take a class's; whoever has a class's, and evicts, only
- *   tries to get an item's. A reference count keeps an item that is being copied from being used
- *   again.
+ * - *Hash table.* An array of pointers, each the head of a chain of items. The load factor is at
+ *   most 1.5. The hash is MurmurHash3's of 32 bits.
+ * - *Slabs.* Memory is allocated in pages of 1 MiB, which are permanently assigned to a class and
+ *   divided into chunks of its size; chunks grow by a factor of 1.25 from class to class. An item
+ *   takes a chunk of the smallest class that fits.
+ * - *Eviction.* Each class has a list of its items, with the least recently used one at its tail.
+ *   If there is neither a free chunk nor a page, one of the last five items of the class is
+ *   evicted. An accessed item moves to the head, but at most once a minute.
+ * - *Concurrency.* Locks for items, by hash; and a lock for each class, its list and its free
+ *   chunks. A hart that holds an item's lock may take a class's; a hart that holds a class's, and
+ *   evicts, only tries an item's. A reference count keeps an item that is being copied from being
+ *   reused.
  *
- * Left out: expiry, compare-and-swap of values by clients, moving pages between classes, and the
- * growth of the table, which is made for as many items as there will be.
+ * Left out: expiry, compare-and-swap by clients, moving pages between classes, and growth of the
+ * table, which has its final size from the beginning.
  */
 #ifndef MEMCACHE_H
 #define MEMCACHE_H
@@ -32,22 +32,22 @@
 
 enum {
   MEMCACHE_CLASSES = 63,
-  MEMCACHE_LOCKS = 4096,    /* For items, at most: 2^12 are memcached's for four threads. */
-  MEMCACHE_SEARCH = 5,      /* Items of a tail that are tried for eviction. */
-  MEMCACHE_CLOCK_BITS = 32, /* A unit of time is so many bits of cycles: 1.07 s at 4 GHz. */
+  MEMCACHE_LOCKS = 4096,    /* For items, at most: memcached has 2^12 for four threads. */
+  MEMCACHE_SEARCH = 5,      /* Items at a tail that are tried for eviction. */
+  MEMCACHE_CLOCK_BITS = 32, /* The unit of time is 2^32 cycles: 1.07 s at 4 GHz. */
 };
 
 struct memcache_item {
   struct memcache_item *newer, *older; /* In the list of its class; or the next free chunk. */
-  struct memcache_item *chain;         /* The next with the same bucket. */
+  struct memcache_item *chain;         /* The next item of the same bucket. */
   uint32_t time;                       /* When it was last moved to the head. */
   uint32_t hash;
   uint32_t value_bytes;
-  uint16_t references; /* One of the table, and one of each that reads or makes it. */
+  uint16_t references; /* One by the table, and one by each reader or creator. */
   uint8_t class;
   uint8_t key_bytes;
-  uint64_t version; /* What memcached calls CAS: here it counts the sets of the key. */
-  uint8_t bytes[];  /* The key, and then the value. */
+  uint64_t version; /* memcached's CAS; here it counts the sets of the key. */
+  uint8_t bytes[];  /* The key, followed by the value. */
 };
 
 struct memcache_class {
@@ -61,10 +61,10 @@ struct memcache {
   struct memcache_item **buckets;
   uint64_t bucket_mask;
   uint32_t *locks;
-  uint32_t lock_mask;       /* No more than buckets: the items of one have the same lock. */
-  uint8_t *next_page, *end; /* Pages that no class has yet. */
+  uint32_t lock_mask;       /* At most the buckets: items of a bucket have the same lock. */
+  uint8_t *next_page, *end; /* Pages without a class. */
   uint64_t page_bytes;
-  uint32_t update_interval; /* How long an item is not moved again. */
+  uint32_t update_interval; /* The minimum time between moves of an item. */
   uint32_t class_count;
   struct memcache_class classes[MEMCACHE_CLASSES];
 };
@@ -108,8 +108,8 @@ static inline uint32_t memcache_class_of(const struct memcache *cache, uint64_t 
   return class;
 }
 
-/** Makes an empty cache: pages of `page_bytes`, of which there are `memory_bytes` in all, and a
- * table for so many items. */
+/** Makes an empty cache of `memory_bytes` in pages of `page_bytes`, with a table for this number of
+ * items. */
 static inline void memcache_make(struct memcache *cache, uint64_t items, uint64_t memory_bytes,
                                  uint64_t page_bytes, uint32_t update_interval) {
   uint64_t buckets = 1;
@@ -133,7 +133,8 @@ static inline void memcache_make(struct memcache *cache, uint64_t items, uint64_
   }
 }
 
-/* Cuts a new page into free chunks of a class, which is locked. Returns whether there was one. */
+/* Divides a new page into free chunks of a class, which is locked. Returns whether there was a
+ * page. */
 static inline int memcache_add_page(struct memcache *cache, struct memcache_class *class) {
   uint8_t *page = __atomic_load_n(&cache->next_page, __ATOMIC_RELAXED);
   do {
@@ -175,7 +176,7 @@ static inline void memcache_free(struct memcache_class *class, struct memcache_i
   class->free_chunks++;
 }
 
-/* Lets go of an item; the last one frees its chunk. */
+/* Releases a reference to an item; the last release frees its chunk. */
 static inline void memcache_release(struct memcache *cache, struct memcache_item *item) {
   if (__atomic_fetch_sub(&item->references, 1, __ATOMIC_ACQ_REL) != 1)
     return;
@@ -191,9 +192,9 @@ static inline struct memcache_item **memcache_bucket(const struct memcache *cach
   return &cache->buckets[hash & cache->bucket_mask];
 }
 
-/* A function, as memcached's assoc_find() is, which is in a file of its own: a compiler that puts
- * it into its callers makes other code than memcached has. Hardware that learns from procedures and
- * their arguments depends on it (docs/critical-region.md). */
+/* Not inlined, like memcached's assoc_find(), which is in a separate file: inlining would change
+ * its code. Hardware that learns from procedures and their arguments depends on it
+ * (docs/critical-region.md). */
 static __attribute__((noinline)) struct memcache_item *
 memcache_find(const struct memcache *cache, const uint8_t *key, uint64_t key_bytes, uint32_t hash) {
   struct memcache_item *item = *memcache_bucket(cache, hash);
@@ -209,7 +210,7 @@ static inline void memcache_unchain(const struct memcache *cache, struct memcach
   *place = item->chain;
 }
 
-/* Takes an item out of the table and of its class's list. */
+/* Removes an item from the table and from its class's list. */
 static inline void memcache_unlink(struct memcache *cache, struct memcache_item *item) {
   struct memcache_class *class = &cache->classes[item->class];
   memcache_unchain(cache, item);
@@ -219,7 +220,7 @@ static inline void memcache_unlink(struct memcache *cache, struct memcache_item 
   memcache_release(cache, item);
 }
 
-/* Evicts an item of a locked class, if one of the last is nobody's just now, and returns its
+/* Evicts an item of a locked class, if one of the last is unused and unlocked, and returns its
  * chunk. */
 static inline struct memcache_item *memcache_evict(struct memcache *cache,
                                                    struct memcache_class *class) {
@@ -240,8 +241,8 @@ static inline struct memcache_item *memcache_evict(struct memcache *cache,
   return NULL;
 }
 
-/* A chunk for an item, which is then this hart's; null if there is none, not even by eviction.
- * The hart has no lock. Counts what it evicts. */
+/* A chunk for an item, owned by this hart; null if there is none, even by eviction. The hart holds
+ * no lock. Counts evictions. */
 static inline struct memcache_item *memcache_take(struct memcache *cache, uint32_t number,
                                                   uint64_t *evictions) {
   struct memcache_class *class = &cache->classes[number];
@@ -259,8 +260,8 @@ static inline struct memcache_item *memcache_take(struct memcache *cache, uint32
   return item;
 }
 
-/** Copies the value of a key to `value`, if that has room for it. Returns its bytes, or -1 if the
- * cache does not have it, or it does not fit. */
+/** Copies the value of a key to `value`, if there is room. Returns its length, or -1 if the cache
+ * does not have the key, or the value does not fit. */
 static inline int64_t memcache_get(struct memcache *cache, const uint8_t *key, uint64_t key_bytes,
                                    uint8_t *value, uint64_t room) {
   uint32_t hash = memcache_hash(key, key_bytes), now = memcache_now();
@@ -281,7 +282,7 @@ static inline int64_t memcache_get(struct memcache *cache, const uint8_t *key, u
     memcache_unlock(&class->lock);
   }
   memcache_unlock(lock);
-  /* Nobody changes an item: a set makes another. */
+  /* Items are immutable: a set makes a new one. */
   int64_t found = item->value_bytes <= room ? (int64_t)item->value_bytes : -1;
   if (found >= 0)
     memcpy(value, item->bytes + key_bytes, item->value_bytes);
@@ -289,8 +290,8 @@ static inline int64_t memcache_get(struct memcache *cache, const uint8_t *key, u
   return found;
 }
 
-/** Gives a key a value. Returns 0 if there is no room: the item is larger than any chunk, or its
- * class has no page and gets none, or all that could be evicted are in use. */
+/** Sets the value of a key. Returns 0 without room: the item is larger than any chunk, or its class
+ * has no page and gets none, or all candidates for eviction are in use. */
 static inline int memcache_set(struct memcache *cache, const uint8_t *key, uint64_t key_bytes,
                                const uint8_t *value, uint64_t value_bytes, uint64_t *evictions) {
   uint32_t hash = memcache_hash(key, key_bytes);
@@ -324,7 +325,7 @@ static inline int memcache_set(struct memcache *cache, const uint8_t *key, uint6
   return 1;
 }
 
-/** Says what is wrong with a cache that nobody uses just now; null if nothing is. */
+/** Describes an inconsistency of a cache that no hart is using; null if there is none. */
 static inline const char *memcache_wrong(const struct memcache *cache) {
   uint64_t listed = 0, chained = 0;
   for (uint32_t number = 0; number < cache->class_count; number++) {

@@ -19,7 +19,7 @@ static inline uint32_t memcache_hash_word(uint32_t hash, uint32_t word) {
   return memcache_rotate(hash ^ memcache_scramble(word), 13) * 5 + 0xe6546b64;
 }
 
-/* The bytes behind the last whole word, and the end. */
+/* The bytes after the last whole word, and the finalization. */
 static inline uint32_t memcache_hash_end(uint32_t hash, const uint8_t *key, uint64_t at,
                                          uint64_t bytes) {
   uint32_t word = 0;
@@ -41,7 +41,7 @@ static inline uint32_t memcache_hash(const uint8_t *key, uint64_t bytes) {
   return memcache_hash_end(hash, key, at, bytes);
 }
 
-/* The same of a key at an address that is a multiple of 4: with a load for each word. */
+/* The same for a key at an address that is a multiple of 4: one load for each word. */
 static inline uint32_t memcache_hash_aligned(const uint32_t *key, uint64_t bytes) {
   uint32_t hash = 0;
   uint64_t at = 0;

@@ -1,5 +1,5 @@
 /**
- * Loads and stores of device registers, by the names that programs for Rocket Chip have.
+ * Loads and stores of device registers, with the names of Rocket Chip's programs.
  */
 #ifndef MMIO_H
 #define MMIO_H

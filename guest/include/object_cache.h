@@ -1,6 +1,6 @@
 /**
  * A caching service in the manner of memcached: gets and puts of keys of up to 255 bytes over the
- * cache of memcache.h. It knows nothing of how requests come.
+ * cache of memcache.h. It is independent of the transport of requests.
  *
  *     void prepare(void) { object_cache_prepare(); }
  *     ...

@@ -1,13 +1,13 @@
 /**
  * An ordered key-value service in the manner of Masstree (Mao, Kohler and Morris, EuroSys 2012):
- * gets, puts and scans of keys of up to 255 bytes, over the map of masstree.h. It knows nothing of
- * how requests come.
+ * gets, puts and scans of keys of up to 255 bytes, over the map of masstree.h. It is independent of
+ * the transport of requests.
  *
  *     void prepare(void) { ordered_store_prepare(); }
  *     ...
  *     uint32_t bytes = ordered_store_handle(request, request_bytes, reply, room);
  *
- * A scan's reply has fewer keys than were asked for at the end of the map, or if no more fit.
+ * A scan's reply has fewer keys than requested at the end of the map, or if no more fit.
  *
  * data_plane.parameters:
  *   spare_kib  KiB that each hart has for what is put later and does not take an old value's place
@@ -24,7 +24,7 @@
 
 static struct masstree ordered_store;
 
-/** Fills the store with the keys that the traffic asks for, in prepare(). */
+/** Fills the store with the keys of the traffic, in prepare(). */
 static inline void ordered_store_prepare(void) {
   uint64_t keys = (uint64_t)io_parameter("traffic.keys", 0);
   uint64_t value_bytes = (uint64_t)io_parameter("traffic.value_bytes", 0);
@@ -32,7 +32,7 @@ static inline void ordered_store_prepare(void) {
   if (!(spare_kib >= 4 && spare_kib <= 1e6))
     fail("data_plane.parameters.spare_kib must be from 4 to 1000000.");
   uint64_t record_bytes = masstree_record_lines(OPERATION_KEY_BYTES, value_bytes) * LINE_BYTES;
-  /* Nodes are two thirds full in the mean, and never less than half. */
+  /* Nodes are two thirds full on average, and never less than half. */
   uint64_t node_bytes = 2 * sizeof(struct masstree_border) / MASSTREE_FANOUT + LINE_BYTES;
   masstree_make(&ordered_store, (uint64_t)(spare_kib * 1024),
                 keys * (record_bytes + node_bytes) + 64 * sizeof(struct masstree_border));
@@ -47,9 +47,9 @@ static inline void ordered_store_prepare(void) {
   }
 }
 
-/* A scan whose pairs go into a reply. */
+/* A scan that writes pairs into a reply. */
 struct ordered_store_scan {
-  struct masstree_scan scan; /* The first member: the two have the same address. */
+  struct masstree_scan scan; /* The first member: both have the same address. */
   uint8_t *next, *end;
   uint16_t count;
 };
@@ -75,8 +75,8 @@ static inline void ordered_store_keep(struct masstree_scan *scan, void *taken) {
   reply->count++;
 }
 
-/** Writes the reply to a request, both aligned to 8, and returns its bytes; 0 if the request is
- * none. */
+/** Writes the reply to a request, both aligned to 8, and returns its length; 0 if the request is
+ * malformed. */
 static inline uint32_t ordered_store_handle(const void *request_bytes, uint32_t bytes,
                                             void *reply_bytes, uint32_t room) {
   const struct operation_request *request = request_bytes;

@@ -1,5 +1,5 @@
 /**
- * Queues for a program with a loop of its own: the steps of `data_plane.h` around its loop.
+ * Queues for programs with their own loop: the steps of `data_plane.h` around its loop.
  *
  *     int main(void) {
  *       queues_make(0);
@@ -47,10 +47,10 @@ static struct {
   uint64_t slot_bytes;
   uint64_t ring_bytes;           /**< Of a device ring. */
   uint64_t tenant_ring_bytes;    /**< Of a tenant ring. */
-  uint64_t cores;                /**< Harts 0 to here - 1 are to run the data plane. */
-  struct io_doorbell *doorbells; /**< Where device doorbells can be ... */
-  uint64_t doorbell_count;       /**< ... and how many. */
-  struct io_descriptor *table;   /**< The input of the device. */
+  uint64_t cores;                /**< Harts 0 to this - 1 run the data plane. */
+  struct io_doorbell *doorbells; /**< The device doorbells ... */
+  uint64_t doorbell_count;       /**< ... and their number. */
+  struct io_descriptor *table;   /**< The device's input. */
 } queues __attribute__((aligned(LINE_BYTES)));
 
 /* A ring that has been cleared. One line more than it needs keeps the rings from all beginning in
@@ -136,18 +136,18 @@ static inline void queues_start(void) {
         .tenant_ring = (uint64_t)queue->tenant_ring,
     };
   }
-  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* The table before the device reads it. */
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* The table precedes the device's reads. */
   device->table = (uint64_t)queues.table;
   device->start = 1;
 }
 
-/* The slot behind the one at `offset`. */
+/* The slot after the one at `offset`. */
 static inline uint64_t queues_next(uint64_t offset, uint64_t ring_bytes) {
   offset += queues.slot_bytes;
   return offset == ring_bytes ? 0 : offset;
 }
 
-/** Dequeues: counts an item down that is there, and returns its slot. */
+/** Dequeues an item that is there: decrements the count, and returns the item's slot. */
 static inline const struct io_slot *queue_take(struct queue *queue) {
   io_take(queue->doorbell);
   const struct io_slot *slot = (const struct io_slot *)(queue->ring + queue->offset);
@@ -155,14 +155,14 @@ static inline const struct io_slot *queue_take(struct queue *queue) {
   return slot;
 }
 
-/** Gives an item to its tenant, as it came; waits until there is room. */
+/** Gives an item to its tenant unchanged; waits until there is room. */
 static inline void queue_give(struct queue *queue, const struct io_slot *in) {
   if (queue->tenant_room == 0)
     queue->tenant_room = io_room(queue->tenant_doorbell, queues.capacity);
   queue->tenant_room--;
   struct io_slot *out = (struct io_slot *)(queue->tenant_ring + queue->tenant_offset);
   out->length = in->length;
-  out->flags = in->flags; /* The end of a queue goes on. */
+  out->flags = in->flags; /* The flag at the end of a queue is passed on. */
   out->item = in->item;
   memcpy(out->packet, in->packet, in->length);
   io_ring(queue->tenant_doorbell);

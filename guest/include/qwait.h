@@ -39,22 +39,22 @@
 /** The QID that no queue has: what qwait_nonblocking() returns when no queue is ready. */
 #define QWAIT_NONE UINT64_MAX
 
-/** Which of several ready queues is next (Section IV-B). */
+/** The choice among several ready queues (Section IV-B). */
 enum qwait_policy {
-  /** The first one behind the last, in the order of QIDs. */
+  /** The next one after the last, in the order of QIDs. */
   QWAIT_ROUND_ROBIN = 0,
-  /** The same, but a queue keeps its turn for as many items as its weight says. */
+  /** The same, but a queue is chosen for as many consecutive items as its weight. */
   QWAIT_WEIGHTED_ROUND_ROBIN = 1,
   /** The lowest QID. */
   QWAIT_STRICT_PRIORITY = 2,
-  /** The one that has been ready the longest: for software that chooses for itself. */
+  /** The one that has been ready the longest: for software with its own policy. */
   QWAIT_ACTIVATION_ORDER = 3,
 };
 
-/** What the set-up operations may answer. */
+/** Results of the set-up operations. */
 enum qwait_error {
   QWAIT_OK = 0,
-  /** The monitoring set, a Cuckoo hash table, finds no place for this address. Another doorbell
+  /** The monitoring set, a Cuckoo hash table, has no place for this address. Another doorbell
    * address may fit (Section IV-A). */
   QWAIT_CONFLICT = -1,
   /** The QID is not below the number of entries in the ready set. */
@@ -84,17 +84,18 @@ enum qwait_error {
  * QWAIT: the next ready queue.
  *
  * Takes one QID out of the ready set by the service policy and returns it. If no queue is ready,
- * the hart halts, without executing anything, until one is. Which queue comes back need not have
- * an item (see qwait_verify). Harts that wait at the same time get different QIDs.
+ * the hart halts, without executing anything, until one is. The returned queue may be empty (see
+ * qwait_verify). Harts that wait at the same time get different QIDs.
  *
  * On two sockets each has a ready set, of the queues whose doorbells are in its memory, and a hart
- * asks its own; that of the other socket as well, while it halts, if the server is described so.
+ * accesses its own; while it halts, it also accesses the other socket's, if the server is so
+ * described.
  *
- * No barrier: stores before it may be performed after it. It takes no queue before it is certain to
- * be executed.
+ * Not a barrier: earlier stores may be performed after it. It takes no queue before its execution
+ * is certain.
  *
- * Cost: 50 cycles (Section IV-C: conservative for the way to the one ready set of the chip and its
- * 12.25 ns). A hart that halts resumes when a doorbell's write reaches the monitoring set, 5 cycles
+ * Cost: 50 cycles (Section IV-C: a conservative estimate of the path to the chip's ready set and
+ * its 12.25 ns). A halted hart resumes when a doorbell's write reaches the monitoring set, 5 cycles
  * of look-up later.
  */
 static inline uint64_t qwait(void) {
@@ -104,8 +105,8 @@ static inline uint64_t qwait(void) {
 }
 
 /**
- * QWAIT of one partition of the ready set (Section V-C): returns its queues alone. All queues are
- * in partition 0, which is qwait()'s, until qwait_set_partition() puts them elsewhere.
+ * QWAIT of one partition of the ready set (Section V-C): returns only its queues. All queues are in
+ * partition 0, which is qwait()'s, until qwait_set_partition() moves them.
  */
 static inline uint64_t qwait_in(uint64_t partition) {
   uint64_t qid;
@@ -116,8 +117,8 @@ static inline uint64_t qwait_in(uint64_t partition) {
 /**
  * QWAIT.NB: the next ready queue, without waiting.
  *
- * Like qwait(), but returns QWAIT_NONE at once when no queue is ready; for harts that have
- * something else to do (Section III-A). Cost: 50 cycles.
+ * Like qwait(), but returns QWAIT_NONE immediately if no queue is ready; for harts with other work
+ * (Section III-A). Cost: 50 cycles.
  */
 static inline uint64_t qwait_nonblocking(void) {
   uint64_t qid;
@@ -135,9 +136,9 @@ static inline uint64_t qwait_nonblocking_in(uint64_t partition) {
 /**
  * QWAIT.VERIFY: whether a queue that qwait() returned has an item.
  *
- * Reads the doorbell's counter. If it is zero, arms the doorbell again and returns false; the queue
- * will be returned after the next write to the doorbell. If not, returns true. Atomic with respect
- * to arrivals, and a memory barrier: nothing behind it begins before it is done. It filters
+ * Reads the doorbell's counter. If it is zero, rearms the doorbell and returns false; the queue
+ * will be returned after the next write to the doorbell. Otherwise returns true. Atomic with
+ * respect to arrivals, and a memory barrier: later instructions begin after it is done. It filters
  * spurious wake-ups, for example from false sharing (Section III-A).
  *
  * Cost: a read of the doorbell's line; to arm, a coherence read at the line's home, after which no
@@ -155,10 +156,11 @@ static inline bool qwait_verify(const volatile uint64_t *doorbell) {
 /**
  * QWAIT.RECONSIDER: this hart has taken its item off the queue.
  *
- * If the doorbell's counter is zero, arms the doorbell. If not, puts the QID back into the ready
+ * If the doorbell's counter is zero, arms the doorbell. Otherwise puts the QID back into the ready
  * set. Must follow each qwait_verify() that returned true, or the queue is never returned again.
- * Atomic with respect to arrivals, and a memory barrier: it is not issued before the writes of this
- * hart are done, so its own decrement of the counter does not look like an arrival (Section III-B).
+ * Atomic with respect to arrivals, and a memory barrier: it is not issued before the earlier writes
+ * of this hart are done, so its own decrement of the counter does not look like an arrival (Section
+ * III-B).
  *
  * Cost: as qwait_verify.
  */
@@ -184,10 +186,10 @@ static inline void qwait_disable(uint64_t qid) {
 /* === Set-up === */
 
 /**
- * QWAIT.INIT: forgets all queues and sets where doorbells are and which policy holds.
+ * QWAIT.INIT: removes all queues and sets the range of doorbells and the policy.
  *
- * Doorbells can be anywhere in [start, start + length); start and length are multiples of 64. To be
- * called once, before any hart calls qwait(). Returns QWAIT_OK, QWAIT_RANGE_NOT_SNOOPED or
+ * Doorbells can be anywhere in [start, start + length); start and length are multiples of 64. Must
+ * be called once, before any hart calls qwait(). Returns QWAIT_OK, QWAIT_RANGE_NOT_SNOOPED or
  * QWAIT_POLICY_UNKNOWN.
  */
 static inline int64_t qwait_init(uint64_t start, uint64_t length, enum qwait_policy policy) {
@@ -202,7 +204,7 @@ static inline int64_t qwait_init(uint64_t start, uint64_t length, enum qwait_pol
 /**
  * QWAIT.ADD: gives a queue its doorbell and arms it.
  *
- * A queue whose counter is not zero is ready at once. Returns QWAIT_OK or a negative enum
+ * A queue whose counter is not zero is ready immediately. Returns QWAIT_OK or a negative enum
  * qwait_error; on QWAIT_CONFLICT give the queue another doorbell (Algorithm 1, lines 4 to 6). Slow:
  * it may move many entries of the monitoring set (Section IV-A).
  */
@@ -227,18 +229,19 @@ static inline int64_t qwait_remove(uint64_t qid) {
 }
 
 /**
- * QWAIT.WEIGHT: how many items in a row QWAIT_WEIGHTED_ROUND_ROBIN gives a queue; 1 at first.
+ * QWAIT.WEIGHT: the number of consecutive items of a queue with QWAIT_WEIGHTED_ROUND_ROBIN; 1
+ * initially.
  */
 static inline void qwait_set_weight(uint64_t qid, uint64_t weight) {
   __asm__ volatile(QWAIT_INSTRUCTION(9, "x0", "%0", "%1")::"r"(qid), "r"(weight) : "memory");
 }
 
-/** How many partitions the ready set can have. */
+/** The maximum number of partitions of the ready set. */
 enum { QWAIT_PARTITIONS = 32 };
 
 /**
- * QWAIT.PARTITION: puts a queue into another partition of the ready set. Each partition has a
- * turn of its own.
+ * QWAIT.PARTITION: moves a queue to another partition of the ready set. Each partition applies the
+ * policy independently.
  */
 static inline void qwait_set_partition(uint64_t qid, uint64_t partition) {
   __asm__ volatile(QWAIT_INSTRUCTION(10, "x0", "%0", "%1")::"r"(qid), "r"(partition) : "memory");

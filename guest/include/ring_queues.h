@@ -1,5 +1,5 @@
 /**
- * Rings of descriptors of which each hart has a pair for itself (dma_nic.h).
+ * Descriptor rings with a private pair for each hart (dma_nic.h).
  */
 #ifndef RING_QUEUES_H
 #define RING_QUEUES_H
@@ -8,14 +8,14 @@
 
 static struct dma_nic_queue *ring_queues;
 
-/** Makes room for as many queues as there are harts. */
+/** Allocates as many queues as there are harts. */
 static inline void ring_queues_make(void) {
   if (reg_read64(DMA_NIC_QUEUES) != harts)
     fail("There are %lu harts; the network interface must have as many queues.", harts);
   ring_queues = aligned_alloc(64, harts * sizeof *ring_queues);
 }
 
-/** The same, and opens them. */
+/** Allocates the queues, and opens them. */
 static inline void ring_queues_open(void) {
   ring_queues_make();
   for (uint64_t hart = 0; hart < harts; hart++)

@@ -1,20 +1,21 @@
 /**
- * Rings of descriptors whose frames any hart takes (dma_nic.h): each hart has a ring to send by,
- * and spare buffers, one of which it puts in the place of a frame that it takes off a ring.
+ * Descriptor rings whose frames any hart takes (dma_nic.h): each hart has a send ring and spare
+ * buffers, one of which replaces each frame's buffer that it takes off a receive ring.
  */
 #ifndef RING_SENDER_H
 #define RING_SENDER_H
 
 #include <dma_nic.h>
 
-/** Of each hart: no more than a ring to send has descriptors. A program can define them before it
- * includes this, also as what it knows when it opens queues, and how many there are at most. */
+/** Spare buffers of each hart: at most the descriptors of a send ring. A program can define them
+ * before it includes this file, also as a variable that is set before it opens queues, and their
+ * maximum. */
 #ifndef RING_SPARE_BUFFERS
 #define RING_SPARE_BUFFERS 32
 #define RING_MOST_SPARE_BUFFERS RING_SPARE_BUFFERS
 #endif
 
-/** What a hart sends by, and its buffers. */
+/** A hart's send ring, and its buffers. */
 struct ring_sender {
   struct dma_nic_queue ring;
   uint64_t spares;
@@ -23,7 +24,7 @@ struct ring_sender {
 
 static struct ring_sender *ring_senders;
 
-/** Takes back the buffers of frames that have been read to be sent. */
+/** Reclaims the buffers of sent frames that have been read. */
 static inline void ring_take_back(struct ring_sender *sender) {
   struct dma_nic_queue *ring = &sender->ring;
   while (ring->freed != ring->sent) {
@@ -37,7 +38,7 @@ static inline void ring_take_back(struct ring_sender *sender) {
   }
 }
 
-/** Makes the spare buffers of a hart. */
+/** Allocates the spare buffers of a hart. */
 static inline void ring_give_spares(struct ring_sender *sender) {
   uint8_t *buffers = aligned_alloc(64, RING_SPARE_BUFFERS * DMA_NIC_BUFFER_BYTES);
   for (uint64_t place = 0; place < RING_SPARE_BUFFERS; place++)

@@ -1,12 +1,12 @@
 /**
- * A service behind a network interface with rings of descriptors: each hart polls its own.
+ * A service behind a network interface with descriptor rings: each hart polls its own.
  *
  *     static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply);
  *     int main(void) { return ring_service(); }
  *
- * See ring_answer.h for serve(). Receive-side scaling chooses the hart. A program can say before it
- * includes this how many descriptors a ring has (DMA_NIC_ENTRIES), and bytes a buffer
- * (DMA_NIC_BUFFER_BYTES).
+ * See ring_answer.h for serve(). Receive-side scaling selects the hart. Before it includes this
+ * file, a program can define the number of descriptors of a ring (DMA_NIC_ENTRIES), and the bytes
+ * of a buffer (DMA_NIC_BUFFER_BYTES).
  */
 #ifndef RING_SERVICE_H
 #define RING_SERVICE_H

@@ -1,10 +1,10 @@
 /**
- * A service behind a network interface with rings of descriptors, and HyperPlane: any hart takes
- * the next frame of any queue, and halts while there is none. As ring_service.h otherwise.
+ * A service behind a network interface with descriptor rings and HyperPlane: any hart takes the
+ * next frame of any queue, and halts while there is none. Otherwise like ring_service.h.
  *
- * The interface rings a queue's doorbell for each frame. A hart has a queue for itself from QWAIT
- * to RECONSIDER: it takes a frame off the ring and puts a buffer of its own in its place. Each hart
- * sends by a ring of its own.
+ * The interface rings a queue's doorbell for each frame. A hart owns a queue from QWAIT to
+ * RECONSIDER: it takes a frame off the ring and puts one of its own buffers in its place. Each hart
+ * sends on its own ring.
  */
 #ifndef RING_SERVICE_QWAIT_H
 #define RING_SERVICE_QWAIT_H
@@ -16,10 +16,10 @@
 #include <ring_answer.h>
 #include <ring_sender.h>
 
-/* Where the monitoring set snoops. */
+/* The range that the monitoring set snoops. */
 static struct io_doorbell *const ring_doorbells = (struct io_doorbell *)DOORBELLS_START;
 
-/* A queue that all harts take frames from. */
+/* A queue that all harts serve. */
 struct ring_queue {
   struct dma_nic_queue ring;
   struct io_doorbell *doorbell;
@@ -27,8 +27,7 @@ struct ring_queue {
 
 static struct ring_queue *ring_queues;
 
-/* Takes the oldest frame of a queue that has one, and its bytes; NULL if it could not be received.
- */
+/* Takes the oldest frame of a non-empty queue, and its length; NULL if it had a receive error. */
 static inline struct frame *ring_take(struct dma_nic_queue *ring, struct ring_sender *sender,
                                       uint64_t *bytes) {
   struct dma_nic_descriptor *descriptor = dma_nic_at(ring->receive_ring, ring->taken++);
@@ -64,7 +63,7 @@ int hart_main(int hart) {
   }
 }
 
-/* Gives a queue a doorbell that the monitoring set has a place for. */
+/* Gives a queue a doorbell that fits into the monitoring set. */
 static void ring_add_doorbell(uint64_t qid) {
   static uint64_t next;
   int64_t result;

@@ -1,12 +1,12 @@
 /**
- * Rings of descriptors that several harts take frames from, without a lock (dma_nic.h).
+ * Descriptor rings from which several harts take frames without a lock (dma_nic.h).
  *
- * A frame of a ring has a number. Who has the number, and nobody else, takes the frame: waits for
- * its descriptor, puts another buffer in its place, and gives that to the interface. Buffers are
- * given in the order of numbers, because the interface is told how many there are; so a hart waits
- * until those before it have given theirs, which they do at once when they have their frames.
- * Therefore descriptors that say "done" and whose number is below `given` are of this round of the
- * ring: shared_ring_claim() looks at `given` first.
+ * The frames of a ring are numbered. Only the hart that has claimed a number takes the frame: it
+ * waits for the descriptor, puts another buffer in its place, and returns that buffer to the
+ * interface. Buffers are returned in the order of numbers, because the doorbell tells the interface
+ * their number; a hart therefore waits until earlier harts have returned theirs, which they do as
+ * soon as they have their frames. Descriptors marked "done" whose number is below `given` are thus
+ * of this pass over the ring: shared_ring_claim() reads `given` first.
  */
 #ifndef RING_SHARED_H
 #define RING_SHARED_H
@@ -14,32 +14,32 @@
 #include <dma_nic.h>
 #include <frames.h>
 
-/* Tells the interface a number, before any other hart tells it a higher one: a store to a device is
- * posted, so that the hart's next store may be seen before it has arrived. */
+/* Writes a number to the interface before any other hart writes a higher one: a store to a device
+ * is posted, so that the hart's next store may be visible before it has arrived. */
 static inline void shared_ring_tell(uint64_t tail, uint32_t number) {
   dma_nic_ring_doorbell(tail, number);
   __asm__ volatile("fence o, w" ::: "memory");
 }
 
-/** A ring to receive. */
+/** A shared receive ring. */
 struct shared_ring {
-  struct dma_nic_queue ring;                   /**< Of this its registers and rings alone. */
-  uint32_t taken __attribute__((aligned(64))); /**< Numbers that harts have, */
-  uint32_t given __attribute__((aligned(64))); /**< and that buffers have been given for. */
+  struct dma_nic_queue ring;                   /**< Only its registers and rings are used. */
+  uint32_t taken __attribute__((aligned(64))); /**< Numbers claimed by harts, */
+  uint32_t given __attribute__((aligned(64))); /**< and numbers whose buffers have been returned. */
 } __attribute__((aligned(64)));
 
-/** Begins with a ring whose queue has been opened. */
+/** Starts with a ring whose queue has been opened. */
 static inline void shared_ring_begin(struct shared_ring *shared, const struct dma_nic_queue *ring) {
   shared->ring = *ring;
   shared->given = DMA_NIC_ENTRIES;
 }
 
-/** The next number, whether or not its frame has come. */
+/** Claims the next number, whether or not its frame has arrived. */
 static inline uint32_t shared_ring_number(struct shared_ring *shared) {
   return __atomic_fetch_add(&shared->taken, 1, __ATOMIC_RELAXED);
 }
 
-/** Whether the frame of a number has come. */
+/** Whether the frame of a number has arrived. */
 static inline int shared_ring_has_come(struct shared_ring *shared, uint32_t number) {
   if ((int32_t)(__atomic_load_n(&shared->given, __ATOMIC_ACQUIRE) - number) <= 0)
     return 0;
@@ -47,7 +47,7 @@ static inline int shared_ring_has_come(struct shared_ring *shared, uint32_t numb
   return (__atomic_load_n(&descriptor->status, __ATOMIC_ACQUIRE) & DMA_NIC_DONE) != 0;
 }
 
-/** Takes the number of a frame that has come. Returns whether there is one. */
+/** Claims the number of an arrived frame. Returns whether there is one. */
 static inline int shared_ring_claim(struct shared_ring *shared, uint32_t *number) {
   *number = __atomic_load_n(&shared->taken, __ATOMIC_RELAXED);
   return shared_ring_has_come(shared, *number) &&
@@ -55,8 +55,8 @@ static inline int shared_ring_claim(struct shared_ring *shared, uint32_t *number
                                      __ATOMIC_RELAXED);
 }
 
-/** Takes the frame of a number, which has come, and its bytes, and gives a buffer for it. Returns
- * NULL if the interface could not receive it; *buffer is then the buffer that was there. */
+/** Takes the frame of a claimed number, which has arrived, and its length, and returns a buffer for
+ * it. NULL if it had a receive error; *buffer is then the buffer that was there. */
 static inline struct frame *shared_ring_take(struct shared_ring *shared, uint32_t number,
                                              uint64_t *buffer, uint64_t *bytes) {
   struct dma_nic_descriptor *descriptor = dma_nic_at(shared->ring.receive_ring, number);
@@ -76,17 +76,17 @@ static inline struct frame *shared_ring_take(struct shared_ring *shared, uint32_
 }
 
 /**
- * A ring to send that several harts use. Each descriptor has a buffer: first a free one, and then
- * that of the last frame that was sent by it. Who sends a frame gets the buffer that was there, so
- * that no hart needs more than one.
+ * A send ring that several harts share. Each descriptor has a buffer: initially a free one, and
+ * later that of the last frame sent by it. A hart that sends a frame gets the buffer that was
+ * there, so that no hart needs more than one.
  */
 struct shared_sender {
-  struct dma_nic_queue ring;                  /**< Of this its registers and rings alone. */
-  uint32_t sent __attribute__((aligned(64))); /**< Numbers that harts have, */
-  uint32_t told __attribute__((aligned(64))); /**< and that the interface has been told of. */
+  struct dma_nic_queue ring;                  /**< Only its registers and rings are used. */
+  uint32_t sent __attribute__((aligned(64))); /**< Numbers claimed by harts, */
+  uint32_t told __attribute__((aligned(64))); /**< and numbers announced to the interface. */
 } __attribute__((aligned(64)));
 
-/** Begins with a ring whose queue has been opened. */
+/** Starts with a ring whose queue has been opened. */
 static inline void shared_sender_begin(struct shared_sender *shared,
                                        const struct dma_nic_queue *ring) {
   shared->ring = *ring;
@@ -103,7 +103,8 @@ static inline uint64_t shared_sender_send(struct shared_sender *shared, struct f
                                           uint64_t bytes) {
   uint32_t number = __atomic_fetch_add(&shared->sent, 1, __ATOMIC_RELAXED);
   struct dma_nic_descriptor *descriptor = dma_nic_at(shared->ring.send_ring, number);
-  /* Not before the one that had it last has been told of, or else its "done" is an older one. */
+  /* Wait until the descriptor's previous frame has been announced; otherwise its "done" is stale.
+   * */
   while ((int32_t)(__atomic_load_n(&shared->told, __ATOMIC_ACQUIRE) - number) <=
          -(int32_t)DMA_NIC_ENTRIES)
     ;

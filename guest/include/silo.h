@@ -1,23 +1,23 @@
 /**
  * Transactions over maps of masstree.h, in the manner of Silo (Tu, Zheng, Kohler, Liskov and
  * Madden, "Speedy transactions in multicore in-memory databases", SOSP 2013): optimistic
- * concurrency control, in which readers write nothing that others read.
+ * concurrency control in which readers write no shared data.
  *
- * - *Rows* have a TID word: the epoch and the sequence number of the transaction that wrote the row
- *   last, a lock, and a mark for rows that are not there (Section 4.2). A row's data change in
- *   place; who reads them looks at the word before and after (Section 4.5).
- * - *A transaction* keeps which rows it has read with which TID, the rows that it will write, and
- *   the border nodes in which it has looked for what was not there, or scanned (Sections 4.4, 4.6).
+ * - *Rows* have a TID word: the epoch and the sequence number of the transaction that last wrote
+ *   the row, a lock, and a mark for absent rows (Section 4.2). A row's data change in place; a
+ *   reader checks the word before and after (Section 4.5).
+ * - *A transaction* records the rows that it has read with their TIDs, the rows that it will write,
+ *   and the border nodes that it has scanned or in which it has missed a key (Sections 4.4, 4.6).
  * - *Commit* (Figure 2): lock the rows to be written in the order of their addresses; read the
- *   epoch, which is when the transaction happens; see that all that was read is as it was, and not
- *   locked by others; choose a TID larger than all that was read or is overwritten; write and
- *   unlock.
- * - *Epochs* (Section 4.1): the epoch advances every 40 ms; it is never ahead of a worker's by more
- *   than one. With it the order of TIDs of different epochs is that of the transactions.
+ *   epoch, which is the serialization point; check that all that was read is unchanged and not
+ *   locked by others; choose a TID larger than all TIDs that were read or are overwritten; write
+ *   and unlock.
+ * - *Epochs* (Section 4.1): the epoch advances every 40 ms, and is at most one ahead of any
+ *   worker's. TIDs of different epochs thus have the order of their transactions.
  *
- * Left out: snapshots for transactions that only read, logging, and the removal of rows that are
- * not there any more, since masstree.h has none. A transaction that inserts into a border node
- * which it has scanned finds it changed and begins again; TPC-C has no such one.
+ * Left out: snapshots for read-only transactions, logging, and the removal of absent rows, since
+ * masstree.h has no removal. A transaction that inserts into a border node which it has scanned
+ * finds it changed and restarts; TPC-C has none.
  */
 #ifndef SILO_H
 #define SILO_H
@@ -25,12 +25,12 @@
 #include <io.h>
 #include <stdint.h>
 
-/* Fetches the line of an address before it is needed: PREFETCH.R of Zicbop. */
+/* Prefetches the line of an address: PREFETCH.R of Zicbop. */
 static inline void silo_prefetch(const void *address) {
   __asm__ volatile(".insn i 0x13, 6, x0, %0, 1" : : "r"(address));
 }
 
-/* All lines of a node at once, as Silo's Masstree does: a search then waits once for memory. */
+/* Prefetches all lines of a node, as Silo's Masstree does: a search then waits for memory once. */
 static inline void silo_prefetch_node(const void *node) {
   for (uint64_t line = 0; line < 5; line++)
     silo_prefetch((const char *)node + line * LINE_BYTES);
@@ -49,7 +49,7 @@ static inline void silo_prefetch_node(const void *node) {
 #define SILO_EPOCH_BIT 32
 #define SILO_IDLE (~(uint64_t)0)
 
-/* Called between the locks and the validation, where a transaction happens: for tests. */
+/* Called at the serialization point, between the locks and the validation: for tests. */
 #ifndef SILO_HAPPENS
 #define SILO_HAPPENS(transaction)
 #endif
@@ -61,7 +61,7 @@ enum {
   SILO_BUFFER_BYTES = 64 << 10,
 };
 
-/* The value of a masstree record, whose key is a multiple of 8 bytes. */
+/* The value of a masstree record, whose key's length is a multiple of 8. */
 struct silo_row {
   uint64_t tid;
   uint8_t data[];
@@ -84,8 +84,8 @@ struct silo_node {
 };
 
 struct silo_worker {
-  uint64_t epoch; /* Of the transaction under way, or SILO_IDLE. */
-  uint64_t last;  /* The TID of the last one. */
+  uint64_t epoch; /* Of the transaction in progress, or SILO_IDLE. */
+  uint64_t last;  /* The TID of the last transaction. */
 } __attribute__((aligned(LINE_BYTES)));
 
 struct silo {
@@ -94,7 +94,7 @@ struct silo {
   uint32_t is_advancing;
   uint64_t epoch_cycles;
   struct silo_worker *workers;   /* One for each hart. */
-  struct masstree_arena *arenas; /* The same for all maps. */
+  struct masstree_arena *arenas; /* Shared by all maps. */
 };
 
 struct silo_transaction {
@@ -102,7 +102,7 @@ struct silo_transaction {
   uint64_t hart, tid;
   uint64_t order; /* For SILO_HAPPENS. */
   int is_doomed;  /* It cannot commit. */
-  int is_full;    /* Nor ever: it has more in it than there is room for, or there is no memory. */
+  int is_full;    /* It never can: it exceeds a capacity, or memory is exhausted. */
   uint64_t reads, writes, nodes, buffered;
   struct silo_read read[SILO_MAX_READS];
   struct silo_write write[SILO_MAX_WRITES];
@@ -116,8 +116,8 @@ static inline uint64_t silo_cycle(void) {
   return cycle;
 }
 
-/** Makes a database without maps. Each hart has an arena of `arena_bytes`; the first one's has room
- * for `first_bytes` more. */
+/** Makes a database without maps. Each hart has an arena of `arena_bytes`; the first one's has
+ * `first_bytes` more. */
 static inline void silo_make(struct silo *silo, uint64_t arena_bytes, uint64_t first_bytes,
                              uint64_t epoch_cycles) {
   struct masstree map;
@@ -144,7 +144,7 @@ static inline struct silo_row *silo_row_of(struct masstree_record *record) {
   return (struct silo_row *)(record->bytes + record->key_bytes);
 }
 
-/* The record of a key, or null; then `node` is where it would be. */
+/* The record of a key, or null; then `node` is the node where it would be. */
 static inline struct masstree_record *silo_locate(const struct masstree *map,
                                                   struct masstree_key key, struct silo_node *node) {
   struct masstree_node *root = __atomic_load_n(&map->root, __ATOMIC_ACQUIRE);
@@ -172,7 +172,7 @@ static inline struct masstree_record *silo_locate(const struct masstree *map,
         root = link;
         break;
       }
-      /* Records never change their key: there is no removal, and values do not move. */
+      /* A record's key never changes: there is no removal, and values do not move. */
       struct masstree_record *record = link;
       int is_it =
           reach != MASSTREE_LONGER || masstree_has_same_rest(masstree_key_of(record), key, layer);
@@ -181,8 +181,8 @@ static inline struct masstree_record *silo_locate(const struct masstree *map,
   }
 }
 
-/* The record of a key with a row of so many bytes; if there is none, a new one that is absent. Null
- * if there is no memory. */
+/* The record of a key with a row of this size; if there is none, a new one that is absent. Null
+ * without memory. */
 static inline struct masstree_record *silo_find_or_insert(struct masstree *map, uint64_t hart,
                                                           struct masstree_key key,
                                                           uint64_t row_bytes) {
@@ -231,7 +231,7 @@ static inline struct masstree_record *silo_find_or_insert(struct masstree *map, 
       return there;
     }
     struct masstree_border *below = masstree_new_layer(arena, layer + 1, there, new);
-    if (below != NULL) { /* Readers may not see the one without the other. */
+    if (below != NULL) { /* Readers must not see one without the other. */
       masstree_mark(&border->node, MASSTREE_INSERTING);
       border->lengths[place] = MASSTREE_LAYER;
       border->links[place] = below;
@@ -243,7 +243,7 @@ static inline struct masstree_record *silo_find_or_insert(struct masstree *map, 
 
 /* Epochs. */
 
-/* Lets the epoch advance if it is time, and all workers have come to know of this one. */
+/* Advances the epoch if it is due, and all workers have observed the present one. */
 static inline void silo_advance(struct silo *silo) {
   uint64_t now = silo_cycle();
   if (now - __atomic_load_n(&silo->advanced_at, __ATOMIC_RELAXED) < silo->epoch_cycles ||
@@ -289,7 +289,7 @@ static inline void silo_keep_node(struct silo_transaction *transaction, struct s
     transaction->node[transaction->nodes++] = node;
 }
 
-/** Copies a row of so many bytes. Returns whether it is there. */
+/** Copies a row of this size. Returns whether it is present. */
 static inline int silo_read_row(struct silo_transaction *transaction, const struct silo_row *row,
                                 void *data, uint64_t bytes) {
   const struct silo_write *own = silo_written(transaction, row);
@@ -315,7 +315,7 @@ static inline int silo_read_row(struct silo_transaction *transaction, const stru
   return !(tid & SILO_ABSENT);
 }
 
-/** Copies the row of a key. Returns it; null if it is not there. */
+/** Copies the row of a key. Returns the row; null if it is not present. */
 static inline struct silo_row *silo_get(struct silo_transaction *transaction,
                                         const struct masstree *map, struct masstree_key key,
                                         void *data, uint64_t bytes) {
@@ -329,8 +329,7 @@ static inline struct silo_row *silo_get(struct silo_transaction *transaction,
   return silo_read_row(transaction, row, data, bytes) ? row : NULL;
 }
 
-/** Gives a row data of so many bytes, or deletes it if `data` is null; when the transaction is
- * committed. */
+/** Sets the data of a row when the transaction commits, or deletes the row if `data` is null. */
 static inline void silo_put_row(struct silo_transaction *transaction, struct silo_row *row,
                                 const void *data, uint64_t bytes) {
   struct silo_write *write = silo_written(transaction, row);
@@ -351,7 +350,7 @@ static inline void silo_put_row(struct silo_transaction *transaction, struct sil
     memcpy(write->data, data, bytes);
 }
 
-/** Inserts a row. Returns 0 if it is there already. */
+/** Inserts a row. Returns 0 if it is present already. */
 static inline int silo_insert(struct silo_transaction *transaction, struct masstree *map,
                               struct masstree_key key, const void *data, uint64_t bytes) {
   struct masstree_record *record = silo_find_or_insert(map, transaction->hart, key, bytes);
@@ -363,14 +362,14 @@ static inline int silo_insert(struct silo_transaction *transaction, struct masst
   uint64_t tid = __atomic_load_n(&row->tid, __ATOMIC_ACQUIRE) & ~SILO_LOCKED;
   if (transaction->reads == SILO_MAX_READS)
     transaction->is_full = 1;
-  else /* That it is not there must hold until the commit. */
+  else /* It must still be absent at the commit. */
     transaction->read[transaction->reads++] = (struct silo_read){row, tid};
   silo_put_row(transaction, row, data, bytes);
   return (tid & SILO_ABSENT) != 0;
 }
 
-/** Calls `visit` for the records of keys of 16 bytes that begin with `first`, and go on from `from`
- * to `to`, in their order; until it returns 0. */
+/** Calls `visit` for the records of 16-byte keys with the first word `first` and the second from
+ * `from` to `to`, in order, until it returns 0. */
 static inline void silo_scan(struct silo_transaction *transaction, const struct masstree *map,
                              uint64_t first, uint64_t from, uint64_t to,
                              int (*visit)(struct silo_transaction *transaction, uint64_t second,
@@ -396,7 +395,7 @@ static inline void silo_scan(struct silo_transaction *transaction, const struct 
       break;
     }
     silo_keep_node(transaction, (struct silo_node){border, version, permutation});
-    if (is_there) { /* One key alone has no layer. */
+    if (is_there) { /* A single key has no layer. */
       uint64_t second = masstree_slice(masstree_key_of(link), 1);
       if (second >= from && second <= to)
         visit(transaction, second, link, with);
@@ -463,7 +462,7 @@ static inline void silo_lock(struct silo_row *row) {
   }
 }
 
-/* Whether all that was read is as it was: phase 2. */
+/* Whether everything that was read is unchanged: phase 2. */
 static inline int silo_validate(const struct silo_transaction *transaction) {
   for (uint64_t at = 0; at < transaction->reads; at++) {
     const struct silo_read *read = &transaction->read[at];
@@ -487,7 +486,7 @@ static inline void silo_abort(struct silo_transaction *transaction) {
                    __ATOMIC_RELEASE);
 }
 
-/** Commits a transaction: returns whether it has happened. If not, it has had no effect. */
+/** Commits a transaction; returns whether it has committed. If not, it has no effect. */
 static inline int silo_commit(struct silo_transaction *transaction) {
   struct silo_worker *worker = &transaction->silo->workers[transaction->hart];
   if (transaction->is_doomed || transaction->is_full) {

@@ -1,6 +1,6 @@
 /**
- * Scale-Out NUMA (ASPLOS 2014) with RPCValet's messages (ASPLOS 2019): the programmer's side of an
- * integrated network interface.
+ * Scale-Out NUMA (ASPLOS 2014) with RPCValet's messages (ASPLOS 2019): the programming interface of
+ * an integrated network interface.
  *
  *     sonuma_open();                             on one hart, once
  *     harts_release();
@@ -14,34 +14,34 @@
  *       sonuma_replenish(endpoint, &message);
  *     }
  *
- * A *context* is a global address space, with a number, ctx_id. Each node that takes part registers
- * a *segment* of its memory with it. A one-sided operation names context, node, and an offset in
- * that node's segment:
+ * A *context* is a global address space with a number, ctx_id. Each participating node registers a
+ * *segment* of its memory with it. A one-sided operation names the context, a node, and an offset
+ * in that node's segment:
  *
  *     sonuma_open_context(1, segment, bytes);
  *     sonuma_read(endpoint, 1, node, buffer, offset, bytes);
  *
- * The node at the other end checks context and bounds, and answers an error, which comes back
- * through the completion queue. Segments of two contexts have no byte in common, so that nothing
- * that is done in one reaches memory of the other.
+ * The remote node checks context and bounds, and answers with an error, which is returned through
+ * the completion queue. Segments of two contexts do not overlap, so that no operation in one
+ * reaches memory of the other.
  *
  * A context may have a *messaging domain* (RPCValet, Section 4.2): a send buffer and a receive
- * buffer in memory, with S slots in each for each of its N nodes. A message goes into the slot of
- * its number at the other end. The receiver says with `replenish` that it has processed the
- * message; then the sender may use its slot again. The description says which contexts have one,
- * and which harts get the messages of which domain (`server.rpcvalet.domains`). sonuma_open() opens
- * all of them.
+ * buffer in memory, with S slots in each for each of its N nodes. A message goes into the slot with
+ * the same number at the other end. By `replenish` the receiver reports that it has processed the
+ * message; then the sender may reuse its slot. The description determines which contexts have a
+ * domain, and which harts receive the messages of each (`server.rpcvalet.domains`). sonuma_open()
+ * opens all of them.
  *
- * Each hart has a *queue pair* for all contexts: what it wants done goes into its work queue, each
- * entry with its context, and what is for it comes into its completion queue, both in memory, an
+ * Each hart has a *queue pair* for all contexts: it posts requests to its work queue, each with its
+ * context, and receives messages and results in its completion queue; both are in memory, with an
  * entry a line.
  *
- * Where harts take messages off their domain's shared queue by themselves
- * (`server.rpcvalet.dispatch.mode = "software"`), they do so under a queue lock, as in RPCValet. If
- * the program has the parameter `turns` = 1, there is no lock: a hart that has nothing to do takes
- * the next number by fetch-and-add, and the entry of that number is its own, whenever it comes.
+ * If harts take messages off their domain's shared queue themselves (`server.rpcvalet.dispatch.mode
+ * = "software"`), they use a queue lock, as in RPCValet. If the program has the parameter `turns` =
+ * 1, there is no lock: an idle hart takes the next number by fetch-and-add, and the entry with that
+ * number belongs to it, whenever it arrives.
  *
- * An endpoint is its hart's alone. Who has received a message replenishes it.
+ * An endpoint is private to its hart. The hart that has received a message replenishes it.
  */
 #ifndef SONUMA_H
 #define SONUMA_H
@@ -52,37 +52,37 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/** The registers of the network interface, 64 bits each: a block for each context. Where a context
- * has no messaging domain, what is about messages is 0. */
+/** The registers of the network interface, 64 bits each: a block for each context. In a context
+ * without a messaging domain, those of messages are 0. */
 struct sonuma_registers {
-  uint64_t nodes;             /**< 0x00: N. */
-  uint64_t slots;             /**< 0x08: S. */
-  uint64_t max_message_bytes; /**< 0x10: bytes of the largest message. */
-  uint64_t queue_pairs;  /**< 0x18: where the queue pairs are: hart k's first line is line k. */
-  uint64_t stride_lines; /**< 0x20: lines from an entry of a hart to its next. */
-  uint64_t work_entries; /**< 0x28: entries of a work queue. */
-  uint64_t completion_entries; /**< 0x30: entries of a completion queue, which is behind it. */
+  uint64_t nodes;              /**< 0x00: N. */
+  uint64_t slots;              /**< 0x08: S. */
+  uint64_t max_message_bytes;  /**< 0x10: bytes of the largest message. */
+  uint64_t queue_pairs;        /**< 0x18: the queue pairs: hart k's first line is line k. */
+  uint64_t stride_lines;       /**< 0x20: lines between consecutive entries of a hart. */
+  uint64_t work_entries;       /**< 0x28: entries of a work queue. */
+  uint64_t completion_entries; /**< 0x30: entries of a completion queue, which follows. */
   uint64_t shared_bytes;       /**< 0x38: bytes of the shared completion queues. */
-  uint64_t shared_entries;     /**< 0x40: entries of each. */
+  uint64_t shared_entries;     /**< 0x40: entries of each of these. */
   uint64_t is_software;        /**< 0x48: 1: harts take messages off the shared queue. */
-  uint64_t harts;              /**< 0x50: how many harts have a queue pair. */
-  uint64_t shared_head;        /**< 0x58: where harts then keep its head, which counts takes. */
-  uint64_t send_buffer;        /**< 0x60: write where the send slots are, ... */
+  uint64_t harts;              /**< 0x50: the number of harts with a queue pair. */
+  uint64_t shared_head;        /**< 0x58: in software, the shared queue's head, a count. */
+  uint64_t send_buffer;        /**< 0x60: write the address of the send slots, ... */
   uint64_t receive_buffer;     /**< 0x68: ... the receive slots, ... */
   uint64_t shared_queues;      /**< 0x70: ... and the shared queues: multiples of 64. */
   uint64_t open;               /**< 0x78: write 1: the domain is open. */
-  uint64_t segment;            /**< 0x80: write where the segment begins, ... */
-  uint64_t segment_bytes;      /**< 0x88: ... how many bytes it has, ... */
-  uint64_t open_context;       /**< 0x90: ... and 1. 1 then: the context is open. */
-  uint64_t registered;         /**< 0x98: what came of that: an enum sonuma_registered. */
-  uint64_t domains;            /**< 0xa0: so many contexts have a domain: the first ones. */
-  uint64_t domain_first_hart;  /**< 0xa8: the first hart that gets the domain's messages, ... */
-  uint64_t domain_harts;       /**< 0xb0: ... and how many do. */
+  uint64_t segment;            /**< 0x80: write the start of the segment, ... */
+  uint64_t segment_bytes;      /**< 0x88: ... its length, ... */
+  uint64_t open_context;       /**< 0x90: ... and 1. It then reads 1: the context is open. */
+  uint64_t registered;         /**< 0x98: the result: an enum sonuma_registered. */
+  uint64_t domains;            /**< 0xa0: the number of contexts with a domain: the first ones. */
+  uint64_t domain_first_hart;  /**< 0xa8: the first hart that receives the domain's messages, ... */
+  uint64_t domain_harts;       /**< 0xb0: ... and their number. */
   uint64_t domain_first_node;  /**< 0xb8: its node 0's number among the nodes of all domains. */
   uint64_t unused[(0x100 - 0xc0) / 8];
 };
 
-/** How many contexts there can be: ctx_id 0 to here - 1. */
+/** The number of contexts: ctx_id 0 to this - 1. */
 enum { SONUMA_CONTEXTS = 16 };
 
 /** The registers of a context. */
@@ -90,23 +90,23 @@ static inline volatile struct sonuma_registers *sonuma_device(uint64_t ctx_id) {
   return (volatile struct sonuma_registers *)SONUMA_REGISTERS_START + ctx_id;
 }
 
-/** What went wrong; 0 if nothing did. */
+/** Errors; 0 is success. */
 enum sonuma_error {
   SONUMA_OK = 0,
   SONUMA_ALREADY_OPEN = -1, /**< The context, or its domain, is open. */
-  SONUMA_NOT_OPEN = -2,     /**< It is not. */
-  SONUMA_NO_SUCH_NODE = -3, /**< The node's number is not below that of the context's nodes. */
-  SONUMA_TOO_LARGE = -4,    /**< More bytes than the largest message, a read or a segment has. */
+  SONUMA_NOT_OPEN = -2,     /**< The context, or its domain, is not open. */
+  SONUMA_NO_SUCH_NODE = -3, /**< The node's number is not below the context's number of nodes. */
+  SONUMA_TOO_LARGE = -4,    /**< More bytes than the largest message, read or segment. */
   SONUMA_EMPTY = -5,        /**< No bytes. */
   SONUMA_MISALIGNED = -6, /**< An address, an offset or a segment's size is not a multiple of 64. */
-  SONUMA_NO_SLOT = -7,    /**< All slots towards the node are in use: it has replenished none. */
-  SONUMA_NOT_RECEIVED = -8,     /**< The message has been replenished, or is none. */
+  SONUMA_NO_SLOT = -7,    /**< All slots for the node are in use: it has replenished none. */
+  SONUMA_NOT_RECEIVED = -8,     /**< The message has been replenished, or is invalid. */
   SONUMA_NO_SUCH_CONTEXT = -9,  /**< There can only be SONUMA_CONTEXTS contexts. */
   SONUMA_NO_DOMAIN = -10,       /**< The description gives the context no messaging domain. */
   SONUMA_NOT_IN_MEMORY = -11,   /**< The segment is not in memory. */
-  SONUMA_OVERLAPS = -12,        /**< The segment has a part of another context's. */
+  SONUMA_OVERLAPS = -12,        /**< The segment overlaps another context's. */
   SONUMA_UNKNOWN_CONTEXT = -13, /**< The other node has no segment in this context. */
-  SONUMA_OUTSIDE_SEGMENT = -14, /**< Some of the bytes are behind the other node's segment. */
+  SONUMA_OUTSIDE_SEGMENT = -14, /**< Some bytes are beyond the end of the other node's segment. */
 };
 
 /* `struct sonuma_registers.registered` (crates/rpcvalet/src/context.rs). */
@@ -120,8 +120,8 @@ enum sonuma_registered {
   SONUMA_REGISTERED_OVERLAPS,
 };
 
-/* Kinds of entries (crates/rpcvalet/src/header.rs), and where the fields of their first word are.
- */
+/* Kinds of entries (crates/rpcvalet/src/header.rs), and the positions of the fields of their first
+ * word. */
 enum {
   SONUMA_POST_SEND = 32,
   SONUMA_POST_REPLENISH = 33,
@@ -132,11 +132,11 @@ enum {
   SONUMA_SLOT = 20,
   SONUMA_PHASE = 32,
   SONUMA_CONTEXT = 42,
-  SONUMA_BYTES = 46,                /* Of a completion: its status. */
-  SONUMA_MAX_BYTES = (1 << 18) - 1, /**< Of a one-sided operation. */
+  SONUMA_BYTES = 46,                /* In a completion: its status. */
+  SONUMA_MAX_BYTES = (1 << 18) - 1, /**< In a one-sided operation. */
   SONUMA_MAX_PENDING = 32,
 };
-/** No segment has more. */
+/** The largest segment. */
 #define SONUMA_MAX_SEGMENT_BYTES (1ul << 34)
 
 /** A send slot: 32 bytes (Figure 5a). */
@@ -147,13 +147,13 @@ struct sonuma_send_slot {
   uint64_t unused;
 };
 
-/** A message that has been received. */
+/** A received message. */
 struct sonuma_message {
   const void *data; /**< In its receive slot; 64-byte aligned. */
   uint32_t bytes;
-  uint16_t node; /**< Where it comes from. */
+  uint16_t node; /**< The sender. */
   uint16_t slot;
-  uint64_t ctx_id; /**< In which context. */
+  uint64_t ctx_id; /**< Its context. */
 };
 
 /* A queue lock (Mellor-Crummey and Scott, 1991). */
@@ -162,50 +162,49 @@ struct sonuma_lock_node {
   uint64_t waits;
 } __attribute__((aligned(LINE_BYTES)));
 
-/* What harts have together that take messages off one shared queue: a lock, or turns. */
+/* The shared state of harts that take messages off one shared queue: a lock, or the next number. */
 struct sonuma_sharing {
   struct sonuma_lock_node *lock;
   uint64_t next_turn __attribute__((aligned(LINE_BYTES))); /* A line of its own. */
 } __attribute__((aligned(LINE_BYTES)));
 
-/* What a hart needs of its messaging domain for each message: a line. */
+/* A hart's state of its messaging domain for each message: one line. */
 struct sonuma_hart_domain {
   uint64_t ctx_id;
   uint64_t slots, receive_stride;
   const uint8_t *receive_buffer;
-  /* For software, else null: where the head of the shared queue is kept, the address of its entry,
-   * whose phase is the lowest bit. And the queue, and what the harts that share it have together.
-   */
+  /* In software, otherwise null: the address of the shared queue's head, the address of its entry
+   * with the phase in the lowest bit, the queue, and the state of the harts that share it. */
   uint64_t *head;
   uint64_t *shared, *shared_end;
   struct sonuma_sharing *sharing;
 } __attribute__((aligned(LINE_BYTES)));
 
-/** A hart's queue pair, and what the hart knows of it. */
+/** A hart's queue pair, and the hart's state of it. */
 struct sonuma_endpoint {
   /* The next entries of both queues, which are `stride` bytes apart, and their phases. */
   uint8_t *work, *completion;
   uint64_t work_phase, completion_phase;
   uint8_t *work_begin, *work_end, *completion_end;
   uint64_t stride;
-  uint64_t *consumed; /* How far the network interface has read the work queue. */
+  uint64_t *consumed; /* The number of work-queue entries that the network interface has read. */
   uint64_t posted;    /* Entries posted. */
-  uint64_t free_from; /* At least so many of them have been read. */
+  uint64_t free_from; /* At least this many of them have been read. */
   uint64_t pending_first, pending_end;
-  uint64_t pending[SONUMA_MAX_PENDING]; /* Messages that came while it waited for something else. */
-  uint64_t turn; /* The entry of the shared queue that is this hart's, and its phase; or 0. */
+  uint64_t pending[SONUMA_MAX_PENDING]; /* Messages received while it waited for something else. */
+  uint64_t turn; /* The number and phase of this hart's entry of the shared queue; or 0. */
   struct sonuma_hart_domain domain;
   struct sonuma_lock_node lock_node;
 } __attribute__((aligned(LINE_BYTES)));
 
-/* What the program knows of a context. */
+/* The program's state of a context. */
 struct sonuma_context {
   /* Of its domain, if that is open. */
   uint64_t nodes, slots, max_message_bytes;
   struct sonuma_send_slot *send_buffer;
   uint8_t *receive_buffer;
   uint64_t receive_stride;
-  uint32_t *heads; /* For each node the send slot that is looked at first. */
+  uint32_t *heads; /* For each node, the send slot to try first. */
   uint64_t is_domain_open;
   /* Of the context. */
   uint64_t all_nodes;
@@ -217,30 +216,30 @@ static struct sonuma_context sonuma_contexts[SONUMA_CONTEXTS];
 
 static struct {
   uint64_t work_entries;
-  uint64_t by_turns;                 /* Whether the program has the parameter. */
-  struct sonuma_endpoint *endpoints; /* Null: there are none yet. */
+  uint64_t by_turns;                 /* Whether the program has the parameter `turns`. */
+  struct sonuma_endpoint *endpoints; /* Null: not made yet. */
 } sonuma_state __attribute__((aligned(LINE_BYTES)));
 
-/** Bytes of memory of a domain: 32 x N x S + (max_msg_size + 64) x N x S (Section 4.2). */
+/** The memory of a domain in bytes: 32 x N x S + (max_msg_size + 64) x N x S (Section 4.2). */
 static inline uint64_t sonuma_footprint(uint64_t nodes, uint64_t slots, uint64_t max_bytes) {
   return nodes * slots * sizeof(struct sonuma_send_slot) + nodes * slots * (max_bytes + LINE_BYTES);
 }
 
-/* Memory that has been cleared, as a driver does. */
+/* Cleared memory, as a driver allocates it. */
 static inline void *sonuma_memory(uint64_t bytes) {
   void *memory = aligned_alloc(LINE_BYTES, bytes);
   io_cleared(memory, bytes);
   return memory;
 }
 
-/* Ends the program with a message where there is no such network interface. */
+/* Ends the program with a message if there is no such network interface. */
 static inline void sonuma_expect_interface(void) {
   if (io_device()->notify != IO_NOTIFY_RPCVALET)
     fail(
         "This server has no network interface for messages: use data_plane.notify = \"rpcvalet\".");
 }
 
-/* The harts' endpoints, which are made once. */
+/* Makes the harts' endpoints, once. */
 static inline void sonuma_make_endpoints(void) {
   volatile struct sonuma_registers *device = sonuma_device(0);
   if (sonuma_state.endpoints)
@@ -269,8 +268,8 @@ static inline void sonuma_make_endpoints(void) {
 /**
  * Opens a context: registers `bytes` bytes of memory at `segment` with it, which the other nodes
  * can read and write from then on; both are multiples of 64. A context is opened once, and stays
- * open. On one hart, before the others use it. Ends the program with a message where there is no
- * such network interface.
+ * open. To be called on one hart, before the others use it. Ends the program with a message if
+ * there is no such network interface.
  */
 static inline int sonuma_open_context(uint64_t ctx_id, void *segment, uint64_t bytes) {
   static const int errors[] = {
@@ -289,7 +288,7 @@ static inline int sonuma_open_context(uint64_t ctx_id, void *segment, uint64_t b
   volatile struct sonuma_registers *device = sonuma_device(ctx_id);
   device->segment = (uint64_t)segment;
   device->segment_bytes = bytes;
-  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* All of it before the network interface uses it. */
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* It precedes the interface's accesses. */
   device->open_context = 1;
   int error = errors[device->registered];
   if (error == SONUMA_OK) {
@@ -299,8 +298,8 @@ static inline int sonuma_open_context(uint64_t ctx_id, void *segment, uint64_t b
   return error;
 }
 
-/** Makes the messaging domain that the description gives a context, which is open. On one hart,
- * before the others use it. */
+/** Makes the messaging domain of an open context, if the description gives it one. To be called on
+ * one hart, before the others use it. */
 static inline int sonuma_open_domain(uint64_t ctx_id) {
   if (ctx_id >= SONUMA_CONTEXTS)
     return SONUMA_NO_SUCH_CONTEXT;
@@ -342,16 +341,16 @@ static inline int sonuma_open_domain(uint64_t ctx_id) {
   device->send_buffer = (uint64_t)context->send_buffer;
   device->receive_buffer = (uint64_t)context->receive_buffer;
   device->shared_queues = (uint64_t)shared;
-  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* All of it before the network interface uses it. */
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* It precedes the interface's accesses. */
   device->open = 1;
   context->is_domain_open = 1;
   return SONUMA_OK;
 }
 
-/** How many contexts of the description have a messaging domain: the first ones. */
+/** The number of contexts with a messaging domain in the description: the first ones. */
 static inline uint64_t sonuma_domains(void) { return sonuma_device(0)->domains; }
 
-/** Opens the contexts that have a messaging domain, each with a line of memory as its segment, and
+/** Opens the contexts with a messaging domain, each with one line of memory as its segment, and
  * their domains. */
 static inline int sonuma_open(void) {
   sonuma_expect_interface();
@@ -371,8 +370,7 @@ static inline struct sonuma_endpoint *sonuma_endpoint(int hart) {
   return (uint64_t)hart < sonuma_device(0)->harts ? &sonuma_state.endpoints[hart] : 0;
 }
 
-/* Writes an entry of the work queue; waits for room. What was written before is there when it is.
- */
+/* Writes an entry of the work queue; waits for room. Earlier writes are visible before it is. */
 static inline void sonuma_post(struct sonuma_endpoint *endpoint, uint64_t word, const void *local,
                                uint64_t remote) {
   while (endpoint->posted - endpoint->free_from == sonuma_state.work_entries)
@@ -389,8 +387,8 @@ static inline void sonuma_post(struct sonuma_endpoint *endpoint, uint64_t word, 
   }
 }
 
-/* What a completion says: the message is of the hart's domain, for it gets no others. So nothing is
- * looked up by what is in the entry, which has just come. */
+/* Decodes a completion. The message is of the hart's domain, since it gets no others, so no look-up
+ * depends on the entry, which has just arrived. */
 static inline struct sonuma_message sonuma_message_of(const struct sonuma_endpoint *endpoint,
                                                       uint64_t word) {
   uint64_t node = word >> SONUMA_NODE & 0x3fff, slot = word >> SONUMA_SLOT & 0xfff;
@@ -405,8 +403,8 @@ static inline struct sonuma_message sonuma_message_of(const struct sonuma_endpoi
   };
 }
 
-/* The next entry of the completion queue, or 0. Memory is 0 at first, so that nothing has the phase
- * of the first lap. */
+/* The next entry of the completion queue, or 0. Memory is initially 0, which is not the phase of
+ * the first lap. */
 static inline uint64_t sonuma_completion(struct sonuma_endpoint *endpoint) {
   uint64_t word = __atomic_load_n((uint64_t *)endpoint->completion, __ATOMIC_RELAXED);
   if ((word >> SONUMA_PHASE & 1) != endpoint->completion_phase)
@@ -414,7 +412,7 @@ static inline uint64_t sonuma_completion(struct sonuma_endpoint *endpoint) {
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   endpoint->completion += endpoint->stride;
   if (endpoint->completion == endpoint->completion_end) {
-    endpoint->completion = endpoint->work_end; /* Behind the work queue. */
+    endpoint->completion = endpoint->work_end; /* After the work queue. */
     endpoint->completion_phase ^= 1;
   }
   return word;
@@ -450,7 +448,8 @@ static inline uint64_t sonuma_shared_entry(uint64_t head) {
   return ((word >> SONUMA_PHASE ^ head) & 1) == 0 ? word : 0;
 }
 
-/* Takes the message whose turn is this hart's, if it has come. The next free turn is its own. */
+/* Takes the message with this hart's number, if it has arrived. A hart without a number takes the
+ * next one. */
 static inline uint64_t sonuma_take_turn(struct sonuma_endpoint *endpoint) {
   const struct sonuma_hart_domain *domain = &endpoint->domain;
   if (!endpoint->turn) {
@@ -467,7 +466,8 @@ static inline uint64_t sonuma_take_turn(struct sonuma_endpoint *endpoint) {
   return word;
 }
 
-/* Takes a message off the shared queue, under the lock, which nobody asks for while it is empty. */
+/* Takes a message off the shared queue, under the lock, which is not requested while the queue is
+ * empty. */
 static inline uint64_t sonuma_pull(struct sonuma_endpoint *endpoint) {
   if (sonuma_state.by_turns)
     return sonuma_take_turn(endpoint);
@@ -489,7 +489,7 @@ static inline uint64_t sonuma_pull(struct sonuma_endpoint *endpoint) {
   return word;
 }
 
-/** Takes a message if there is one for this hart: returns whether there was. */
+/** Takes a message for this hart if there is one; returns whether there was. */
 static inline int sonuma_poll(struct sonuma_endpoint *endpoint, struct sonuma_message *message) {
   uint64_t word;
   if (endpoint->pending_first != endpoint->pending_end)
@@ -512,7 +512,7 @@ static inline struct sonuma_message sonuma_receive(struct sonuma_endpoint *endpo
   return message;
 }
 
-/* A slot towards a node, which is then in use; or -1. */
+/* Takes a free slot for a node; returns -1 if there is none. */
 static inline int64_t sonuma_take_slot(struct sonuma_context *context, uint64_t node) {
   struct sonuma_send_slot *slots = &context->send_buffer[node * context->slots];
   uint64_t head = __atomic_load_n(&context->heads[node], __ATOMIC_RELAXED);
@@ -529,8 +529,8 @@ static inline int64_t sonuma_take_slot(struct sonuma_context *context, uint64_t 
 
 /**
  * Sends `bytes` bytes at `buffer`, a multiple of 64, to a node of a context's messaging domain.
- * Returns the slot that the message takes, or an error. The buffer is the network interface's until
- * sonuma_is_free() says otherwise.
+ * Returns the slot of the message, or an error. The buffer belongs to the network interface until
+ * sonuma_is_free() returns true.
  */
 static inline int64_t sonuma_send(struct sonuma_endpoint *endpoint, uint64_t ctx_id, uint64_t node,
                                   const void *buffer, uint64_t bytes) {
@@ -567,7 +567,7 @@ static inline int sonuma_is_free(uint64_t ctx_id, uint64_t node, int64_t slot) {
   return __atomic_load_n(&slots[slot].valid, __ATOMIC_ACQUIRE) == 0;
 }
 
-/** Says that a message has been processed: its slot is the sender's again. */
+/** Reports that a message has been processed: the sender may reuse its slot. */
 static inline int sonuma_replenish(struct sonuma_endpoint *endpoint,
                                    struct sonuma_message *message) {
   if (!message->data)
@@ -580,11 +580,12 @@ static inline int sonuma_replenish(struct sonuma_endpoint *endpoint,
   return SONUMA_OK;
 }
 
-/* A one-sided operation: waits until it is over. Messages that come meanwhile are kept. */
+/* Performs a one-sided operation, and waits for its completion. Messages that arrive meanwhile are
+ * kept. */
 static inline int sonuma_one_sided(struct sonuma_endpoint *endpoint, uint64_t kind, uint64_t ctx_id,
                                    uint64_t node, const void *local, uint64_t offset,
                                    uint64_t bytes) {
-  /* By the status in the completion: `enum Status` in crates/rpcvalet/src/header.rs. */
+  /* By the status of the completion: `enum Status` in crates/rpcvalet/src/header.rs. */
   static const int errors[] = {SONUMA_OK, SONUMA_UNKNOWN_CONTEXT, SONUMA_OUTSIDE_SEGMENT};
   if (ctx_id >= SONUMA_CONTEXTS)
     return SONUMA_NO_SUCH_CONTEXT;
@@ -599,7 +600,7 @@ static inline int sonuma_one_sided(struct sonuma_endpoint *endpoint, uint64_t ki
   if ((uint64_t)local % LINE_BYTES || offset % LINE_BYTES)
     return SONUMA_MISALIGNED;
   if (offset > SONUMA_MAX_SEGMENT_BYTES - bytes)
-    return SONUMA_OUTSIDE_SEGMENT; /* Of whichever node. */
+    return SONUMA_OUTSIDE_SEGMENT; /* For any node. */
   sonuma_post(endpoint,
               kind | node << SONUMA_NODE | ctx_id << SONUMA_CONTEXT | bytes << SONUMA_BYTES, local,
               offset);
@@ -614,16 +615,15 @@ static inline int sonuma_one_sided(struct sonuma_endpoint *endpoint, uint64_t ki
 }
 
 /** Reads `bytes` bytes of a node's segment of a context, from `offset` on, into `local`. Offset and
- * address are multiples of 64, and what is behind the last byte in its line stays. After
- * SONUMA_OUTSIDE_SEGMENT the lines that are in the segment have been read. */
+ * address are multiples of 64, and the bytes after the last one in its line do not change. After
+ * SONUMA_OUTSIDE_SEGMENT the lines within the segment have been read. */
 static inline int sonuma_read(struct sonuma_endpoint *endpoint, uint64_t ctx_id, uint64_t node,
                               void *local, uint64_t offset, uint64_t bytes) {
   return sonuma_one_sided(endpoint, SONUMA_POST_READ, ctx_id, node, local, offset, bytes);
 }
 
 /** Writes whole lines, `bytes` rounded up to a multiple of 64, from `local` into a node's segment
- * of a context. After SONUMA_OUTSIDE_SEGMENT the lines that are in the segment have been written.
- */
+ * of a context. After SONUMA_OUTSIDE_SEGMENT the lines within the segment have been written. */
 static inline int sonuma_write(struct sonuma_endpoint *endpoint, uint64_t ctx_id, uint64_t node,
                                const void *local, uint64_t offset, uint64_t bytes) {
   return sonuma_one_sided(endpoint, SONUMA_POST_WRITE, ctx_id, node, local, offset, bytes);

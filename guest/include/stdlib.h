@@ -6,15 +6,15 @@
 
 #include <stddef.h>
 
-/** Takes the next free bytes behind the program, aligned to 16; they are zero. Memory is not
- * given back, and there is no check against the size of the RAM: using an address behind it is an
- * access fault, which the simulator reports. Not for several harts at once. */
+/** Allocates the next free bytes after the program, aligned to 16 and zeroed. Memory is never
+ * freed, and there is no check against the size of the RAM: an access beyond it is an access fault,
+ * which the simulator reports. Not for several harts at the same time. */
 void *malloc(size_t bytes);
 
-/** The same, aligned to a power of two. */
+/** Aligned to a power of two. */
 void *aligned_alloc(size_t alignment, size_t bytes);
 
-/** The same, for an array. */
+/** For an array. */
 void *calloc(size_t count, size_t bytes);
 
 /** Does nothing. */

@@ -5,12 +5,12 @@
  * A transaction draws its input from a random number of the request, so that it can be repeated.
  * Money is in hundredths, rates are in ten-thousandths. Dates are a part of the input.
  *
- * Keys are one or two words: the warehouse and the district, and what is in the district. Customers
- * are found by name through an index whose second word has the number of the name (the three
- * syllables of clause 4.3.2.3), the first letters of the first name, and the customer. Orders of a
- * customer are found through one whose second word has the customer, and the order counted
- * backwards, so that the last one comes first. History rows have the request's number for a key,
- * because the specification gives them none.
+ * Keys are one or two words: the warehouse and the district, and the row within the district.
+ * Customers are found by name through an index whose second word has the number of the name (the
+ * three syllables of clause 4.3.2.3), the first letters of the first name, and the customer. Orders
+ * of a customer are found through an index whose second word has the customer, and the order
+ * counted backwards, so that the last one comes first. The key of a history row is the request's
+ * number, because the specification defines none.
  *
  * Think times, terminals and the texts of screens are left out, as in Silo.
  */
@@ -20,7 +20,7 @@
 #include <operations.h>
 #include <silo.h>
 
-enum tpcc_kind { /* As requests have them. */
+enum tpcc_kind { /* The numbers in requests. */
                  TPCC_NEW_ORDER = 3,
                  TPCC_PAYMENT = 4,
                  TPCC_ORDER_STATUS = 5,
@@ -29,9 +29,9 @@ enum tpcc_kind { /* As requests have them. */
 };
 
 enum {
-  TPCC_DISTRICTS = 10, /* Of a warehouse: clause 1.2.1. */
+  TPCC_DISTRICTS = 10, /* In a warehouse: clause 1.2.1. */
   TPCC_MAX_LINES = 15,
-  TPCC_RECENT_ORDERS = 20, /* Of Stock-Level: clause 2.8.2.2. */
+  TPCC_RECENT_ORDERS = 20, /* For Stock-Level: clause 2.8.2.2. */
   TPCC_NAMES = 1000,
 };
 
@@ -102,21 +102,21 @@ struct tpcc {
   uint32_t warehouses, items, customers;
   struct masstree warehouse, district, customer, name, history, new_order, order, customer_order,
       line, item, stock;
-  /* Up to which order each district has been delivered: where a delivery begins to look, since rows
-   * that were deleted stay in the map. Silo's TPC-C has the same. */
+  /* The last delivered order of each district, where a delivery starts to search, since deleted
+   * rows stay in the map. Silo's TPC-C has the same. */
   uint32_t *delivered;
 };
 
-/** What a transaction asks for. */
+/** The request of a transaction. */
 struct tpcc_request {
   enum tpcc_kind kind;
-  uint32_t warehouse; /* From 1 on. */
+  uint32_t warehouse; /* From 1. */
   uint64_t seed;
 };
 
 enum tpcc_status { TPCC_COMMITTED = 0, TPCC_ROLLED_BACK = 1, TPCC_NO_ROOM = 2 };
 
-/** What it answers: numbers that depend on all that it has read. */
+/** The output of a transaction: numbers that depend on everything that it has read. */
 struct tpcc_output {
   uint64_t words[4];
 };
@@ -129,8 +129,8 @@ static inline uint32_t tpcc_random(uint64_t *state, uint32_t low, uint32_t high)
   return low + (uint32_t)((operation_mix(*state) >> 32) * (high - low + 1) >> 32);
 }
 
-/* NURand(a, low, high). C is 123 in loading and in transactions: clause 2.1.6.1 allows other ones
- * for last names. */
+/* NURand(a, low, high). C is 123 in loading and in transactions: clause 2.1.6.1 allows different
+ * values for last names. */
 static inline uint32_t tpcc_nurand(uint64_t *state, uint32_t a, uint32_t low, uint32_t high) {
   uint32_t one = tpcc_random(state, 0, a), other = tpcc_random(state, low, high);
   return ((one | other) + 123) % (high - low + 1) + low;
@@ -169,7 +169,7 @@ static inline void tpcc_last_name(uint32_t number, char last[16]) {
       last[at++] = syllables[digits[digit]][letter];
 }
 
-/* Keys: the bytes of one or two words, in their order. */
+/* Keys: the bytes of one or two words, in order. */
 
 #define TPCC_ONE(word)                                                                             \
   ((struct masstree_key){(const uint8_t *)(const uint64_t[1]){swap64(word)}, 8})
@@ -239,13 +239,13 @@ static inline void tpcc_load_customers(struct tpcc *tpcc, uint32_t warehouse, ui
   }
 }
 
-/* As many orders as customers, in a random order of customers; the last three tenths are not
- * delivered. */
+/* As many orders as customers, in a random order of customers; the last three tenths are
+ * undelivered. */
 static inline void tpcc_load_orders(struct tpcc *tpcc, uint32_t warehouse, uint32_t district,
                                     uint64_t *state) {
   uint64_t place = tpcc_pair(warehouse, district), none = 0;
   uint32_t orders = tpcc->customers, undelivered = orders - orders * 3 / 10 + 1;
-  /* A permutation: multiples of a number that has no divisor in common with the customers. */
+  /* A permutation: multiples of a number coprime to the number of customers. */
   uint32_t step = orders / 2 + 1, one = step, other = orders;
   while (other) {
     uint32_t rest = one % other;
@@ -281,14 +281,15 @@ static inline void tpcc_load_orders(struct tpcc *tpcc, uint32_t warehouse, uint3
   *tpcc_delivered(tpcc, warehouse, district) = undelivered - 1;
 }
 
-/** Makes and fills a database. Each hart has `spare_bytes` for what is inserted later. */
+/** Makes and fills a database. Each hart has `spare_bytes` for later insertions. */
 static inline void tpcc_make(struct tpcc *tpcc, uint32_t warehouses, uint32_t items,
                              uint32_t customers, uint64_t spare_bytes, uint64_t epoch_cycles) {
   uint64_t state = 1;
   tpcc->warehouses = warehouses;
   tpcc->items = items;
   tpcc->customers = customers;
-  /* Lines of rows and nodes, with those of a customer's order; nodes are at least half full. */
+  /* Lines of rows and nodes, including those of a customer's order; nodes are at least half full.
+   * */
   uint64_t per_customer = (13 + 4 * 2 + 15 * 2 + 20 * 2) * LINE_BYTES;
   uint64_t bytes = (uint64_t)items * 5 * LINE_BYTES +
                    (uint64_t)warehouses * (items * (uint64_t)8 * LINE_BYTES +
@@ -330,7 +331,7 @@ static inline void tpcc_make(struct tpcc *tpcc, uint32_t warehouses, uint32_t it
   }
 }
 
-/* Transactions. Each returns TPCC_COMMITTED if it wants to commit. */
+/* Transactions. Each returns TPCC_COMMITTED if it can commit. */
 
 #define TPCC_GET(map, key, row) silo_get(transaction, &tpcc->map, key, row, sizeof *(row))
 #define TPCC_PUT(place, row) silo_put_row(transaction, place, row, sizeof *(row))
@@ -351,7 +352,7 @@ static inline enum tpcc_status tpcc_new_order(struct tpcc *tpcc,
   for (uint32_t at = 0; at < lines; at++) {
     items[at] = tpcc_item_number(tpcc, &state);
     if (is_rolled_back && at == lines - 1)
-      items[at] = tpcc->items + 1; /* There is no such item. */
+      items[at] = tpcc->items + 1; /* An item that does not exist. */
     suppliers[at] = home;
     if (tpcc->warehouses > 1 && tpcc_random(&state, 1, 100) == 1) {
       suppliers[at] = tpcc_random(&state, 1, tpcc->warehouses - 1);
@@ -397,7 +398,7 @@ static inline enum tpcc_status tpcc_new_order(struct tpcc *tpcc,
     stocks = stocks * 31 + (uint64_t)stock.quantity;
   }
   if (!is_new)
-    transaction->is_doomed = 1; /* Another transaction has the same number: one of them fails. */
+    transaction->is_doomed = 1; /* A concurrent transaction's key: one of them fails. */
   total = total * (10000 - customer.discount) / 10000;
   total = total * (10000 + warehouse.tax + there.tax) / 10000;
   *output = (struct tpcc_output){{number, (uint64_t)total, stocks, customer_number}};
@@ -412,14 +413,14 @@ struct tpcc_named {
 static inline int tpcc_name(struct silo_transaction *transaction, uint64_t second,
                             struct masstree_record *record, void *with) {
   (void)transaction;
-  (void)record; /* The index does not change, and the key says it all. */
+  (void)record; /* The index does not change, and the key has all fields. */
   struct tpcc_named *named = with;
   named->numbers[named->count++] = second & 0xffffffff;
   return named->count < sizeof named->numbers / sizeof *named->numbers;
 }
 
-/* The customer that Payment and Order-Status ask for: by name in 60 of 100, the one in the middle
- * (clauses 2.5.2.2 and 2.6.2.2). */
+/* The customer of Payment and Order-Status: in 60 of 100 cases by name, the middle one (clauses
+ * 2.5.2.2 and 2.6.2.2). */
 static inline struct silo_row *tpcc_chosen(struct tpcc *tpcc, struct silo_transaction *transaction,
                                            uint64_t place, uint64_t *state,
                                            struct tpcc_customer *customer, uint32_t *number) {
@@ -463,7 +464,7 @@ static inline enum tpcc_status tpcc_payment(struct tpcc *tpcc, struct silo_trans
   customer.balance -= amount;
   customer.ytd_payment += amount;
   customer.payments++;
-  if (customer.credit[0] == 'B') { /* Who and how much goes before what was there. */
+  if (customer.credit[0] == 'B') { /* The new entry is prepended. */
     uint64_t entry[6] = {number, of_district, of_warehouse, district, home, (uint64_t)amount};
     memmove(customer.data + sizeof entry, customer.data, sizeof customer.data - sizeof entry);
     memcpy(customer.data, entry, sizeof entry);
@@ -479,7 +480,7 @@ static inline enum tpcc_status tpcc_payment(struct tpcc *tpcc, struct silo_trans
   return TPCC_COMMITTED;
 }
 
-/* The first order of an index that is there. */
+/* The first present order of an index. */
 static inline int tpcc_first(struct silo_transaction *transaction, uint64_t second,
                              struct masstree_record *record, void *with) {
   uint64_t none, *found = with;
@@ -489,9 +490,9 @@ static inline int tpcc_first(struct silo_transaction *transaction, uint64_t seco
   return 0;
 }
 
-/* Lines of an order: what Order-Status and Delivery make of them. */
+/* Lines of an order, for Order-Status and Delivery. */
 struct tpcc_lines {
-  uint64_t delivered; /* Their new date; 0: they stay as they are. */
+  uint64_t delivered; /* Their new date; 0: unchanged. */
   int64_t total;
   uint64_t digest;
 };
@@ -564,7 +565,7 @@ static inline enum tpcc_status tpcc_delivery(struct tpcc *tpcc,
     struct tpcc_lines lines = {.delivered = request->seed | 1};
     struct silo_row *row = TPCC_GET(new_order, TPCC_TWO(place, found), &none);
     if (row == NULL)
-      continue; /* Another transaction has it; this one fails. */
+      continue; /* Another transaction has deleted it; this one fails. */
     silo_put_row(transaction, row, NULL, sizeof none);
     row = TPCC_GET(order, TPCC_TWO(place, found), &order);
     if (row == NULL)
@@ -586,14 +587,14 @@ static inline enum tpcc_status tpcc_delivery(struct tpcc *tpcc,
   return TPCC_COMMITTED;
 }
 
-/* Where deliveries begin to look, after one. Orders are delivered in their order. */
+/* Updates where later deliveries start to search. Orders are delivered in sequence. */
 static inline void tpcc_has_delivered(struct tpcc *tpcc,
                                       const struct silo_transaction *transaction) {
   for (uint64_t at = 0; at < transaction->writes; at++) {
     const struct silo_write *write = &transaction->write[at];
     if (write->data != NULL)
       continue;
-    /* The key is before the row: warehouse, district and order. */
+    /* The key precedes the row: warehouse, district and order. */
     uint64_t words[2];
     memcpy(words, (const uint8_t *)write->row - sizeof words, sizeof words);
     uint64_t place = swap64(words[0]);
@@ -606,7 +607,7 @@ static inline void tpcc_has_delivered(struct tpcc *tpcc,
   }
 }
 
-/* The items of recent orders, each once: a table with linear probing. */
+/* The distinct items of recent orders: a table with linear probing. */
 struct tpcc_recent {
   uint64_t count;
   uint32_t items[TPCC_RECENT_ORDERS * TPCC_MAX_LINES];
@@ -658,8 +659,7 @@ static inline enum tpcc_status tpcc_stock_level(struct tpcc *tpcc,
   return TPCC_COMMITTED;
 }
 
-/** Executes a transaction until it commits or rolls back itself. Counts how often it had to begin
- * again in `aborts`. */
+/** Executes a transaction until it commits or rolls back itself. Counts restarts in `aborts`. */
 static inline enum tpcc_status tpcc_execute(struct tpcc *tpcc, struct silo_transaction *transaction,
                                             const struct tpcc_request *request,
                                             struct tpcc_output *output, uint64_t *aborts) {

@@ -1,6 +1,6 @@
 /**
- * TPC-C's consistency conditions (clause 3.3.2 of the specification), of a database that nobody
- * uses just now.
+ * TPC-C's consistency conditions (clause 3.3.2 of the specification), for a database without
+ * transactions in progress.
  *
  *     tpcc_check(&tpcc);
  *
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <tpcc.h>
 
-/** What there is of an order in all tables. */
+/** The rows of an order in all tables. */
 struct tpcc_check_order {
   uint32_t customer, carrier, promised, lines;
   uint32_t is_there, is_new;
@@ -24,11 +24,11 @@ struct tpcc_check_customer {
   int64_t balance, ytd_payment, paid, delivered;
 };
 
-/** A district, and where its orders are among all. */
+/** A district, and the position of its orders among all. */
 struct tpcc_check_place {
   int64_t ytd, paid;
   uint64_t next_order, last_order, first_new, last_new, new_orders, promised, lines;
-  struct tpcc_check_order *orders; /* From number 1 on. */
+  struct tpcc_check_order *orders; /* From number 1. */
   struct tpcc_check_customer *customers;
 };
 
@@ -36,7 +36,7 @@ struct tpcc_check {
   const struct tpcc *tpcc;
   int64_t *warehouse_ytd;
   struct tpcc_check_place *places;
-  uint64_t orders; /* Of the whole company, when all is checked. */
+  uint64_t orders; /* Of the whole company, at the end of the check. */
 };
 
 static inline uint64_t tpcc_key_word(const struct masstree_record *record, uint64_t at) {
@@ -45,7 +45,7 @@ static inline uint64_t tpcc_key_word(const struct masstree_record *record, uint6
   return swap64(word);
 }
 
-/** Calls `visit` for each record of a layer and those below, in the order of their keys. */
+/** Calls `visit` for each record of a layer and the layers below, in the order of their keys. */
 static inline void tpcc_walk_layer(struct masstree_node *root,
                                    void (*visit)(const struct masstree_record *record, void *with),
                                    void *with) {
@@ -68,7 +68,7 @@ static inline void tpcc_walk(const struct masstree *map,
   tpcc_walk_layer(map->root, visit, with);
 }
 
-/* The row of a record; null if it is not there. Nobody may be about to write it. */
+/* The row of a record; null if it is absent. It must not be locked. */
 static inline const void *tpcc_check_row(const struct masstree_record *record) {
   const struct silo_row *row = silo_row_of((struct masstree_record *)record);
   if (row->tid & SILO_LOCKED)
@@ -80,7 +80,7 @@ static inline const void *tpcc_check_row(const struct masstree_record *record) {
 static inline uint64_t tpcc_warehouse_of(uint64_t place) { return place >> 32; }
 static inline uint64_t tpcc_district_of(uint64_t place) { return place & 0xffffffff; }
 
-/* The district of a warehouse, which a key or a row names. */
+/* The district of a warehouse that a key or a row names. */
 static inline struct tpcc_check_place *tpcc_check_place(const struct tpcc_check *check,
                                                         uint64_t place) {
   uint64_t warehouse = tpcc_warehouse_of(place), district = tpcc_district_of(place);
@@ -171,7 +171,7 @@ static inline void tpcc_row_of_order(struct tpcc_check *check, const struct tpcc
 }
 TPCC_VISIT(order, tpcc_order)
 
-/* A row of new orders has nothing but its key. */
+/* A row of NEW-ORDER has only its key. */
 struct tpcc_nothing {
   uint64_t nothing;
 };
@@ -207,7 +207,8 @@ static inline void tpcc_row_of_line(struct tpcc_check *check, const struct tpcc_
 }
 TPCC_VISIT(line, tpcc_line)
 
-/* `one` and `other` say what the numbers are. District 0: the condition is of the warehouse. */
+/* Compares two numbers; `one` and `other` name them. District 0: the condition is of the warehouse.
+ * */
 static inline void tpcc_equal(int condition, uint64_t warehouse, uint64_t district, const char *one,
                               int64_t first, const char *other, int64_t second) {
   if (first != second && district)
@@ -245,8 +246,7 @@ static inline void tpcc_check_customers(const struct tpcc_check *check,
   }
 }
 
-/** Ends the program with a sentence unless the conditions hold. Returns how many orders there are.
- */
+/** Ends the program with an error unless the conditions hold. Returns the number of orders. */
 static inline uint64_t tpcc_check(const struct tpcc *tpcc) {
   struct tpcc_check check = {.tpcc = tpcc};
   check.warehouse_ytd = calloc(tpcc->warehouses, sizeof *check.warehouse_ytd);

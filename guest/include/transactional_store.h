@@ -1,15 +1,15 @@
 /**
- * A transactional service in the manner of Silo: TPC-C's transactions over tpcc.h. It knows nothing
- * of how requests come.
+ * A transactional service in the manner of Silo: TPC-C's transactions over tpcc.h. It is
+ * independent of the transport of requests.
  *
  *     void prepare(void) { transactional_store_prepare(); }
  *     ...
  *     uint32_t bytes = transactional_store_handle(request, request_bytes, reply, room);
  *
- * A request is the head of operations.h with the kind of the transaction, the warehouse in `more`,
- * and eight bytes of key, from which the transaction draws its input. A reply has four numbers, the
- * transaction's output. One that rolls itself back, as every hundredth New-Order does, answers
- * OPERATION_NOT_FOUND: it has asked for an item that there is not.
+ * A request is the header of operations.h with the kind of the transaction, the warehouse in
+ * `more`, and eight bytes of key, from which the transaction draws its input. A reply has four
+ * numbers, the transaction's output. A transaction that rolls itself back, as every hundredth
+ * New-Order does, answers OPERATION_NOT_FOUND: it has requested an item that does not exist.
  *
  * data_plane.parameters, or rack.servers.N.parameters:
  *   items      of the company (100,000: clause 1.2.1)
@@ -58,8 +58,8 @@ static inline void transactional_store_prepare(void) {
   transactional_store_aborts = io_counter("aborts");
 }
 
-/** Writes the reply to a request, both aligned to 8, and returns its bytes; 0 if the request is
- * none. They may be at the same place. */
+/** Writes the reply to a request, both aligned to 8, and returns its length; 0 if the request is
+ * malformed. They may be at the same address. */
 static inline uint32_t transactional_store_handle(const void *request_bytes, uint32_t bytes,
                                                   void *reply_bytes, uint32_t room) {
   const struct operation_request *request = request_bytes;

@@ -1,6 +1,6 @@
 /**
- * What a program over transactional_store.h checks of its tables when the run is over and all
- * requests are answered. To be included behind main(), so that it moves no code that serves.
+ * The check of a program over transactional_store.h when the run is over and all requests are
+ * answered. Must be included after main(), so that it does not move code that serves.
  */
 #ifndef TRANSACTIONAL_STORE_CHECK_H
 #define TRANSACTIONAL_STORE_CHECK_H

@@ -3,8 +3,8 @@
  *
  * HyperPlane, MICRO 2020, Section V-D: "an SMT co-runner, which is a regular application performing
  * matrix multiplication, on a core with two hardware threads"; and Golestani et al., SoCC 2019,
- * Figure 7. Neither says how large the matrices are. With these three of 8 KiB each the program
- * finds all its data in an L1 cache of 32 KiB as long as it has the cache for itself.
+ * Figure 7. Neither gives the size of the matrices. With three matrices of 8 KiB the program's data
+ * fit into an L1 cache of 32 KiB as long as it does not share the cache.
  */
 #ifndef KERNELS_MATRIX_MULTIPLICATION_H
 #define KERNELS_MATRIX_MULTIPLICATION_H
@@ -33,7 +33,7 @@ static void multiply_matrices(void) {
         for (int column = 0; column < MATRIX_SIZE; column++)
           product[column] += matrices.left[row][inner] * matrices.right[inner][column];
     }
-    __asm__ volatile("" ::"r"(&matrices) : "memory"); /* Each product is made. */
+    __asm__ volatile("" ::"r"(&matrices) : "memory"); /* Every product is computed. */
   }
 }
 

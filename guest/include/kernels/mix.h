@@ -1,8 +1,8 @@
 /**
- * A mix of kernels in the place of a suite of applications, as Golestani et al. (SoCC 2019, Figure
- * 7) run Geekbench 4, "a compute- and memory-intensive benchmark suite of real-world applications".
- * It is a stand-in: Geekbench's programs are not public. As its sections do, it has integer,
- * floating-point and memory kernels, each with branches or dependences as usual applications have:
+ * A mix of kernels in place of a suite of applications, as Golestani et al. (SoCC 2019, Figure 7)
+ * run Geekbench 4, "a compute- and memory-intensive benchmark suite of real-world applications". It
+ * is a stand-in: Geekbench's programs are not public. Like its sections, it has integer,
+ * floating-point and memory kernels, each with the branches or dependences of common applications:
  *
  * - integer: a hash of a text and a histogram, with branches that depend on the data;
  * - floating point: a sum of a polynomial, a chain of dependent operations;
@@ -15,7 +15,7 @@
 
 enum {
   MIX_TEXT = 16384,         /* Bytes: half of a first-level cache. */
-  MIX_NODES = 8 << 20 >> 6, /* Lines of a last-level cache, not of a second level. */
+  MIX_NODES = 8 << 20 >> 6, /* Lines of a last-level cache, beyond a second level. */
   MIX_STEPS = 256,          /* Of each kernel at a time. */
 };
 

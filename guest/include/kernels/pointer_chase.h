@@ -1,6 +1,6 @@
 /**
- * A chase of pointers: each line of an array holds the address of another, so that each load needs
- * the value of the one before.
+ * Pointer chasing: each line of an array holds the address of another, so that each load depends on
+ * the previous one.
  */
 #ifndef KERNELS_POINTER_CHASE_H
 #define KERNELS_POINTER_CHASE_H
@@ -25,8 +25,8 @@ static inline uint64_t chase_random_below(uint64_t bound) {
 }
 
 /**
- * Makes an array of `count` lines and returns the first: one cycle through all of them, one line
- * after the other or in an order drawn at random, by Sattolo's shuffle of the lines' own addresses.
+ * Makes an array of `count` lines and returns the first: one cycle through all of them,
+ * sequentially or in random order, by Sattolo's shuffle of the lines' own addresses.
  */
 static inline struct chase_line *make_chase(uint64_t count, int is_sequential) {
   struct chase_line *lines = aligned_alloc(LINE_BYTES, count * sizeof *lines);
@@ -43,7 +43,7 @@ static inline struct chase_line *make_chase(uint64_t count, int is_sequential) {
   return lines;
 }
 
-/** Follows `loads` addresses from a line on, and returns the line where it has come to. */
+/** Follows `loads` addresses from a line on, and returns the last line. */
 static inline struct chase_line *chase(struct chase_line *line, uint64_t loads) {
 #pragma GCC unroll 8
   for (uint64_t left = loads; left > 0; left--)
