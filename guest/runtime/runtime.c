@@ -43,10 +43,10 @@ _Noreturn void exit(int status) {
     tohost = (uint64_t)(uint32_t)status << 1 | 1;
 }
 
-/* Output is collected so that one printf is one write. */
+/* Output is buffered, so that one printf is one write. */
 struct output {
   int file;
-  int bytes; /* All that were printed. */
+  int bytes; /* Of the whole output. */
   uint32_t used;
   char buffer[248];
 };
@@ -193,12 +193,12 @@ void *calloc(size_t count, size_t bytes) {
   size_t all;
   if (__builtin_mul_overflow(count, bytes, &all))
     panic("calloc: the array is larger than the address space");
-  return malloc(all); /* Memory is zero from the start and never used twice. */
+  return malloc(all); /* Memory is initially zero and never reused. */
 }
 
 void free(void *memory) { (void)memory; }
 
-/* The simulator knows by this name that a program has nothing to prepare. */
+/* The simulator recognizes by this name that a program has nothing to prepare. */
 void prepare_nothing(void) {}
 __attribute__((weak, alias("prepare_nothing"))) void prepare(void);
 
@@ -215,7 +215,7 @@ __attribute__((weak)) int hart_beside(int hart) {
 void harts_release(void) {
   volatile uint32_t *software_interrupts = (volatile uint32_t *)CLINT_MSIP;
   __atomic_store_n(&harts_released, 1, __ATOMIC_RELEASE);
-  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* Memory before the device. */
+  __atomic_thread_fence(__ATOMIC_SEQ_CST); /* Memory writes precede the device access. */
   for (uint64_t hart = 1; hart < harts; hart++)
     software_interrupts[hart] = 1;
 }

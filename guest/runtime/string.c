@@ -1,7 +1,7 @@
 /**
- * Memory and strings. Words of 8 bytes, aligned: a core may take a misaligned access apart or trap
- * on it. Where source and destination are not aligned alike, memcpy reads aligned words and shifts
- * neighbours together.
+ * Memory and strings, by aligned words of 8 bytes, since a core may split a misaligned access or
+ * trap on it. If source and destination have different alignments, memcpy reads aligned words and
+ * combines neighbours by shifts.
  */
 #include <stdint.h>
 #include <string.h>
@@ -69,7 +69,7 @@ void *memmove(void *destination, const void *source, size_t bytes) {
   uint8_t *to = destination;
   const uint8_t *from = source;
   if ((uintptr_t)to - (uintptr_t)from >= bytes) {
-    /* Forwards is right: the destination does not begin inside the source. */
+    /* Copying forwards is right: the destination does not start inside the source. */
     if ((uintptr_t)from - (uintptr_t)to >= bytes)
       return memcpy(destination, source, bytes);
     while (bytes--)

@@ -1,6 +1,6 @@
 /**
- * Two threads on hart 0 that serve requests as busy.h says: what nanoPU's scheduler is measured
- * with (Section 5.2.2). Their contexts are 0 and 1.
+ * Two threads on hart 0 that serve requests of busy.h, with which nanoPU's scheduler is measured
+ * (Section 5.2.2). Their contexts are 0 and 1.
  */
 #ifndef NANOPU_BUSY_THREADS_H
 #define NANOPU_BUSY_THREADS_H
@@ -17,7 +17,8 @@ static void busy_thread(uint64_t unused) {
   }
 }
 
-/** Runs both threads, with these priorities; one of priority 0 has so many cycles for a message. */
+/** Runs both threads with these priorities; a thread of priority 0 may spend this many cycles on a
+ * message. */
 static inline int busy_threads(uint64_t first_priority, uint64_t second_priority,
                                uint64_t max_cycles) {
 #ifdef BUSY_ON_CORE

@@ -9,12 +9,12 @@
 
 enum { OTHELLO_SQUARES = 64 };
 
-/** A position, seen by who is to move. */
+/** A position, from the view of the player to move. */
 struct othello_position {
   uint64_t own, other;
 };
 
-/* One step in one of eight directions; discs do not go round the edge of a row. */
+/* One step in one of eight directions; discs do not wrap around the edge of a row. */
 static inline uint64_t othello_step(uint64_t squares, int direction) {
   static const uint64_t all = ~(uint64_t)0, not_first = 0xfefefefefefefefe,
                         not_last = 0x7f7f7f7f7f7f7f7f;
@@ -28,7 +28,7 @@ static inline uint64_t othello_step(uint64_t squares, int direction) {
   return shift > 0 ? squares << shift : squares >> -shift;
 }
 
-/** The squares that can be moved to. */
+/** The legal moves. */
 static inline uint64_t othello_moves(struct othello_position position) {
   uint64_t empty = ~(position.own | position.other), moves = 0;
 #pragma GCC unroll 8 /* So that steps are constants. */
@@ -41,7 +41,7 @@ static inline uint64_t othello_moves(struct othello_position position) {
   return moves;
 }
 
-/** The position after a move to a square, seen by the other player. */
+/** The position after a move to a square, from the other player's view. */
 static inline struct othello_position othello_after(struct othello_position position, int square) {
   uint64_t disc = (uint64_t)1 << square, turned = 0;
 #pragma GCC unroll 8 /* So that steps are constants. */
@@ -57,13 +57,13 @@ static inline struct othello_position othello_after(struct othello_position posi
   return (struct othello_position){position.other & ~turned, position.own | disc | turned};
 }
 
-/** The other player's view, for who has to pass. */
+/** The other player's view, for a player who must pass. */
 static inline struct othello_position othello_pass(struct othello_position position) {
   return (struct othello_position){position.other, position.own};
 }
 
-/* Adds up the bits in parts of two, four and eight, and the parts by a product: Zbb's instruction
- * for that is not in these cores. */
+/* Adds up the bits in groups of two, four and eight, and the groups by a multiplication: these
+ * cores do not have Zbb's instruction for it. */
 static inline int othello_count(uint64_t squares) {
   squares -= squares >> 1 & 0x5555555555555555;
   squares = (squares & 0x3333333333333333) + (squares >> 2 & 0x3333333333333333);
@@ -71,7 +71,7 @@ static inline int othello_count(uint64_t squares) {
   return (int)(squares * 0x0101010101010101 >> 56);
 }
 
-/** How many discs more than the other player one has. */
+/** The number of discs that one has more than the other player. */
 static inline int64_t othello_value(struct othello_position position) {
   return othello_count(position.own) - othello_count(position.other);
 }

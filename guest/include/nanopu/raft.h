@@ -1,18 +1,20 @@
 /**
  * Raft (Ongaro and Ousterhout, USENIX ATC 2014): servers that agree on a log of commands.
  *
- * A server is a state machine: time and messages go in, messages and committed commands come out.
- * It knows nothing of how messages travel: they may be lost, delayed, repeated and overtaken.
- * Elections, replication and the rules of commitment are those of the paper's Figure 2. Beyond it:
+ * A server is a state machine: its inputs are time and messages, and its outputs are messages and
+ * committed commands. It is independent of the transport: messages may be lost, delayed, duplicated
+ * and reordered. Elections, replication and the commit rules are those of the paper's Figure 2. In
+ * addition:
  *
- * - A leader begins its term with an empty command, so that what older leaders have replicated can
- *   be committed (Section 8).
- * - A leader sends on without waiting for answers. A follower that lacks what is before says from
- *   where it wants to have entries; of a term that does not match it asks for all.
- * - Logs are not compacted. One that is full takes no more commands.
+ * - A leader begins its term with an empty command, so that entries replicated by earlier leaders
+ *   can be committed (Section 8).
+ * - A leader sends entries without waiting for answers. A follower that lacks earlier ones answers
+ *   with the index from which it needs entries; if a term does not match, it requests all entries
+ *   of that term.
+ * - Logs are not compacted. A full log accepts no more commands.
  *
- * What survives a crash is `term`, `voted_for` and the log; raft_restart() forgets the rest. The
- * program that includes this file defines raft_send() and raft_apply().
+ * `term`, `voted_for` and the log survive a crash; raft_restart() resets the rest. The program that
+ * includes this file defines raft_send() and raft_apply().
  */
 #ifndef NANOPU_RAFT_H
 #define NANOPU_RAFT_H
@@ -29,13 +31,12 @@ enum {
   RAFT_COMMAND_WORDS = 11,
   RAFT_ENTRY_WORDS = 1 + RAFT_COMMAND_WORDS, /**< In messages: the term comes first. */
   RAFT_MAX_ENTRIES = 20,                     /**< In a message, which has 2048 bytes. */
-  RAFT_APPEND_WORDS = 7,                     /**< What is before the entries. */
+  RAFT_APPEND_WORDS = 7,                     /**< The words before the entries. */
   RAFT_MESSAGE_WORDS = RAFT_APPEND_WORDS + RAFT_MAX_ENTRIES * RAFT_ENTRY_WORDS,
   RAFT_NOBODY = RAFT_MAX_SERVERS,
 };
 
-/** What a message between servers is; its first word. Behind it are sender and term, and then ...
- */
+/** The kind of a message between servers, its first word; sender and term follow, and then ... */
 enum raft_message {
   RAFT_VOTE_REQUEST = 16, /**< ... the last entry's index and term. */
   RAFT_VOTE = 17,         /**< ... whether it is granted. */
@@ -47,23 +48,23 @@ enum raft_message {
 
 enum raft_role { RAFT_FOLLOWER, RAFT_CANDIDATE, RAFT_LEADER };
 
-/** What raft_propose() answers in place of an index. */
+/** Results of raft_propose() other than an index. */
 enum { RAFT_NOT_LEADER = 0, RAFT_FULL = -1 };
 
 struct raft_entry {
   uint64_t term;
-  uint64_t command[RAFT_COMMAND_WORDS]; /* All zeros: nothing; see raft_become_leader(). */
+  uint64_t command[RAFT_COMMAND_WORDS]; /* All zeros: empty; see raft_become_leader(). */
 };
 
 struct raft {
   uint64_t self, servers;
   uint64_t election_timeout, heartbeat; /* In the units of `now`. */
-  /* What survives. Entries are numbered from 1; log[0] is before the first one. */
+  /* The persistent state. Entries are numbered from 1; log[0] precedes the first one. */
   uint64_t term, voted_for, last_index;
   struct raft_entry log[RAFT_LOG_ENTRIES + 1];
-  /* What does not. */
+  /* The volatile state. */
   enum raft_role role;
-  uint64_t leader; /* Of this term, as far as it is known; or RAFT_NOBODY. */
+  uint64_t leader; /* Of this term, if known; otherwise RAFT_NOBODY. */
   uint64_t commit_index, last_applied;
   uint64_t election_at, heartbeat_at;
   uint64_t votes; /* A bit for each server. */
@@ -73,17 +74,17 @@ struct raft {
 /** Sends a message to another server. Defined by the program. */
 static void raft_send(struct raft *raft, uint64_t to, const uint64_t *words, uint64_t count);
 
-/** The entry with this index is committed. Entries come in order, each once; again after a restart.
- * Defined by the program. */
+/** The entry with this index is committed. Entries come in order, each once, and again after a
+ * restart. Defined by the program. */
 static void raft_apply(struct raft *raft, uint64_t index);
 
-/* Between one and two timeouts, so that servers hardly ever stand at the same time. */
+/* Between one and two timeouts, so that two servers are rarely candidates at the same time. */
 static inline void raft_wait_for_leader(struct raft *raft, uint64_t now) {
   uint64_t random = operation_mix(raft->term * RAFT_MAX_SERVERS + raft->self);
   raft->election_at = now + raft->election_timeout + random % raft->election_timeout;
 }
 
-/** Begins again after a crash, with what survives. */
+/** Restarts after a crash, with the persistent state. */
 static inline void raft_restart(struct raft *raft, uint64_t now) {
   raft->role = RAFT_FOLLOWER;
   raft->leader = RAFT_NOBODY;
@@ -91,7 +92,7 @@ static inline void raft_restart(struct raft *raft, uint64_t now) {
   raft_wait_for_leader(raft, now);
 }
 
-/** Makes server `self` of so many, with an empty log; the memory is zero. */
+/** Makes server `self` of a cluster of this size, with an empty log; the memory must be zero. */
 static inline void raft_make(struct raft *raft, uint64_t self, uint64_t servers,
                              uint64_t election_timeout, uint64_t heartbeat, uint64_t now) {
   raft->self = self;
@@ -102,7 +103,7 @@ static inline void raft_make(struct raft *raft, uint64_t self, uint64_t servers,
   raft_restart(raft, now);
 }
 
-/* There is a newer term, or a leader of this one. */
+/* Follows a newer term, or a leader of this one. */
 static inline void raft_follow(struct raft *raft, uint64_t term, uint64_t now) {
   if (term > raft->term) {
     raft->term = term;
@@ -110,11 +111,11 @@ static inline void raft_follow(struct raft *raft, uint64_t term, uint64_t now) {
     raft->leader = RAFT_NOBODY;
   }
   if (raft->role == RAFT_LEADER)
-    raft_wait_for_leader(raft, now); /* It has not waited before. */
+    raft_wait_for_leader(raft, now); /* It has not been waiting. */
   raft->role = RAFT_FOLLOWER;
 }
 
-/* Sends a follower what it lacks, or a heartbeat. */
+/* Sends a follower the entries that it lacks, or a heartbeat. */
 static inline void raft_send_entries(struct raft *raft, uint64_t to) {
   uint64_t words[RAFT_MESSAGE_WORDS];
   uint64_t next = raft->next_index[to], count = raft->last_index + 1 - next;
@@ -134,7 +135,7 @@ static inline void raft_send_entries(struct raft *raft, uint64_t to) {
     for (int at = 0; at < RAFT_COMMAND_WORDS; at++)
       *word++ = entry->command[at];
   }
-  raft->next_index[to] = next + count; /* If it gets lost, the follower will say so. */
+  raft->next_index[to] = next + count; /* If they are lost, the follower reports it. */
   raft_send(raft, to, words, (uint64_t)(word - words));
 }
 
@@ -150,7 +151,7 @@ static inline void raft_apply_committed(struct raft *raft) {
     raft_apply(raft, ++raft->last_applied);
 }
 
-/* Commits what most servers have, if it is of this term. */
+/* Commits the entries that a majority has, if they are of this term. */
 static inline void raft_advance(struct raft *raft) {
   for (uint64_t index = raft->last_index; index > raft->commit_index; index--) {
     if (raft->log[index].term != raft->term)
@@ -184,7 +185,7 @@ static inline void raft_become_leader(struct raft *raft, uint64_t now) {
   if (raft->last_index < RAFT_LOG_ENTRIES)
     raft_append(raft, nothing);
   raft_send_entries_to_all(raft, now);
-  raft_advance(raft); /* It may be alone. */
+  raft_advance(raft); /* It may be the only server. */
 }
 
 static inline void raft_stand(struct raft *raft, uint64_t now) {
@@ -205,7 +206,7 @@ static inline void raft_stand(struct raft *raft, uint64_t now) {
       raft_send(raft, to, words, sizeof words / sizeof *words);
 }
 
-/** Lets time go on; to be called often. */
+/** Processes the passage of time; must be called often. */
 static inline void raft_tick(struct raft *raft, uint64_t now) {
   if (raft->role == RAFT_LEADER) {
     if (now >= raft->heartbeat_at)
@@ -215,7 +216,8 @@ static inline void raft_tick(struct raft *raft, uint64_t now) {
   }
 }
 
-/** Replicates a command, if this is the leader: its index; or RAFT_NOT_LEADER, or RAFT_FULL. */
+/** Replicates a command, if this is the leader; returns its index, or RAFT_NOT_LEADER, or
+ * RAFT_FULL. */
 static inline int64_t raft_propose(struct raft *raft, const uint64_t *command, uint64_t now) {
   if (raft->role != RAFT_LEADER)
     return RAFT_NOT_LEADER;
@@ -266,7 +268,7 @@ static inline void raft_receive_entries(struct raft *raft, uint64_t now, uint64_
     return;
   }
   if (raft->log[previous].term != previous_term) {
-    uint64_t wanted = previous; /* All of the term that is wrong here. */
+    uint64_t wanted = previous; /* All entries of the mismatching term. */
     while (wanted > 1 && raft->log[wanted - 1].term == raft->log[previous].term)
       wanted--;
     raft_answer(raft, from, 0, wanted);
@@ -275,7 +277,8 @@ static inline void raft_receive_entries(struct raft *raft, uint64_t now, uint64_
   const uint64_t *word = words + 4;
   for (uint64_t index = previous + 1; index <= previous + count; index++) {
     struct raft_entry *entry = &raft->log[index];
-    if (index > raft->last_index || entry->term != word[0]) { /* And all behind it is wrong. */
+    if (index > raft->last_index ||
+        entry->term != word[0]) { /* This entry and all later ones are wrong. */
       entry->term = word[0];
       for (int at = 0; at < RAFT_COMMAND_WORDS; at++)
         entry->command[at] = word[1 + at];
@@ -283,7 +286,7 @@ static inline void raft_receive_entries(struct raft *raft, uint64_t now, uint64_
     }
     word += RAFT_ENTRY_WORDS;
   }
-  uint64_t known = previous + count; /* What is behind may be an older leader's. */
+  uint64_t known = previous + count; /* Later entries may be an earlier leader's. */
   if (commit > known)
     commit = known;
   if (commit > raft->commit_index)
@@ -301,14 +304,14 @@ static inline void raft_receive_answer(struct raft *raft, uint64_t from, int is_
   } else if (index > raft->match_index[from] && index < raft->next_index[from]) {
     raft->next_index[from] = index;
   } else {
-    return; /* An answer that has been overtaken by better ones. */
+    return; /* A stale answer. */
   }
-  /* More than fitted into the last message, or what it has asked for. */
+  /* Entries that did not fit into the last message, or that it has requested. */
   if (raft->next_index[from] <= raft->last_index)
     raft_send_entries(raft, from);
 }
 
-/* Whether a message has what its kind says. */
+/* Whether a message has the length of its kind. */
 static inline int raft_is_message(const struct raft *raft, const uint64_t *words, uint64_t count) {
   if (count < 4 || words[1] >= raft->servers || words[1] == raft->self)
     return 0;
@@ -327,7 +330,7 @@ static inline int raft_is_message(const struct raft *raft, const uint64_t *words
   }
 }
 
-/** Takes a message of another server; returns whether it is one. */
+/** Processes a message of another server; returns whether it is valid. */
 static inline int raft_receive(struct raft *raft, const uint64_t *words, uint64_t count,
                                uint64_t now) {
   if (!raft_is_message(raft, words, count))
@@ -335,7 +338,7 @@ static inline int raft_receive(struct raft *raft, const uint64_t *words, uint64_
   uint64_t kind = words[0], from = words[1], term = words[2];
   if (term > raft->term)
     raft_follow(raft, term, now);
-  if (term < raft->term) { /* Who is behind is told the term. */
+  if (term < raft->term) { /* A sender with an older term is sent the present one. */
     if (kind == RAFT_VOTE_REQUEST) {
       uint64_t refusal[] = {RAFT_VOTE, raft->self, raft->term, 0};
       raft_send(raft, from, refusal, sizeof refusal / sizeof *refusal);

@@ -1,5 +1,5 @@
 /**
- * A service on nanoPU: what its programs have in common.
+ * The common part of nanoPU's services.
  *
  *     #include <lnic.h>
  *     #include <nanopu/service.h>
@@ -28,7 +28,7 @@ static inline int service(void) {
   return 0;
 }
 
-/** Serves on this hart alone, for a service that has data which only one may change. */
+/** Serves only on this hart, for a service whose data only one hart may change. */
 static inline int service_on_one_hart(void) { return service(); }
 
 #ifdef SERVICE_ON_ALL_HARTS

@@ -1,23 +1,23 @@
 /**
- * software-bitmap: a bit for each queue that has items, in plain memory; no new hardware.
+ * software-bitmap: a bit for each non-empty queue, in plain memory; no new hardware.
  *
  * The device rings a doorbell and, if the queue was empty, sets the queue's bit. A hart takes the
- * first bit from its place on (Zbb's CTZ), clears it, and sets it again if it leaves items in the
- * queue. Each cluster has words of its own: 512 queues are a line, so that an idle hart polls what
- * its first-level cache has, whatever the number of queues up to thousands.
+ * first bit from its position on (Zbb's CTZ), clears it, and sets it again if it leaves items in
+ * the queue. Each cluster has its own words: 512 queues are a line, so that an idle hart polls
+ * words in its first-level cache, for up to thousands of queues.
  *
- * Why no level above it: 1000 queues are 16 words, which are looked at in some ten cycles; and a
- * summary word would have to be written by the device after the bit, one more miss between an item
- * and its hart.
+ * There is no second level above it: 1000 queues are 16 words, which are searched in some ten
+ * cycles; and the device would have to write a summary word after the bit, one more miss between an
+ * item and its hart.
  *
- * Nothing is lost, and no queue is served by two harts. Think of a token for each queue that is
- * not empty. It is made by whoever counts the doorbell up from 0: the device, which then turns it
- * into the bit. A hart that clears the bit has it: clearing is atomic, so only one hart does. It
- * is gone when the hart counts the doorbell down to 0; and if items are left, which the same atomic
- * operation tells, the hart turns it into the bit again. So there is exactly one token as long as
- * there are items, and none without. Nobody sets a bit that is set: the device may add where
- * others OR. In order, harts count items down when they have been processed: until then there is
- * no second token.
+ * Nothing is lost, and no queue is served by two harts. Consider a token for each non-empty queue.
+ * It is created when the doorbell is incremented from 0: the device then turns it into the bit. The
+ * hart that clears the bit has it: clearing is atomic, so only one hart does. It disappears when
+ * the hart decrements the doorbell to 0; if items are left, which the same atomic operation
+ * returns, the hart turns it into the bit again. So there is exactly one token as long as there are
+ * items, and none otherwise. A bit that is set is never set again: the device may add where others
+ * OR. In order, harts decrement the doorbell when items have been processed: until then there is no
+ * second token.
  */
 #ifndef NOTIFY_BITMAP_H
 #define NOTIFY_BITMAP_H
@@ -27,14 +27,15 @@
 /* The words of each cluster. */
 static uint64_t **bitmap_words;
 
-/* The lowest bit of a word that is not zero: CTZ of Zbb, which the compiler is not told of. */
+/* The index of the lowest set bit of a non-zero word: CTZ of Zbb, which is not enabled in the
+ * compiler. */
 static inline uint64_t bitmap_first(uint64_t word) {
   uint64_t bit;
   __asm__(".insn i 0x13, 1, %0, %1, 0x601" : "=r"(bit) : "r"(word));
   return bit;
 }
 
-/* Takes a queue: clears its bit. Returns the queue's place in the cluster. */
+/* Takes a queue: clears its bit. Returns the queue's index in the cluster. */
 static inline uint64_t bitmap_claim(uint64_t *words, uint64_t place, uint64_t places) {
   uint64_t count = (places + 63) / 64;
   uint64_t word = place / 64;
@@ -51,7 +52,7 @@ static inline uint64_t bitmap_claim(uint64_t *words, uint64_t place, uint64_t pl
   }
 }
 
-/* Counts items down, and gives the queue back if there are others. */
+/* Decrements the doorbell, and returns the queue if items are left. */
 static inline void bitmap_count_down(const struct data_plane_hart *hart,
                                      const struct data_plane_work *work) {
   uint64_t place = work->queue - hart->begin;

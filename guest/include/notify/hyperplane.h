@@ -1,8 +1,8 @@
 /**
  * hyperplane: QWAIT returns the next queue (HyperPlane, MICRO 2020, Algorithm 1).
  *
- * Each cluster has a partition of the ready set (Section V-C). A queue that QWAIT has returned is
- * the hart's alone until it is reconsidered.
+ * Each cluster has a partition of the ready set (Section V-C). A hart owns a queue that QWAIT has
+ * returned until it reconsiders the queue.
  */
 #ifndef NOTIFY_HYPERPLANE_H
 #define NOTIFY_HYPERPLANE_H
@@ -32,7 +32,7 @@ static inline void hyperplane_add_queues(volatile struct io_registers *device,
   struct io_doorbell *doorbells = (struct io_doorbell *)device->doorbell_start;
   uint64_t doorbell_bytes = device->doorbell_bytes, used = 0, given_up = 0;
   uint64_t doorbell_count = doorbell_bytes / sizeof(struct io_doorbell);
-  /* Queues of the second socket have theirs in its memory, which is the second half. */
+  /* Queues of the second socket have their doorbells in its memory, which is the second half. */
   uint64_t end = device->second_socket ? doorbell_count / 2 : doorbell_count;
   int64_t initialized = qwait_init((uint64_t)doorbells, doorbell_bytes, policy);
   if (initialized != QWAIT_OK)

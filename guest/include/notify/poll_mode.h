@@ -1,23 +1,23 @@
 /**
- * spin-poll-mode: polling as DPDK's poll-mode drivers do it.
+ * spin-poll-mode: polling as in DPDK's poll-mode drivers.
  *
  * For every queue in turn the data plane calls a receive-burst function through a pointer in the
- * port's table, as rte_eth_rx_burst() does (lib/ethdev/rte_ethdev.h), and processes the up to 32
- * items that it is given. The driver is that of DPDK for lock-free queues in memory: eth_ring_rx()
- * of drivers/net/ring/rte_eth_ring.c over an rte_ring (lib/ring/rte_ring_core.h) with one producer
- * and one consumer. What an empty poll reads is what it reads there:
+ * port's table, like rte_eth_rx_burst() (lib/ethdev/rte_ethdev.h), and processes up to 32 items.
+ * The driver is that of DPDK for lock-free queues in memory: eth_ring_rx() of
+ * drivers/net/ring/rte_eth_ring.c over an rte_ring (lib/ring/rte_ring_core.h) with one producer and
+ * one consumer. An empty poll reads the same as in DPDK:
  *
  * - the port's table, the pointer to the queue, and the pointer to the queue's callbacks, of which
- *   there are none (RTE_ETHDEV_RXTX_CALLBACKS, which is on unless it is turned off);
+ *   there are none (RTE_ETHDEV_RXTX_CALLBACKS, which is enabled by default);
  * - the queue, half a line;
  * - the ring's three lines: flags, the consumer's index, and the producer's index, which the device
- *   counts up (the doorbell).
+ *   increments (the doorbell).
  *
- * That is also what drivers of network cards read: ixgbe_recv_pkts() has two lines of the queue and
- * one of descriptors. Two things are left out. eth_ring_rx() adds to its count of packets even when
- * there are none; here only a count that changes is written. And rte_ring orders its loads; here a
- * fence comes only when there are items. So polls of empty queues write nothing, and an
- * out-of-order core can have several under way.
+ * Drivers of network cards read about as much: ixgbe_recv_pkts() reads two lines of the queue and
+ * one of descriptors. There are two differences. eth_ring_rx() adds to its count of packets even
+ * when there are none; here only a count that changes is written. And rte_ring orders its loads;
+ * here a fence is executed only if there are items. Polls of empty queues therefore write nothing,
+ * and an out-of-order core can overlap several of them.
  *
  * A DPDK queue belongs to one hart. Harts that share queues need a lock around the call
  * (rte_spinlock_trylock()); they try it only if the ring is not empty.
@@ -30,44 +30,44 @@
 
 enum { POLL_MODE_SINGLE_CONSUMER = 2 }; /* RING_F_SC_DEQ */
 
-/* 0: harts that share queues try the lock of every queue, also of those that are empty. To show
- * what that costs: no data plane here does so. */
+/* 0: harts that share queues try the lock of every queue, even of empty ones, to measure the cost.
+ * No data plane here uses it. */
 #ifndef POLL_MODE_LOOKS_FIRST
 #define POLL_MODE_LOOKS_FIRST 1
 #endif
 
-/* A ring, as struct rte_ring. The producer's line is the doorbell; the others are those of struct
- * io_consumer, so that it is seen when items are taken. */
+/* A ring with the layout of struct rte_ring. The producer's line is the doorbell; the others are
+ * those of struct io_consumer, so that the simulator observes when items are taken. */
 struct poll_mode_ring {
   struct {
     uint32_t flags;
   } __attribute__((aligned(LINE_BYTES)));
   struct {
     uint64_t consumer; /* The index of the next item to take. */
-    uint64_t lock;     /* A hart has the queue. */
+    uint64_t lock;     /* Held by the hart that has the queue. */
   } __attribute__((aligned(LINE_BYTES)));
 };
 
 /* A driver's queue, as struct ring_queue. */
 struct poll_mode_queue {
   struct poll_mode_ring *ring;
-  const struct io_doorbell *producer; /* Its `items` is the index of the next item to come. */
+  const struct io_doorbell *producer; /* Its `items` is the index of the next item to arrive. */
   uint64_t number;
   uint64_t received; /* A statistic. */
 };
 
-/* A line that the device reads when the ring looks full. */
+/* A line that the device reads when the ring seems full. */
 struct poll_mode_taken {
   uint64_t count;
 } __attribute__((aligned(LINE_BYTES)));
 
-/* Takes up to `most` items. Returns how many, and the first one's index in `first`. */
+/* Takes up to `most` items. Returns their number, and the first one's index in `first`. */
 typedef uint64_t (*poll_mode_burst)(struct poll_mode_queue *queue, uint64_t most, uint64_t *first);
 
-/* What is to be called with the items of a burst. */
+/* Called with the items of a burst. */
 typedef void (*poll_mode_callback)(struct poll_mode_queue *queue, uint64_t first, uint64_t count);
 
-/* A port: what rte_eth_fp_ops is in DPDK. */
+/* A port: the equivalent of DPDK's rte_eth_fp_ops. */
 static struct {
   poll_mode_burst burst;
   struct poll_mode_queue **queues;
@@ -81,13 +81,14 @@ static inline uint64_t poll_mode_items(const struct poll_mode_queue *queue) {
   return produced - (uint32_t)__atomic_load_n(&queue->ring->consumer, __ATOMIC_RELAXED);
 }
 
-/* What rte_ring_dequeue_burst() is. */
+/* The equivalent of rte_ring_dequeue_burst(). */
 static inline uint64_t poll_mode_dequeue(struct poll_mode_queue *queue, uint64_t most,
                                          uint64_t *first) {
   uint64_t items = poll_mode_items(queue);
   if (items == 0)
     return 0;
-  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* The slots behind the index; not for empty polls. */
+  __atomic_thread_fence(
+      __ATOMIC_ACQUIRE); /* The slots are read after the index; not needed for empty polls. */
   if (items > most)
     items = most;
   *first = queue->ring->consumer;
@@ -106,7 +107,7 @@ static uint64_t poll_mode_receive(struct poll_mode_queue *queue, uint64_t most, 
   return count;
 }
 
-/* What rte_eth_rx_burst() is. */
+/* The equivalent of rte_eth_rx_burst(). */
 static inline uint64_t poll_mode_receive_burst(uint64_t number, uint64_t most, uint64_t *first) {
   struct poll_mode_queue *queue = poll_mode_port.queues[number];
   uint64_t count = poll_mode_port.burst(queue, most, first);
@@ -117,7 +118,7 @@ static inline uint64_t poll_mode_receive_burst(uint64_t number, uint64_t most, u
   return count;
 }
 
-/* For harts that share queues. Returns whether the queue is now this hart's. */
+/* For harts that share queues. Returns whether this hart now has the queue. */
 static inline int poll_mode_try_lock(uint64_t number) {
   struct poll_mode_queue *queue = poll_mode_port.queues[number];
   if (POLL_MODE_LOOKS_FIRST &&
@@ -143,8 +144,8 @@ static inline struct data_plane_work poll_mode_next(struct data_plane_hart *hart
                                  .count = count,
                                  .taken = &poll_mode_port.taken[number].count};
   if (data_plane_state.queues[work.queue].sharing) {
-    /* Others may have older items: the device learns at once, and keeps away from them by
-     * data_plane_await_readers(). Under the lock, so that the count only grows. */
+    /* Other harts may have older items: the device is notified immediately, and kept away from them
+     * by data_plane_await_readers(). Under the lock, so that the count only increases. */
     __atomic_store_n(work.taken, work.first + work.count, __ATOMIC_RELEASE);
     work.taken = 0;
   }
@@ -172,7 +173,7 @@ static inline void poll_mode_set_up(volatile struct io_registers *device,
   poll_mode_port.callbacks = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.callbacks);
   poll_mode_port.taken = aligned_alloc(LINE_BYTES, queues * sizeof *poll_mode_port.taken);
   for (uint64_t number = 0; number < queues; number++) {
-    /* Harts that share a queue take turns by its lock. */
+    /* Harts that share a queue are serialized by its lock. */
     rings[number] = (struct poll_mode_ring){{.flags = POLL_MODE_SINGLE_CONSUMER}, {}};
     driver[number] = (struct poll_mode_queue){
         .ring = &rings[number],

@@ -2,16 +2,16 @@
  * software-ready-set: HyperPlane's monitoring set in hardware, its ready set in software
  * (HyperPlane, MICRO 2020, Sections III-B and V-E).
  *
- * The hardware hands out QIDs in the order in which they were activated. Software appends them to
- * an unsorted list and, for each item, "iterates over the list of ready QIDs in a piece of code
- * and returns one of them based on the policy": round-robin takes the first one behind the last
- * in a circular order. If the list is empty, it waits in QWAIT.
+ * The hardware returns QIDs in the order in which they were activated. Software appends them to an
+ * unsorted list and, for each item, "iterates over the list of ready QIDs in a piece of code and
+ * returns one of them based on the policy": round-robin takes the next one after the last in
+ * circular order. If the list is empty, it waits in QWAIT.
  *
- * A QID is in one place at a time: armed, with the hardware, in the list, or with a hart. What
- * QWAIT_RECONSIDER finds not to be empty goes back to the hardware, and from there to whoever looks
- * next. Harts that share queues share the list under a lock, and a hart that finds it empty waits
- * in QWAIT with the lock held: so while it waits nobody can take QIDs past it into the list, and
- * the one that waits behind it is next, as soon as it has its QID.
+ * A QID is in one place at a time: armed, in the hardware's ready set, in the list, or with a hart.
+ * A queue that QWAIT_RECONSIDER finds non-empty returns to the hardware, and from there to the next
+ * hart that calls QWAIT. Harts that share queues share the list under a lock, and a hart that finds
+ * it empty waits in QWAIT with the lock held: while it waits no other hart can move QIDs into the
+ * list, and the next hart in line follows as soon as it has its QID.
  */
 #ifndef NOTIFY_READY_SET_H
 #define NOTIFY_READY_SET_H
@@ -28,11 +28,11 @@ struct ready_list {
 
 static struct ready_list *ready_lists;
 
-/* Takes the next QID by the policy out of a list that is not empty. */
+/* Removes the next QID by the policy from a non-empty list. */
 static inline uint64_t ready_select(struct ready_list *list) {
   uint32_t *qids = list->qids;
   uint64_t count = list->count, best = 0;
-  /* Seen from the one behind the last, modulo 2^32, queues are in their circular order. */
+  /* Relative to the one after the last, modulo 2^32, queues are in circular order. */
   uint32_t start = data_plane_state.is_strict ? 0 : list->last + 1;
   uint32_t least = qids[0] - start;
   for (uint64_t place = 1; place < count; place++) {

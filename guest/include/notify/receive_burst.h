@@ -1,11 +1,11 @@
 /**
- * Receive-burst loops over drivers of network interfaces: what notify/more/spin-mlx5.h and
- * spin-ixgbe-vector.h share.
+ * Receive-burst loops over drivers of network interfaces: the common part of
+ * notify/more/spin-mlx5.h and spin-ixgbe-vector.h.
  *
  * The loop is that of DPDK 18.11's TestPMD (app/test-pmd): an array of pointers to *streams*, each
- * of which names a port and a queue; for each stream a call through a pointer, which calls the
- * driver's receive-burst function through the port's table, as rte_eth_rx_burst() does
- * (lib/librte_ethdev). What an empty poll loads on its way to the driver:
+ * of which names a port and a queue. For each stream it calls a function through a pointer, which
+ * calls the driver's receive-burst function through the port's table, like rte_eth_rx_burst()
+ * (lib/librte_ethdev). On its way to the driver an empty poll loads:
  *
  * - the pointer to the stream and the stream, a line;
  * - the port: the driver's function, the array of queues and that of callbacks, lines that all
@@ -16,8 +16,8 @@
  * A queue belongs to one hart: "DPDK does not support sharing a NIC queue among multiple cores"
  * (Golestani et al., SoCC 2019, Section 7).
  *
- * Nothing is lost: the device writes completions in order and never more than fit, and a driver
- * takes each once, since it moves its index by what it returns.
+ * No item is lost: the device writes completions in order and never more than fit, and a driver
+ * takes each once, since it advances its index by the number that it returns.
  */
 #ifndef NOTIFY_RECEIVE_BURST_H
 #define NOTIFY_RECEIVE_BURST_H
@@ -27,8 +27,8 @@
 enum {
   RECEIVE_PAGE_BYTES = 4096,
   RECEIVE_AT_ONCE = 4,
-  /* From one buffer to the next, with DPDK's usual sizes: a pool's header of a line, the buffer's
-   * two, head-room of 128 bytes and 2 KiB of data. */
+  /* The distance of buffers, with DPDK's usual sizes: a pool's header of a line, the buffer's two
+   * lines, head-room of 128 bytes and 2 KiB of data. */
   RECEIVE_BUFFER_BYTES = 37 * LINE_BYTES,
 };
 /* Head-room, one reference, one segment. */
@@ -53,7 +53,7 @@ struct receive_buffer {
 } __attribute__((aligned(LINE_BYTES)));
 _Static_assert(sizeof(struct receive_buffer) == 2 * LINE_BYTES, "two lines");
 
-/* Fills `buffers` with up to `most` received ones. Returns how many. */
+/* Fills `buffers` with up to `most` received ones. Returns their number. */
 typedef uint64_t (*receive_function)(void *queue, struct receive_buffer **buffers, uint64_t most);
 
 /* struct fwd_stream of TestPMD. */
@@ -74,7 +74,7 @@ static struct receive_port {
   void (**callbacks)(uint64_t count);
 } __attribute__((aligned(LINE_BYTES))) receive_ports[1];
 
-/* A word in which the device learns how many items have been read; a line of its own. */
+/* A word that reports the number of items read to the device; in its own line. */
 struct receive_taken {
   uint64_t count;
 } __attribute__((aligned(LINE_BYTES)));
@@ -86,7 +86,8 @@ static struct {
   uint8_t *pool;
 } receive;
 
-/* A buffer of the pool. Items are in the slots of their ring: only a buffer's lines are used. */
+/* A buffer of the pool. Items are in the slots of their ring: only a buffer's metadata lines are
+ * used. */
 static inline struct receive_buffer *receive_pool_buffer(uint64_t number) {
   return (struct receive_buffer *)(receive.pool + number * RECEIVE_BUFFER_BYTES);
 }
@@ -102,7 +103,7 @@ static inline uint64_t receive_burst(uint16_t number, uint16_t queue,
   return count;
 }
 
-/* What TestPMD calls for a stream; here the caller forwards. */
+/* TestPMD's function for a stream; here the caller forwards. */
 static __attribute__((noinline)) uint64_t receive_forward(struct receive_stream *stream) {
   struct receive_buffer *buffers[32 + RECEIVE_AT_ONCE];
   uint64_t most = data_plane_state.batch < 32 ? data_plane_state.batch : 32;
@@ -113,7 +114,7 @@ static __attribute__((noinline)) uint64_t receive_forward(struct receive_stream 
 }
 
 static inline struct data_plane_work receive_next(struct data_plane_hart *hart) {
-  /* Through a pointer, as in TestPMD: the compiler is not to know where it points. */
+  /* Through a pointer, as in TestPMD, so that the compiler cannot inline the call. */
   uint64_t (*call)(struct receive_stream *) = receive_forward;
   __asm__("" : "+r"(call));
   uint64_t number = hart->next, count;
@@ -134,13 +135,13 @@ static inline void receive_done(const struct data_plane_hart *hart,
   (void)work;
 }
 
-/* Memory that begins on a page, as the drivers reserve it for rings. */
+/* Page-aligned memory, as the drivers reserve it for rings. */
 static inline void *receive_pages(uint64_t bytes) {
   bytes = (bytes + RECEIVE_PAGE_BYTES - 1) / RECEIVE_PAGE_BYTES * RECEIVE_PAGE_BYTES;
   return aligned_alloc(RECEIVE_PAGE_BYTES, bytes);
 }
 
-/* The port, whose queues the driver then makes. */
+/* Makes the port; the driver then makes its queues. */
 static inline void receive_set_up(volatile struct io_registers *device, struct io_descriptor *table,
                                   receive_function burst, enum io_completions completions) {
   if (data_plane_is_shared())

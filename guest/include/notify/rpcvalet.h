@@ -1,15 +1,16 @@
 /**
- * rpcvalet: the network interface gives each hart its messages (RPCValet, ASPLOS 2019).
+ * rpcvalet: the network interface dispatches messages to harts (RPCValet, ASPLOS 2019).
  *
- * A message's node is its queue; the nodes of a second messaging domain are counted on from those
- * of the first, and so on. The reply is a message back to it, and the replenish behind that ends
- * the request. Messages of one node come to several harts at once. What does not fit into a message
- * goes by rendezvous, in both directions: the buffers for replies are the segment of the domain's
- * context, so that its nodes can read them, and no others.
+ * A message's node is its queue; the nodes of a second messaging domain are numbered after those of
+ * the first, and so on. The reply is a message to that node, and the following replenish ends the
+ * request. Messages of one node reach several harts concurrently. Payloads that do not fit into a
+ * message are transferred by rendezvous, in both directions: the buffers for replies are the
+ * segment of the domain's context, so that only its nodes can read them.
  *
- * A program that defines RPCVALET_REPLENISHES_FIRST as 1 before it includes this replenishes when
- * the reply is in its buffer and the request is no longer needed, before it sends the reply: so a
- * request ends where it does with the other mechanisms, whose replies others fetch.
+ * A program that defines RPCVALET_REPLENISHES_FIRST as 1 before it includes this file replenishes
+ * when the reply is in its buffer and the request is no longer needed, before it sends the reply. A
+ * request then ends at the same point as with the other mechanisms, whose tenants fetch the
+ * replies.
  */
 #ifndef NOTIFY_RPCVALET_H
 #define NOTIFY_RPCVALET_H
@@ -22,17 +23,18 @@
 #define RPCVALET_REPLENISHES_FIRST 0
 #endif
 
-/* A buffer for a reply, and the slot in which that is; whole lines. */
+/* A buffer for a reply, and the slot of that reply; whole lines. */
 struct rpcvalet_buffer {
   uint64_t node;
-  int64_t slot;                 /* Below 0: in none. */
-  struct rpcvalet_buffer *next; /* The buffers of a hart are in a ring. */
+  int64_t slot;                 /* Negative: none. */
+  struct rpcvalet_buffer *next; /* A hart's buffers form a ring. */
   uint64_t descriptor[4]
       __attribute__((aligned(LINE_BYTES))); /* What goes in place of a large one. */
   uint8_t bytes[] __attribute__((aligned(LINE_BYTES)));
 } __attribute__((aligned(LINE_BYTES)));
 
-/* As many for a start, so that nobody waits for a reply's replenish, a round trip away. */
+/* The initial number of buffers, so that no hart waits for a reply's replenish, a round trip away.
+ * */
 enum { RPCVALET_BUFFERS = 8 };
 
 static struct {
@@ -40,30 +42,30 @@ static struct {
   uint64_t without_slot; /* Replies that could not be sent. */
 } rpcvalet_lost __attribute__((aligned(LINE_BYTES)));
 
-/* A messaging domain: where its nodes begin among those of all domains, and the segment of its
- * context, which has room for what harts begin with and for a buffer in each slot. Memory that
- * nobody uses costs nothing. */
+/* A messaging domain: the number of its first node among those of all domains, and the segment of
+ * its context, which has room for the harts' initial buffers and for a buffer in each slot. Unused
+ * memory costs nothing. */
 static struct rpcvalet_domain {
   uint64_t first_node;
-  uint8_t *segment, *next, *end; /* From `next` on it has not been given out. */
+  uint8_t *segment, *next, *end; /* Free from `next` on. */
 } __attribute__((aligned(LINE_BYTES))) rpcvalet_domains[SONUMA_CONTEXTS];
 
-/* What a hart has of its own. */
+/* A hart's private state. */
 static struct rpcvalet_hart {
   struct rpcvalet_domain *domain;
-  struct rpcvalet_buffer *buffer; /* The one that was used last. */
-  struct io_slot *large;          /* For a request that did not fit into a message. */
+  struct rpcvalet_buffer *buffer; /* The most recently used one. */
+  struct io_slot *large;          /* For a request that does not fit into a message. */
 } __attribute__((aligned(LINE_BYTES))) * rpcvalet_harts;
 
-/* Memory is given out to one hart at a time. */
+/* One hart allocates memory at a time. */
 static uint64_t rpcvalet_memory_lock;
 
 static inline uint64_t rpcvalet_buffer_bytes(void) {
   return sizeof(struct rpcvalet_buffer) + data_plane_state.slot_bytes;
 }
 
-/* Memory of a domain's segment, of which the last `cleared` bytes are as a driver leaves them; null
- * if there is none left. */
+/* Memory of a domain's segment, of which the last `cleared` bytes are cleared, as by a driver; null
+ * if none is left. */
 static inline void *rpcvalet_take(struct rpcvalet_domain *domain, uint64_t bytes,
                                   uint64_t cleared) {
   uint8_t *memory = 0;
@@ -77,7 +79,7 @@ static inline void *rpcvalet_take(struct rpcvalet_domain *domain, uint64_t bytes
   return memory;
 }
 
-/* Adds a buffer behind `last`; the first one if that is null. Null if there is no room. */
+/* Adds a buffer after `last`; the first one if that is null. Null without room. */
 static inline struct rpcvalet_buffer *rpcvalet_add_buffer(struct rpcvalet_domain *domain,
                                                           struct rpcvalet_buffer *last) {
   struct rpcvalet_buffer *buffer =
@@ -91,7 +93,7 @@ static inline struct rpcvalet_buffer *rpcvalet_add_buffer(struct rpcvalet_domain
   return buffer;
 }
 
-/* Opens a context and its messaging domain, and makes what its harts have of their own. */
+/* Opens a context and its messaging domain, and makes the private state of its harts. */
 static inline void rpcvalet_open(uint64_t ctx_id) {
   const volatile struct sonuma_registers *device = sonuma_device(ctx_id);
   struct rpcvalet_domain *domain = &rpcvalet_domains[ctx_id];
@@ -134,7 +136,7 @@ static inline void rpcvalet_set_up(void) {
     rpcvalet_open(ctx_id);
 }
 
-/* The next buffer that is free. A node that never replenishes keeps as many as it has slots. */
+/* The next free buffer. A node that never replenishes keeps as many as it has slots. */
 static inline struct rpcvalet_buffer *rpcvalet_next_buffer(struct rpcvalet_domain *domain,
                                                            uint64_t ctx_id,
                                                            struct rpcvalet_buffer *last) {
@@ -151,7 +153,7 @@ static inline struct rpcvalet_buffer *rpcvalet_next_buffer(struct rpcvalet_domai
   }
 }
 
-/* Sends a reply. One that finds no slot is lost, which is counted: its node takes none. */
+/* Sends a reply. If no slot is free, the reply is lost, which is counted: its node takes none. */
 static inline void rpcvalet_reply(struct sonuma_endpoint *endpoint,
                                   const struct rpcvalet_domain *domain,
                                   struct rpcvalet_buffer *buffer,
@@ -203,7 +205,7 @@ rpcvalet_run(int hart, void (*process)(uint64_t, const struct io_slot *, struct 
     if (error == SONUMA_OK)
       process(first_node + message.node, in, out);
     else
-      out->flags = IO_FLAG_ERROR; /* The node does not have what it has told. */
+      out->flags = IO_FLAG_ERROR; /* The node does not have the announced data. */
     if (RPCVALET_REPLENISHES_FIRST)
       sonuma_replenish(endpoint, &message);
     rpcvalet_reply(endpoint, domain, buffer, &message);

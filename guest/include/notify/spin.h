@@ -1,21 +1,21 @@
 /**
  * spin: poll the doorbell of every queue.
  *
- * As tight as a loop can be: a load and a branch for each doorbell, and nothing that would keep an
+ * The tightest possible loop: a load and a branch for each doorbell, and nothing that would keep an
  * out-of-order core from having the loads of many doorbells outstanding.
  *
- * Harts that share queues begin their rounds at different places, and claim what they find:
+ * Harts that share queues start their rounds at different queues, and claim those with items:
  *
  * - in order: by a lock of the queue, which they try only if the doorbell shows items and the lock
- *   is free, and give back when the items are processed. A hart that does not get it goes on. The
- *   lock has a line of its own: in the doorbell's line it would take that from everybody who
- *   polls twice an item;
- * - otherwise: by one compare-and-swap of the doorbell itself, whose upper half then is the index
- *   of the next item. It counts items down and moves the index on in one step, so that there is
- *   nothing to give back.
+ *   is free, and release when the items are processed. A hart that fails continues with the next
+ *   queue. The lock has its own line: in the doorbell's line it would take that line from all
+ *   polling harts twice an item;
+ * - otherwise: by a compare-and-swap of the doorbell itself, whose upper half is the index of the
+ *   next item. It decrements the count and advances the index in one step, so that there is nothing
+ *   to release.
  *
- * docs/notification.md compares these with others. Nothing is lost: what is in a queue is seen by
- * every round, and each item is counted down, once, by the hart that then has it.
+ * docs/notification.md compares them with other mechanisms. Nothing is lost: every round sees the
+ * contents of every queue, and each item is counted down once, by the hart that then has it.
  */
 #ifndef NOTIFY_SPIN_H
 #define NOTIFY_SPIN_H
@@ -49,13 +49,12 @@ spin_scan(struct io_doorbell *next, struct io_doorbell *end) {
   return end;
 }
 
-/* In order: who has a queue; each in a line of its own. */
+/* In order: the lock of a queue, in its own line. */
 static struct spin_lock {
   uint32_t held;
 } __attribute__((aligned(LINE_BYTES))) * spin_locks;
 
-/* Takes items of a queue that other harts may be after, too, and keeps it. Returns whether there
- * are any. */
+/* Takes items of a shared queue, and keeps the queue. Returns whether there were any. */
 static inline int spin_claim_queue(uint64_t number, struct data_plane_work *work) {
   uint32_t *held = &spin_locks[number].held;
   if (__atomic_load_n(held, __ATOMIC_RELAXED) || __atomic_exchange_n(held, 1, __ATOMIC_ACQUIRE))
@@ -68,8 +67,8 @@ static inline int spin_claim_queue(uint64_t number, struct data_plane_work *work
   return 0;
 }
 
-/* Takes items of a queue that other harts may be after, too, and leaves it to them. Returns whether
- * there are any. Who loses the race goes on to the next queue. */
+/* Takes items of a shared queue, and releases the queue. Returns whether there were any. A hart
+ * that loses the race continues with the next queue. */
 static inline int spin_claim_items(uint64_t number, struct data_plane_work *work) {
   struct data_plane_queue *queue = &data_plane_state.queues[number];
   uint64_t word = __atomic_load_n(&queue->doorbell->count, __ATOMIC_RELAXED);
@@ -88,8 +87,8 @@ static inline int spin_claim(uint64_t number, struct data_plane_work *work) {
   return data_plane_state.is_late ? spin_claim_queue(number, work) : spin_claim_items(number, work);
 }
 
-/* Takes items of the first queue that has some, from `begin` to before `end`. Returns whether there
- * are any. A search that finds nothing writes nothing, as an idle loop should not. */
+/* Takes items of the first non-empty queue from `begin` to before `end`. Returns whether there were
+ * any. A search without success writes nothing, as an idle loop should. */
 static inline __attribute__((always_inline)) int spin_search(struct data_plane_hart *hart,
                                                              uint64_t begin, uint64_t end,
                                                              struct data_plane_work *work) {

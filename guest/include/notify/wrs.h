@@ -1,27 +1,26 @@
 /**
  * wrs: poll every doorbell, and sleep with WRS.NTO (Zawrs) while all queues are empty.
  *
- * A reservation covers one line, and there is a line for each doorbell. So each cluster has one
- * more, its *event* line, whose counter the device moves on after it has rung for an item that
- * came into an empty queue. That line is what a hart sleeps on. What it sleeps through is the
- * polling: once awake, it has to find the queue as spin does.
+ * A reservation covers one line, and each doorbell has its own. Each cluster therefore has one more
+ * line, its *event* line, whose counter the device increments after it has rung for an item that
+ * entered an empty queue. A hart sleeps on that line. It then saves the polling: once awake, it
+ * must find the queue as spin does.
  *
- * No wake-up is lost. A hart reads the counter, looks at all its queues, and sleeps only if the
- * counter is still what it was, which LR and WRS check in one step. An item that comes into an
- * empty queue after the hart has looked at it moves the counter after the hart has read it. One
- * that comes into a queue that is not empty needs no wake-up from the device: a hart that sees
- * items takes them. Unless another hart has the queue, in order: then that one, when it gives the
- * queue back and items are left, moves the counter if a hart sleeps; and so does a hart that takes
- * some of the items and leaves others. `sleepers` is counted up before a hart looks for the last
- * time. If it saw the queue taken, it did so before the queue was given back, so whoever gave it
- * back sees the sleeper.
+ * No wake-up is lost. A hart reads the counter, checks all its queues, and sleeps only if the
+ * counter is unchanged, which LR and WRS check atomically. An item that enters an empty queue after
+ * the hart has checked it changes the counter after the hart has read it. An item that enters a
+ * non-empty queue needs no wake-up from the device: a hart that sees items takes them, unless
+ * another hart has the queue, in order. That hart, when it returns the queue with items left,
+ * changes the counter if a hart sleeps; so does a hart that takes some of the items and leaves
+ * others. A hart increments `sleepers` before its last check. If it saw the queue taken, it did so
+ * before the queue was returned, so the hart that returned it sees the sleeper.
  */
 #ifndef NOTIFY_WRS_H
 #define NOTIFY_WRS_H
 
 #include <notify/spin.h>
 
-/* What the harts of a cluster sleep on. */
+/* The line on which the harts of a cluster sleep. */
 struct wrs_cluster {
   uint64_t event __attribute__((aligned(LINE_BYTES)));
   uint64_t sleepers __attribute__((aligned(LINE_BYTES)));
@@ -29,13 +28,13 @@ struct wrs_cluster {
 
 static struct wrs_cluster *wrs_clusters;
 
-/* Looks at every queue once. */
+/* Checks every queue once. */
 static inline int wrs_round(struct data_plane_hart *hart, struct data_plane_work *work) {
   uint64_t start = hart->next;
   return spin_search(hart, start, hart->end, work) || spin_search(hart, hart->begin, start, work);
 }
 
-/* Wakes those that sleep although there are items left. */
+/* Wakes sleeping harts if items are left. */
 static inline void wrs_wake_others(struct wrs_cluster *cluster) {
   if (__atomic_load_n(&cluster->sleepers, __ATOMIC_RELAXED))
     __atomic_fetch_add(&cluster->event, 1, __ATOMIC_RELEASE);

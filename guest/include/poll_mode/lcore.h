@@ -1,9 +1,9 @@
 /**
- * Logical cores, time, and what the rest of the library needs of the processor.
+ * Logical cores, time, and other processor-specific functions of the library.
  *
- * The library has the shapes and names of the Data Plane Development Kit, without its prefix: what
- * is rte_eth_rx_burst() there is eth_rx_burst() here. docs/poll-mode.md lists what is there and
- * what differs.
+ * The library has the interfaces and names of the Data Plane Development Kit, without its prefix:
+ * rte_eth_rx_burst() is eth_rx_burst() here. docs/poll-mode.md lists what is available and what
+ * differs.
  */
 #ifndef POLL_MODE_LCORE_H
 #define POLL_MODE_LCORE_H
@@ -22,7 +22,7 @@ enum {
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 #define min_of(left, right) ((left) < (right) ? (left) : (right))
 
-/** Each hart calls this first, with its number, as DPDK's launcher does. */
+/** Must be called first on each hart, with the hart's number, like DPDK's launcher. */
 static inline void lcore_begin(int hart) { __asm__ volatile("mv tp, %0" : : "r"((uint64_t)hart)); }
 
 /** The number of the hart. */
@@ -39,7 +39,7 @@ static inline uint64_t rdtsc(void) {
   return cycles;
 }
 
-/** Cycles in a second: measured, over ten microseconds of the timer. */
+/** The frequency of the cycle counter, measured over ten microseconds of the timer. */
 static inline uint64_t get_tsc_hz(void) {
   volatile uint64_t *time = (volatile uint64_t *)CLINT_MTIME;
   uint64_t begin = *time;
@@ -52,15 +52,15 @@ static inline uint64_t get_tsc_hz(void) {
   return (rdtsc() - cycles) / 10 * 1000000;
 }
 
-/** Fetches a line into the data cache: PREFETCH.R of Zicbop. */
+/** Prefetches a line into the data cache: PREFETCH.R of Zicbop. */
 static inline void prefetch0(const volatile void *address) {
   __asm__ volatile(".insn i 0x13, 6, x0, %0, 1" : : "r"(address));
 }
 
-/** Waits for a moment in a loop: PAUSE of Zihintpause. */
+/** Pauses briefly in a loop: PAUSE of Zihintpause. */
 static inline void pause(void) { __asm__ volatile(".4byte 0x0100000f"); }
 
-/** Executes for so many nanoseconds at `hz` cycles a second. */
+/** Executes for a number of nanoseconds at `hz` cycles a second. */
 static inline void delay_ns(uint64_t nanoseconds, uint64_t hz) {
   uint64_t begin = rdtsc(), cycles = nanoseconds * (hz / 1000000) / 1000;
   while (rdtsc() - begin < cycles)

@@ -1,9 +1,9 @@
 /**
- * The longest prefix that an IPv4 address matches (Gupta, Lin and McKeown, "Routing Lookups in
- * Hardware at Memory Access Speeds", INFOCOM 1998): a table for the upper 24 bits, whose entries
- * give the next hop, or one of several tables for the lower 8.
+ * Longest-prefix match of IPv4 addresses (Gupta, Lin and McKeown, "Routing Lookups in Hardware at
+ * Memory Access Speeds", INFOCOM 1998): a table for the upper 24 bits, whose entries give the next
+ * hop, or one of several tables for the lower 8.
  *
- * Routes are added; they are not taken away again. Addresses are in the order of the hart.
+ * Routes can be added, but not removed. Addresses have the hart's byte order.
  */
 #ifndef POLL_MODE_LPM_H
 #define POLL_MODE_LPM_H
@@ -14,12 +14,12 @@
 enum {
   LPM_TBL24_ENTRIES = 1 << 24,
   LPM_TBL8_ENTRIES = 256,
-  LPM_LOOKUP_SUCCESS = 1 << 24, /**< What lpm_lookup_bulk() adds to a next hop that it has found. */
+  LPM_LOOKUP_SUCCESS = 1 << 24, /**< lpm_lookup_bulk() adds it to a next hop that it has found. */
 };
 
 /** An entry of either table. */
 struct lpm_entry {
-  uint32_t next_hop : 24; /**< Or, in the first table, the second one. */
+  uint32_t next_hop : 24; /**< In the first table also the number of a second one. */
   uint32_t valid : 1;
   uint32_t valid_group : 1; /**< In the first table: `next_hop` is the number of a second one. */
   uint32_t depth : 6;       /**< Bits of its prefix. */
@@ -33,8 +33,8 @@ struct lpm {
 
 _Static_assert(sizeof(struct lpm_entry) == 4, "an entry is a word");
 
-/** A table with room for so many second tables: prefixes of more than 24 bits that differ in these.
- * It takes 64 MiB. */
+/** Creates a table with this number of second tables, for prefixes of more than 24 bits. It takes
+ * 64 MiB. */
 static inline struct lpm *lpm_create(uint32_t number_tbl8s) {
   struct lpm *lpm = aligned_alloc(CACHE_LINE_SIZE, sizeof *lpm);
   lpm->tbl8s = number_tbl8s;
@@ -51,8 +51,8 @@ static inline void lpm_fill(struct lpm_entry *entries, uint32_t count, struct lp
       entries[place] = entry;
 }
 
-/** Adds a route, or changes it: the upper `depth` bits of `ip`, 1 to 32. Returns 0, or -1 if it
- * cannot be, or there is no second table left. */
+/** Adds or changes a route: the upper `depth` bits of `ip`, 1 to 32. Returns 0, or -1 if the depth
+ * is invalid or no second table is left. */
 static inline int lpm_add(struct lpm *lpm, uint32_t ip, uint8_t depth, uint32_t next_hop) {
   if (depth < 1 || depth > 32 || next_hop >= 1 << 24)
     return -1;

@@ -1,9 +1,9 @@
 /**
- * Packet buffers, and the pools that they come from and go back to.
+ * Packet buffers, and the pools that they are allocated from.
  *
- * A pool is a ring of free buffers with a cache for each core: most allocations touch only that. A
- * buffer has two lines of its own, of which the second one is needed to free it, head-room, and
- * data; it is one segment (DPDK's can be chains).
+ * A pool is a ring of free buffers with a cache for each core: most allocations access only the
+ * cache. A buffer has two lines of metadata, of which the second one is needed to free it,
+ * head-room, and data; it is one segment (DPDK's can be chains).
  */
 #ifndef POLL_MODE_MBUF_H
 #define POLL_MODE_MBUF_H
@@ -17,11 +17,11 @@ enum {
   MEMPOOL_CACHE_MAX_SIZE = 512,
 };
 
-/** The cache of a core: buffers that it has freed and may take. */
+/** The cache of a core: free buffers. */
 struct mempool_cache {
-  uint32_t size;        /**< How many it is to have, ... */
-  uint32_t flushthresh; /**< ... how many it has at most: half as many again, ... */
-  uint32_t len;         /**< ... and how many it has. */
+  uint32_t size;        /**< The target size, ... */
+  uint32_t flushthresh; /**< ... the maximum size, half as much again, ... */
+  uint32_t len;         /**< ... and the present size. */
   void *objs[MEMPOOL_CACHE_MAX_SIZE * 3] __cache_aligned;
 } __cache_aligned;
 
@@ -35,29 +35,29 @@ struct mempool {
 /** A packet buffer. */
 struct mbuf {
   void *buf_addr;
-  uint64_t rearm[0];  /**< The next three are set together when it is given to a queue. */
-  uint16_t data_off;  /**< Where the packet begins behind buf_addr. */
-  uint16_t refcnt;    /**< How many use it. */
+  uint64_t rearm[0];  /**< The next three are set together when it is posted. */
+  uint16_t data_off;  /**< The offset of the packet from buf_addr. */
+  uint16_t refcnt;    /**< The number of users. */
   uint16_t nb_segs;   /**< 1. */
-  uint16_t port;      /**< Where it came from. */
+  uint16_t port;      /**< The port of its arrival. */
   uint64_t ol_flags;  /**< PKT_RX_RSS_HASH. */
   uint32_t pkt_type;  /**< 0: not classified. */
   uint32_t pkt_len;   /**< Bytes of the packet. */
   uint16_t data_len;  /**< The same. */
   uint16_t vlan_tci;  /**< 0. */
-  uint32_t hash_rss;  /**< Receive-side scaling's. */
+  uint32_t hash_rss;  /**< The receive-side-scaling hash. */
   uint64_t timestamp; /**< Nanoseconds of the interface's clock. */
   uint16_t buf_len;
   struct mempool *pool __cache_aligned;
   struct mbuf *next;
-  uint64_t userdata; /**< The program's. */
+  uint64_t userdata; /**< For the program. */
 } __cache_aligned;
 
 enum { PKT_RX_RSS_HASH = 2 };
 
 _Static_assert(sizeof(struct mbuf) == 2 * CACHE_LINE_SIZE, "a buffer has two lines of its own");
 
-/** Where the packet begins, as a pointer of this type. */
+/** The start of the packet, as a pointer of this type. */
 #define pktmbuf_mtod(mbuf, type) ((type)((uint8_t *)(mbuf)->buf_addr + (mbuf)->data_off))
 /** Bytes of a packet. */
 #define pktmbuf_pkt_len(mbuf) ((mbuf)->pkt_len)
@@ -71,8 +71,8 @@ static inline void pktmbuf_reset(struct mbuf *mbuf) {
   mbuf->pkt_len = mbuf->data_len = 0;
 }
 
-/** A pool of `count` buffers with so many bytes of head-room and data, of which each core keeps up
- * to `cache_size`; NULL if that cannot be. */
+/** Creates a pool of `count` buffers with this much head-room and data, of which each core caches
+ * up to `cache_size`; NULL if that is impossible. */
 static inline struct mempool *pktmbuf_pool_create(uint32_t count, uint32_t cache_size,
                                                   uint32_t data_room_size) {
   if (cache_size > MEMPOOL_CACHE_MAX_SIZE || data_room_size < PKTMBUF_HEADROOM)
@@ -103,7 +103,7 @@ static inline struct mempool *pktmbuf_pool_create(uint32_t count, uint32_t cache
   return pool;
 }
 
-/** Takes `count` buffers, or none; returns 0 if it has them, and else -1. */
+/** Takes `count` buffers, or none; returns 0 on success, and otherwise -1. */
 static inline int mempool_get_bulk(struct mempool *pool, void **objects, unsigned count) {
   struct mempool_cache *cache = &pool->caches[lcore_id()];
   if (unlikely(count > cache->size))
@@ -121,7 +121,7 @@ static inline int mempool_get_bulk(struct mempool *pool, void **objects, unsigne
   return 0;
 }
 
-/** Gives buffers back. */
+/** Returns buffers to the pool. */
 static inline void mempool_put_bulk(struct mempool *pool, void *const *objects, unsigned count) {
   struct mempool_cache *cache = &pool->caches[lcore_id()];
   if (unlikely(count > cache->size || cache->size == 0)) {
@@ -138,7 +138,7 @@ static inline void mempool_put_bulk(struct mempool *pool, void *const *objects, 
   }
 }
 
-/** A buffer for a packet of the program; NULL if there is none. */
+/** A buffer for a packet of the program; NULL if none is free. */
 static inline struct mbuf *pktmbuf_alloc(struct mempool *pool) {
   void *object;
   if (mempool_get_bulk(pool, &object, 1) != 0)
@@ -147,7 +147,7 @@ static inline struct mbuf *pktmbuf_alloc(struct mempool *pool) {
   return object;
 }
 
-/** The same for several: 0, or -1 if there are not so many. */
+/** The same for several: 0, or -1 if there are too few. */
 static inline int pktmbuf_alloc_bulk(struct mempool *pool, struct mbuf **mbufs, unsigned count) {
   if (mempool_get_bulk(pool, (void **)mbufs, count) != 0)
     return -1;
@@ -156,7 +156,7 @@ static inline int pktmbuf_alloc_bulk(struct mempool *pool, struct mbuf **mbufs, 
   return 0;
 }
 
-/** Gives a buffer back if nobody else uses it. */
+/** Releases a buffer, and frees it if it was the last user. */
 static inline void pktmbuf_free(struct mbuf *mbuf) {
   if (likely(mbuf->refcnt == 1) || __atomic_sub_fetch(&mbuf->refcnt, 1, __ATOMIC_ACQ_REL) == 0) {
     mbuf->refcnt = 1;
@@ -165,7 +165,7 @@ static inline void pktmbuf_free(struct mbuf *mbuf) {
   }
 }
 
-/** Puts so many bytes in front of the packet; where it begins then, or NULL if there is no room. */
+/** Prepends bytes to the packet; returns the new start, or NULL without room. */
 static inline void *pktmbuf_prepend(struct mbuf *mbuf, uint16_t bytes) {
   if (bytes > mbuf->data_off)
     return NULL;
@@ -175,7 +175,7 @@ static inline void *pktmbuf_prepend(struct mbuf *mbuf, uint16_t bytes) {
   return pktmbuf_mtod(mbuf, void *);
 }
 
-/** Takes so many bytes away at the front; where it begins then, or NULL if it is shorter. */
+/** Removes bytes at the front; returns the new start, or NULL if the packet is shorter. */
 static inline void *pktmbuf_adj(struct mbuf *mbuf, uint16_t bytes) {
   if (bytes > mbuf->data_len)
     return NULL;

@@ -18,8 +18,8 @@
  *       }
  *     }
  *
- * Set-up only touches memory, so it can be done in prepare(), where it takes no time; starting a
- * port tells the interface. One hart uses a queue.
+ * Set-up only accesses memory, so it can be done in prepare(), where it takes no time; starting a
+ * port writes to the interface. Each queue is used by one hart.
  */
 #ifndef POLL_MODE_PORT_H
 #define POLL_MODE_PORT_H
@@ -33,16 +33,16 @@
 enum {
   MAX_ETHPORTS = 2,
   MAX_QUEUES = 1024,    /**< Of each port. */
-  RX_REARM_THRESH = 32, /**< Buffers are given to a queue in as many at a time. */
-  TX_COMP_THRESH = 32,  /**< A work request is completed for as many packets at least. */
+  RX_REARM_THRESH = 32, /**< The number of buffers that are posted together. */
+  TX_COMP_THRESH = 32,  /**< Packets of the work requests up to a completion, at least. */
   TX_SESSION = 30,      /**< Packets of a work request: eight blocks of it. */
   TX_BLOCKS = 8,
-  RX_VEC_AT_ONCE = 4,      /**< Completions that the vector driver looks at. */
-  RX_VEC_REPL_THRESH = 64, /**< It gives so many buffers at a time, or a quarter of a queue's. */
+  RX_VEC_AT_ONCE = 4,      /**< Completions that the vector driver checks together. */
+  RX_VEC_REPL_THRESH = 64, /**< It posts this many buffers, or a quarter of a queue's, together. */
   RX_VEC_MAX_BURST = 64,
 };
 
-/** From the network's order to the hart's, and back: Zbb's rev8, as x86 has bswap. */
+/** From the network's byte order to the hart's, or back: Zbb's rev8, as x86 has bswap. */
 static inline uint64_t be64(uint64_t value) {
   uint64_t reversed;
   __asm__(".insn i 0x13, 5, %0, %1, 0x6b8" : "=r"(reversed) : "r"(value));
@@ -51,27 +51,27 @@ static inline uint64_t be64(uint64_t value) {
 static inline uint32_t be32(uint32_t value) { return (uint32_t)(be64(value) >> 32); }
 static inline uint16_t be16(uint16_t value) { return (uint16_t)(be64(value) >> 48); }
 
-/** A receive queue. What a poll reads is in the lines in which DPDK 18.11 has it (struct
- * mlx5_rxq_data): of the nine lines five, and those of an array of pointers. */
+/** A receive queue. The fields that a poll reads are in the same lines as in DPDK 18.11 (struct
+ * mlx5_rxq_data): five of the nine lines, and those of an array of pointers. */
 struct rx_queue {
   uint32_t log_entries;
   uint32_t mask;            /**< Work requests, and completions, less 1. */
   volatile uint32_t *rq_db; /**< The doorbell record of the work requests, ... */
   volatile uint32_t *cq_db; /**< ... and that of the completions. */
-  uint32_t cq_ci;           /**< Completions that were taken, ... */
-  uint32_t rq_ci;           /**< ... and buffers that were given. */
-  uint32_t repl_thresh;     /**< The vector driver gives buffers when it has so many slots. */
+  uint32_t cq_ci;           /**< Completions taken, ... */
+  uint32_t rq_ci;           /**< ... and buffers posted. */
+  uint32_t repl_thresh;     /**< The vector driver posts buffers if this many slots are free. */
   uint16_t port;
   uint8_t memory_regions[240 - 38];
   struct wqe_segment *wqes; /**< At 240. */
   volatile struct cqe *cqes;
-  uint64_t compressed_taken; /**< Packets of the title's that were taken, if some are left. */
+  uint64_t compressed_taken; /**< Packets of the title that were taken, if some are left. */
   uint64_t compressed;
   struct mbuf **elts; /**< At 272: the buffer of each work request, and four times `fake`. */
   struct mempool *pool;
-  uint64_t packets, errors, no_mbuf; /**< Counted. */
+  uint64_t packets, errors, no_mbuf; /**< Counters. */
   uint64_t unused[4];
-  uint64_t rearm; /**< At 344: what a buffer that has come begins with. */
+  uint64_t rearm; /**< At 344: the initial value of a received buffer's metadata. */
   uint64_t unused_too[4];
   struct mbuf fake; /**< At 384. */
   uint64_t unused_as_well[2];
@@ -90,21 +90,21 @@ struct tx_queue {
   volatile uint32_t *sq_db; /**< The doorbell record. */
   volatile struct cqe *cqes;
   volatile uint32_t *cq_db;
-  uint32_t wqe_pi;    /**< Blocks that were written, ... */
+  uint32_t wqe_pi;    /**< Blocks written, ... */
   uint32_t wqe_ci;    /**< ... and those that are free again, modulo 2^32. */
-  uint32_t elts_pi;   /**< Packets that were given, ... */
+  uint32_t elts_pi;   /**< Packets posted, ... */
   uint32_t elts_ci;   /**< ... and those whose buffers are free. */
-  uint32_t elts_comp; /**< Up to which packet the last work request that completes is. */
+  uint32_t elts_comp; /**< The last packet of the last work request with a completion. */
   uint32_t cq_ci;
   uint32_t elts_mask, wqe_mask, cq_mask, cq_log;
   uint32_t qpn;
   uint64_t packets, errors;
-  /** Of each completion to come: packets and blocks that it frees. */
+  /** For each future completion: the packets and blocks that it frees. */
   uint32_t *comp_elts, *comp_wqes;
   uint32_t comp_pi;
 } __cache_aligned;
 
-/** What takes packets from a queue: `nb_pkts` at most. */
+/** Takes up to `nb_pkts` packets from a queue. */
 typedef uint16_t (*rx_pkt_burst_t)(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t nb_pkts);
 
 struct eth_dev {
@@ -116,10 +116,10 @@ struct eth_dev {
 
 static struct eth_dev eth_devices[MAX_ETHPORTS];
 
-/** Device arguments, set before queues are. `rx_vec_en` chooses the receive function that takes
- * four completions at a time, as the argument of this name does in DPDK, where it is 1 by default.
- * With `rxq_cqe_comp_en`, another one of DPDK's, the interface compresses completions, and that
- * function takes these, too. */
+/** Device arguments, to be set before queues are set up. `rx_vec_en` selects the receive function
+ * that takes four completions at a time, like DPDK's argument of this name, where it is 1 by
+ * default. With `rxq_cqe_comp_en`, another one of DPDK's, the interface compresses completions, and
+ * that function takes these, too. */
 static struct eth_devargs {
   int rx_vec_en;
   int rxq_cqe_comp_en;
@@ -129,7 +129,7 @@ static inline uint32_t log_of(uint32_t entries) { return (uint32_t)__builtin_ctz
 
 static inline void *page_alloc(uint64_t bytes) { return aligned_alloc(4096, bytes); }
 
-/** Makes completions invalid, as they are before the interface has written them. */
+/** Invalid completions, as before the interface has written them. */
 static inline volatile struct cqe *completions_alloc(uint32_t entries) {
   struct cqe *cqes = page_alloc(entries * sizeof *cqes);
   for (uint32_t entry = 0; entry < entries; entry++)
@@ -137,7 +137,7 @@ static inline volatile struct cqe *completions_alloc(uint32_t entries) {
   return cqes;
 }
 
-/** How many queues a port is to have. */
+/** Sets the number of queues of a port. */
 static inline int eth_dev_configure(uint16_t port, uint16_t nb_rx_queues, uint16_t nb_tx_queues) {
   if (port >= MAX_ETHPORTS || nb_rx_queues > MAX_QUEUES || nb_tx_queues > MAX_QUEUES)
     return -1;
@@ -146,7 +146,7 @@ static inline int eth_dev_configure(uint16_t port, uint16_t nb_rx_queues, uint16
   return 0;
 }
 
-/* Gives the next RX_REARM_THRESH buffers to a queue, if the pool has them. */
+/* Posts the next RX_REARM_THRESH buffers to a queue, if the pool has them. */
 static inline void rx_rearm(struct rx_queue *rxq) {
   struct mbuf **elts = &rxq->elts[rxq->rq_ci & rxq->mask];
   if (unlikely(mempool_get_bulk(rxq->pool, (void **)elts, RX_REARM_THRESH) != 0)) {
@@ -169,7 +169,7 @@ static uint16_t rx_burst(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t n
     if ((owner & 1) != (ci >> rxq->log_entries & 1) || owner >> 4 == CQE_INVALID)
       break;
     if (count == 0)
-      io_rmb(); /* The rest of what is there is not older than its owner. */
+      io_rmb(); /* The other fields are read after the owner. */
     struct mbuf *mbuf = rxq->elts[ci & rxq->mask];
     prefetch0(rxq->elts[(ci + 1) & rxq->mask]);
     ci++;
@@ -199,7 +199,7 @@ static uint16_t rx_burst(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t n
     if (rxq->rq_ci == before)
       break;
   }
-  io_wmb(); /* What has been read and written is so before the interface knows of it. */
+  io_wmb(); /* All reads and writes precede the interface's notification. */
   *rxq->cq_db = be32(ci);
   *rxq->rq_db = be32(rxq->rq_ci);
   return count;
@@ -208,8 +208,8 @@ static uint16_t rx_burst(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t n
 #include <poll_mode/rx_comp.h>
 #include <poll_mode/rx_vec.h>
 
-/** A receive queue of `nb_desc` buffers, a power of two of RX_REARM_THRESH or more. Returns 0, or
- * -1 if that cannot be or the pool has not so many. */
+/** Sets up a receive queue of `nb_desc` buffers, a power of two of at least RX_REARM_THRESH.
+ * Returns 0, or -1 if that is impossible or the pool has too few buffers. */
 static inline int eth_rx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_desc,
                                      struct mempool *pool) {
   if (nb_desc < RX_REARM_THRESH || (nb_desc & (nb_desc - 1)) != 0 || pool == NULL)
@@ -245,7 +245,7 @@ static inline int eth_rx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_
   return 0;
 }
 
-/** A send queue for `nb_desc` packets, a power of two of TX_COMP_THRESH or more. */
+/** Sets up a send queue for `nb_desc` packets, a power of two of at least TX_COMP_THRESH. */
 static inline int eth_tx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_desc) {
   if (nb_desc < TX_COMP_THRESH || (nb_desc & (nb_desc - 1)) != 0)
     return -1;
@@ -267,7 +267,7 @@ static inline int eth_tx_queue_setup(uint16_t port, uint16_t queue, uint32_t nb_
   return 0;
 }
 
-/* Tells the interface of a queue; `registers` are its half of the page. */
+/* Writes a queue's addresses to the interface; `registers` is its half of the page. */
 static inline void queue_start(uint64_t registers, const void *ring, const volatile void *record,
                                const volatile void *cqes, const volatile void *cq_record,
                                uint32_t entries) {
@@ -311,14 +311,14 @@ static inline void eth_dev_start(uint16_t port) {
                   (uint64_t)port << 32 | entry << 16 | entry % dev->nb_rx_queues);
 }
 
-/** Takes up to `nb_pkts` packets that have come; returns how many. */
+/** Takes up to `nb_pkts` received packets; returns their number. */
 static inline uint16_t eth_rx_burst(uint16_t port, uint16_t queue, struct mbuf **rx_pkts,
                                     uint16_t nb_pkts) {
   struct eth_dev *dev = &eth_devices[port];
   return dev->rx_pkt_burst(dev->rx_queues[queue], rx_pkts, nb_pkts);
 }
 
-/* Frees the buffers of packets that have been sent. */
+/* Frees the buffers of sent packets. */
 static inline void tx_complete(struct tx_queue *txq) {
   uint32_t before = txq->cq_ci;
   for (;;) {
@@ -354,8 +354,8 @@ static inline void tx_complete(struct tx_queue *txq) {
   }
 }
 
-/** Sends packets, whose buffers the queue gives back when it has; returns how many there was room
- * for: the others are still the program's. */
+/** Sends packets, whose buffers the queue frees afterwards; returns the number for which there was
+ * room: the program keeps the others. */
 static inline uint16_t eth_tx_burst(uint16_t port, uint16_t queue, struct mbuf **tx_pkts,
                                     uint16_t nb_pkts) {
   struct tx_queue *txq = eth_devices[port].tx_queues[queue];
@@ -371,7 +371,7 @@ static inline uint16_t eth_tx_burst(uint16_t port, uint16_t queue, struct mbuf *
       break;
     uint32_t count = min_of((uint32_t)(nb_pkts - sent), TX_SESSION);
     count = min_of(count, room);
-    /* A work request goes round the end of the ring, block by block. */
+    /* A work request wraps around the end of the ring, block by block. */
     uint32_t block = txq->wqe_pi;
     struct wqe_header *header = &txq->wqes[block & txq->wqe_mask].header;
     uint32_t place = 2;
@@ -402,7 +402,7 @@ static inline uint16_t eth_tx_burst(uint16_t port, uint16_t queue, struct mbuf *
     return 0;
   txq->packets += sent;
   *txq->sq_db = be32(txq->wqe_pi & 0xffff);
-  io_wmb(); /* The work requests are there before the doorbell. */
+  io_wmb(); /* The work requests precede the doorbell. */
   reg_write64(txq->doorbell, *(uint64_t __attribute__((may_alias)) *)last);
   return sent;
 }

@@ -1,9 +1,9 @@
 /**
  * A ring of pointers in a fixed array, for several producers and consumers, without locks.
  *
- * Each side has a head and a tail. A producer moves the head by compare-and-swap, which reserves
- * its slots, writes them, waits until those that reserved before it are done, and moves the tail.
- * (As DPDK's ring, and FreeBSD's bufring before it.) The sides are on lines of their own.
+ * Each side has a head and a tail. A producer advances the head by compare-and-swap, which reserves
+ * its slots, writes them, waits until earlier reservations are complete, and advances the tail.
+ * (Like DPDK's ring, and FreeBSD's bufring before it.) Each side has its own line.
  */
 #ifndef POLL_MODE_RING_H
 #define POLL_MODE_RING_H
@@ -16,7 +16,7 @@ enum ring_flags {
   RING_F_SC_DEQ = 2, /**< One hart dequeues. */
 };
 
-/** A side of a ring: how many slots were reserved, and how many are done, modulo 2^32. */
+/** A side of a ring: the numbers of reserved and of completed slots, modulo 2^32. */
 struct ring_headtail {
   uint32_t head;
   uint32_t tail;
@@ -31,7 +31,8 @@ struct ring {
   void *slots[] __cache_aligned;
 };
 
-/** A ring of `count` slots, a power of two, of which one stays empty; NULL if it cannot be. */
+/** Creates a ring of `count` slots, a power of two, one of which stays empty; NULL if that is
+ * impossible. */
 static inline struct ring *ring_create(uint32_t count, unsigned flags) {
   if (count < 2 || (count & (count - 1)) != 0)
     return NULL;
@@ -43,20 +44,20 @@ static inline struct ring *ring_create(uint32_t count, unsigned flags) {
   return ring;
 }
 
-/** How many entries are in it, or are being put there. */
+/** The number of entries, including those being written. */
 static inline unsigned ring_count(const struct ring *ring) {
   uint32_t prod = __atomic_load_n(&ring->prod.tail, __ATOMIC_RELAXED);
   uint32_t cons = __atomic_load_n(&ring->cons.tail, __ATOMIC_RELAXED);
   return min_of(prod - cons, ring->capacity);
 }
 
-/* Reserves up to `count` slots of a side, of which there are as many as the other side's tail and
- * `extra` leave: all of them or none, if `whole`. Returns how many. */
+/* Reserves up to `count` slots of a side, as far as the other side's tail and `extra` allow: all of
+ * them or none, if `whole`. Returns their number. */
 static inline unsigned ring_move_head(struct ring_headtail *side, const uint32_t *other,
                                       uint32_t extra, unsigned count, int whole, uint32_t *old) {
   uint32_t head = __atomic_load_n(&side->head, __ATOMIC_RELAXED);
   for (;;) {
-    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* The other tail is not older than this head. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* The other tail is read after this head. */
     uint32_t there = extra + __atomic_load_n(other, __ATOMIC_ACQUIRE) - head;
     unsigned taken = count;
     if (unlikely(taken > there))
@@ -74,7 +75,7 @@ static inline unsigned ring_move_head(struct ring_headtail *side, const uint32_t
   }
 }
 
-/* The slots from `old` on are done. */
+/* Completes the slots from `old` on. */
 static inline void ring_update_tail(struct ring_headtail *side, uint32_t old, unsigned count) {
   if (!side->is_single)
     while (__atomic_load_n(&side->tail, __ATOMIC_RELAXED) != old)
@@ -103,22 +104,22 @@ static inline unsigned ring_dequeue(struct ring *ring, void **objects, unsigned 
   return count;
 }
 
-/** Enqueues as many of the objects as there is room for; returns how many. */
+/** Enqueues as many of the objects as fit; returns their number. */
 static inline unsigned ring_enqueue_burst(struct ring *ring, void *const *objects, unsigned count) {
   return ring_enqueue(ring, objects, count, 0);
 }
 
-/** Enqueues all objects or none; returns how many. */
+/** Enqueues all objects or none; returns their number. */
 static inline unsigned ring_enqueue_bulk(struct ring *ring, void *const *objects, unsigned count) {
   return ring_enqueue(ring, objects, count, 1);
 }
 
-/** Dequeues up to `count` objects; returns how many. */
+/** Dequeues up to `count` objects; returns their number. */
 static inline unsigned ring_dequeue_burst(struct ring *ring, void **objects, unsigned count) {
   return ring_dequeue(ring, objects, count, 0);
 }
 
-/** Dequeues so many objects or none; returns how many. */
+/** Dequeues `count` objects or none; returns their number. */
 static inline unsigned ring_dequeue_bulk(struct ring *ring, void **objects, unsigned count) {
   return ring_dequeue(ring, objects, count, 1);
 }

@@ -1,17 +1,18 @@
 /**
- * Receiving compressed completions: rxq_cq_decompress_v() of DPDK 18.11, behind rxq_burst_v().
+ * Receiving compressed completions: rxq_cq_decompress_v() of DPDK 18.11, called after
+ * rxq_burst_v().
  *
- * A title is a completion whose format says so and whose byte count is how many completions it
- * stands for. The next slot has the hash and the byte count of each, that of the title first. The
- * other slots that they stand for are not written, so that the driver makes them invalid: what was
- * there two passes before would look valid in the next one.
+ * A title is a completion with a special format, whose byte count is the number of completions that
+ * it stands for. The next slot has the hash and the byte count of each, starting with the title's
+ * own. The other slots are not written, so the driver invalidates them: their contents from two
+ * passes before would look valid in the next one.
  */
 #ifndef POLL_MODE_RX_COMP_H
 #define POLL_MODE_RX_COMP_H
 
 #include <poll_mode/rx_vec.h>
 
-/* Takes packets of the session that the next completion is the title of, if it is one. */
+/* Takes packets of the session whose title is the next completion, if it is a title. */
 static uint16_t rx_decompress(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t nb_pkts) {
   uint32_t first = rxq->cq_ci;
   volatile struct cqe *title = &rxq->cqes[first & rxq->mask];
@@ -19,7 +20,7 @@ static uint16_t rx_decompress(struct rx_queue *rxq, struct mbuf **rx_pkts, uint1
   if ((owner & 1) != (first >> rxq->log_entries & 1) || owner >> 4 == CQE_INVALID ||
       (owner & CQE_COMPRESSED) != CQE_COMPRESSED)
     return 0;
-  io_rmb(); /* The rest of what is there is not older than its owner. */
+  io_rmb(); /* The other fields are read after the owner. */
   uint32_t minis = be32(title->byte_count);
   volatile struct mini_cqe *array = (volatile struct mini_cqe *)&rxq->cqes[(first + 1) & rxq->mask];
   uint16_t count = 0;
@@ -45,7 +46,7 @@ static uint16_t rx_decompress(struct rx_queue *rxq, struct mbuf **rx_pkts, uint1
   return count;
 }
 
-/* rxq_burst_v() where completions may be compressed. */
+/* rxq_burst_v() if completions may be compressed. */
 static uint16_t rx_burst_comp(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t nb_pkts) {
   uint16_t count = 0;
   if (rxq->compressed_taken == 0)

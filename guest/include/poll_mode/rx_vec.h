@@ -1,21 +1,21 @@
 /**
  * The receive function of DPDK 18.11 for a ConnectX-5, rxq_burst_v() in mlx5_rxtx_vec_sse.h: a
- * scalar equivalent, of which notify/more/spin-mlx5.h says more.
+ * scalar equivalent, which notify/more/spin-mlx5.h describes.
  *
- * It works on four packets at a time. An empty poll, too, reads the four next completions and the
- * four next buffers' pointers and fills in the four buffers; only then it looks which of the
- * completions are valid. Compressed completions end a burst (rx_comp.h takes them); flow
- * marks and timestamps are left out.
+ * It processes four packets at a time. Even an empty poll reads the next four completions and the
+ * next four buffers' pointers and fills in the four buffers, and only then checks which of the
+ * completions are valid. Compressed completions end a burst (rx_comp.h takes them); flow marks and
+ * timestamps are left out.
  */
 #ifndef POLL_MODE_RX_VEC_H
 #define POLL_MODE_RX_VEC_H
 
 #include <poll_mode/port.h>
 
-/* By packet information and type of header: what is in a packet (mlx5_ptype_table). */
+/* The packet type by packet information and type of header (mlx5_ptype_table). */
 static uint32_t rx_vec_ptypes[256] __cache_aligned;
 
-/* Gives buffers to the slots whose packets were taken (mlx5_rx_replenish_bulk_mbuf()). */
+/* Posts buffers to the slots whose packets were taken (mlx5_rx_replenish_bulk_mbuf()). */
 static inline void rx_vec_replenish(struct rx_queue *rxq, uint32_t count) {
   while (count > 0) {
     uint32_t first = rxq->rq_ci & rxq->mask;
@@ -57,16 +57,16 @@ rx_vec_fill(const struct rx_queue *rxq, const volatile struct cqe *cqe, struct m
 /* rxq_burst_v(). */
 static uint16_t rx_burst_vec(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16_t nb_pkts) {
   uint32_t entries = rxq->mask + 1, index = rxq->cq_ci, start = index & rxq->mask;
-  uint64_t owner = index & entries ? 0 : 1; /* Of completions that are not valid. */
+  uint64_t owner = index & entries ? 0 : 1; /* The owner bit of invalid completions. */
   volatile struct cqe *cqe = &rxq->cqes[start];
   struct mbuf **elts = &rxq->elts[start];
   uint32_t slots = entries - (rxq->rq_ci - index);
   if (slots >= rxq->repl_thresh)
     rx_vec_replenish(rxq, slots);
-  /* Not beyond the end of the ring: the next poll goes on there. */
+  /* Not beyond the end of the ring: the next poll continues there. */
   uint32_t most = min_of((uint32_t)nb_pkts, entries - start), received = 0;
   while (received < most) {
-    /* The last completion of the ring again and again. */
+    /* At the end of the ring, repeat the last completion. */
     uint32_t left = entries - start - received, one = left > 1, two = left > 2 ? 2 : one,
              three = left > 3 ? 3 : two;
     uint64_t last[RX_VEC_AT_ONCE];
@@ -75,7 +75,7 @@ static uint16_t rx_burst_vec(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16
     struct mbuf *zeroth = elts[0], *first = elts[1], *second = elts[2], *third = elts[3];
     last[1] = cqe[one].owner;
     last[0] = cqe[0].owner;
-    io_rmb(); /* The rest of a completion is not older than its owner. */
+    io_rmb(); /* The other fields of a completion are read after the owner. */
     struct mbuf *volatile *to = (struct mbuf *volatile *)&rx_pkts[received];
     to[0] = zeroth;
     to[1] = first;
@@ -94,7 +94,7 @@ static uint16_t rx_burst_vec(struct rx_queue *rxq, struct mbuf **rx_pkts, uint16
     }
     uint32_t valid = (uint32_t)__builtin_ctzl(invalid | 1 << RX_VEC_AT_ONCE);
     valid = min_of(valid, left);
-    /* rxq_handle_pending_error(): an error has another format of completion. */
+    /* rxq_handle_pending_error(): an error has another completion format. */
     for (uint32_t place = 0; place < valid; place++)
       rxq->errors += last[place] >> 4 != CQE_RECEIVED;
     received += valid;

@@ -1,10 +1,10 @@
 /**
- * Waiting for packets in place of polling for them: by QWAIT, or by user-level interrupts.
+ * Waiting for packets instead of polling: by QWAIT, or by user-level interrupts.
  *
  * **QWAIT** (qwait.h; the server's system `hyperplane`, and `server.cqe_nic.counters`). The
  * interface counts the completions of a receive queue in a line of memory that the monitoring set
- * watches. A hart waits for the next queue that has packets, of all queues of a partition, and has
- * it for itself until it has taken a burst: so several harts can share queues.
+ * watches. A hart waits for the next queue with packets among all queues of a partition, and owns
+ * it until it has taken a burst: several harts can thus share queues.
  *
  *     rx_qwait_begin();
  *     eth_rx_qwait_setup(port, queue, partition);    for each queue, before eth_dev_start(port)
@@ -13,10 +13,11 @@
  *       ...
  *     }
  *
- * **Interrupts** (user_interrupt.h; the system `user_interrupts`). After DPDK's interrupts of
- * receive queues (rte_eth_dev_rx_intr_enable(), rte_epoll_wait()): a queue belongs to a hart and
- * has a vector; a hart that finds nothing enables the interrupt of its queues and sleeps until one
- * of them has packets. Of 64 vectors a hart with more queues has several queues on one.
+ * **Interrupts** (user_interrupt.h; the system `user_interrupts`). In the manner of DPDK's
+ * receive-queue interrupts (rte_eth_dev_rx_intr_enable(), rte_epoll_wait()), a queue belongs to a
+ * hart and has a vector; a hart without packets enables the interrupts of its queues and sleeps
+ * until one of them has packets. There are 64 vectors, so a hart with more queues has several
+ * queues on one.
  *
  *     eth_dev_rx_intr_setup(port, queue, lcore, vector);    for each queue
  *     rx_intr_begin();                                      each hart
@@ -26,10 +27,10 @@
  *         eth_dev_rx_intr_enable(port, queue);
  *     }
  *
- * No wake-up is lost. A monitoring set is armed by QWAIT.RECONSIDER, which looks at the counter. An
- * interrupt is enabled with the number of completions that were taken: if there are more, it comes
- * at once. Interrupts are delivered in rx_intr_wait() and rx_intr_poll() alone; one that comes
- * before is pending, and ends the sleep.
+ * No wake-up is lost. QWAIT.RECONSIDER arms the monitoring set, and checks the counter. An
+ * interrupt is enabled with the number of completions that were taken: if there are more, it is
+ * sent immediately. Interrupts are delivered only in rx_intr_wait() and rx_intr_poll(); an earlier
+ * one is pending, and ends the sleep.
  */
 #ifndef POLL_MODE_WAIT_H
 #define POLL_MODE_WAIT_H
@@ -40,7 +41,7 @@
 
 /* The number of a queue among those of all ports. */
 static inline uint64_t rx_number(uint16_t port, uint16_t queue) {
-  static uint64_t pairs; /* The first hart asks, which takes half a microsecond. */
+  static uint64_t pairs; /* The first hart reads it, which takes half a microsecond. */
   if (pairs == 0)
     pairs = reg_read64(CQE_NIC_QUEUES);
   return port * pairs + queue;
@@ -48,7 +49,7 @@ static inline uint64_t rx_number(uint16_t port, uint16_t queue) {
 
 /* === QWAIT === */
 
-/* A receive queue that harts wait for: its QID is its place. */
+/* A receive queue that harts wait for: its QID is its index. */
 struct rx_qwait {
   uint16_t port, queue;
   struct rx_queue *rxq;
@@ -58,15 +59,15 @@ struct rx_qwait {
 static struct rx_qwait rx_qwaits[MAX_ETHPORTS * MAX_QUEUES];
 static uint64_t rx_qwait_count, rx_qwait_lines;
 
-/** Before queues are set up. */
+/** Must be called before queues are set up. */
 static inline void rx_qwait_begin(void) {
   if (qwait_init(DOORBELLS_START, EXECUTED_DOORBELLS * CACHE_LINE_SIZE, QWAIT_ROUND_ROBIN) !=
       QWAIT_OK)
     fail("QWAIT.INIT failed.");
 }
 
-/** Has a queue counted, in a line that the monitoring set has a place for, and puts it into a
- * partition of the ready set. Before the port is started. */
+/** Lets the interface count a queue, in a line that the monitoring set has room for, and puts the
+ * queue into a partition of the ready set. Must be called before the port is started. */
 static inline void eth_rx_qwait_setup(uint16_t port, uint16_t queue, uint64_t partition) {
   uint64_t qid = rx_qwait_count++;
   struct rx_qwait *waited = &rx_qwaits[qid];
@@ -86,16 +87,16 @@ static inline void eth_rx_qwait_setup(uint16_t port, uint16_t queue, uint64_t pa
   reg_write64(CQE_NIC_PAGE(rx_number(port, queue)) + CQE_NIC_COUNTER, (uint64_t)waited->counter);
 }
 
-/** Waits until a queue of a partition has packets, and takes up to `nb_pkts` of them: as many as
- * eth_rx_burst() would; 0 if there were none in spite of that. The queue is other harts' again:
- * packets of the next burst may pass these. */
+/** Waits until a queue of a partition has packets, and takes up to `nb_pkts` of them, like
+ * eth_rx_burst(); 0 after a spurious wake-up. Other harts may then take the queue: packets of the
+ * next burst may overtake these. */
 static inline uint16_t eth_rx_qwait_burst(uint64_t partition, struct mbuf **rx_pkts,
                                           uint16_t nb_pkts) {
   uint64_t qid = qwait_in(partition);
   struct rx_qwait *waited = &rx_qwaits[qid];
   if (unlikely(!qwait_verify(waited->counter)))
     return 0;
-  /* What is counted is there. */
+  /* The counted completions are visible. */
   uint64_t there = *waited->counter;
   uint32_t before = waited->rxq->cq_ci;
   uint16_t received =
@@ -109,12 +110,12 @@ static inline uint16_t eth_rx_qwait_burst(uint64_t partition, struct mbuf **rx_p
 
 enum {
   RX_INTR_VECTORS = 64,
-  RX_INTR_NOTIFICATION = 0xec, /* The vector under which harts are notified of descriptors: any. */
+  RX_INTR_NOTIFICATION = 0xec, /* The vector of harts' notifications: arbitrary. */
 };
 
-/* What a hart and its handler have. */
+/* The state shared by a hart and its handler. */
 struct rx_intr {
-  uint64_t vectors;  /* Those that have come, a bit for each. */
+  uint64_t vectors;  /* Delivered ones, a bit for each. */
   uint64_t saved[2]; /* Registers of the program. */
   struct user_interrupt_descriptor descriptor;
 };
@@ -122,7 +123,7 @@ struct rx_intr {
 static struct rx_intr rx_intrs[MAX_LCORE];
 static struct user_interrupt_target rx_intr_targets[MAX_LCORE * RX_INTR_VECTORS];
 
-/* Notes the vector. CSR_UI_SCRATCH has the address of the struct rx_intr. */
+/* Records the vector. CSR_UI_SCRATCH has the address of the struct rx_intr. */
 static __attribute__((naked, aligned(64))) void rx_intr_handler(void) {
   __asm__ volatile("csrrw t0, %0, t0\n\t"
                    "sd t1, 8(t0)\n\t"
@@ -140,7 +141,7 @@ static __attribute__((naked, aligned(64))) void rx_intr_handler(void) {
                    : "i"(CSR_UI_SCRATCH), "i"(CSR_UI_VECTOR));
 }
 
-/** Gives a queue's interrupts to a hart, under a vector from 0 to 63. */
+/** Routes a queue's interrupts to a hart, with a vector from 0 to 63. */
 static inline void eth_dev_rx_intr_setup(uint16_t port, uint16_t queue, unsigned lcore,
                                          uint64_t vector) {
   struct user_interrupt_descriptor *descriptor = &rx_intrs[lcore].descriptor;
@@ -153,7 +154,7 @@ static inline void eth_dev_rx_intr_setup(uint16_t port, uint16_t queue, unsigned
   user_interrupt_route(rx_number(port, queue), target);
 }
 
-/** Each hart, before it waits. */
+/** Each hart must call it before it waits. */
 static inline void rx_intr_begin(void) {
   struct rx_intr *own = &rx_intrs[lcore_id()];
   user_interrupt_off();
@@ -161,13 +162,13 @@ static inline void rx_intr_begin(void) {
   user_interrupt_receive(&own->descriptor, rx_intr_handler);
 }
 
-/** Lets a queue interrupt once: at once if a packet has come that was not taken, or else with the
- * next one. `registers` are CQE_NIC_PAGE() of its number. */
+/** Requests one interrupt of a queue: immediately if a packet has arrived and was not taken, and
+ * otherwise with the next one. `registers` is CQE_NIC_PAGE() of its number. */
 static inline void eth_dev_rx_intr_enable(uint64_t registers, const struct rx_queue *rxq) {
   reg_write64(registers + CQE_NIC_ARM, rxq->cq_ci);
 }
 
-/** The vectors that have come since the last time, a bit for each. */
+/** The vectors since the last call, a bit for each. */
 static inline uint64_t rx_intr_poll(void) {
   struct rx_intr *own = &rx_intrs[lcore_id()];
   user_interrupt_on();
@@ -177,7 +178,7 @@ static inline uint64_t rx_intr_poll(void) {
   return vectors;
 }
 
-/** The same, and waits while there are none. */
+/** The same, but waits for at least one. */
 static inline uint64_t rx_intr_wait(void) {
   for (;;) {
     uint64_t vectors = rx_intr_poll();

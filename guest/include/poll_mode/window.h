@@ -1,10 +1,10 @@
 /**
- * What a hart does in each of several windows of time, printed: packets, polls, cycles,
- * instructions, and misses, by the counters of the hart. A program calls window_update() now and
- * then; the first call behind the end of a window prints it.
+ * Prints a hart's activity in each of several windows of time: packets, polls, cycles,
+ * instructions, and misses, by the hart's counters. A program calls window_update() regularly; the
+ * first call after the end of a window prints it.
  *
- * Parameters: `window_us` (the length of each; 0: nothing is measured), `skip_us` (what comes
- * before the first one, 20), `windows` (after so many the program exits; 0: it goes on).
+ * Parameters: `window_us` (the length of each; 0: no measurement), `skip_us` (the time before the
+ * first one, 20), `windows` (the number after which the program exits; 0: it continues).
  */
 #ifndef POLL_MODE_WINDOW_H
 #define POLL_MODE_WINDOW_H
@@ -14,9 +14,9 @@
 #include <poll_mode/lcore.h>
 #include <stdio.h>
 
-enum { WINDOW_POLLS = 32 }; /* Time is looked at after so many polls. */
+enum { WINDOW_POLLS = 32 }; /* Time is checked after so many polls. */
 
-/** What a hart has done since it began. */
+/** A hart's activity since its start. */
 struct work {
   uint64_t polls;
   uint64_t packets;
@@ -24,7 +24,7 @@ struct work {
 };
 
 struct window {
-  uint64_t left, length, end; /* Windows to come; cycles of each; when this one ends. */
+  uint64_t left, length, end; /* Windows left; cycles of each; the end of this one. */
   uint64_t next_polls;
   uint64_t begin, instructions, l1_misses, l2_misses;
   struct work before;
@@ -44,8 +44,8 @@ static inline void window_open(struct window *window, const struct work *work) {
   window->begin = rdtsc();
 }
 
-/** Begins to measure; returns whether the parameters ask for it. In prepare(), and the rest in
- * window_start(). */
+/** Prepares a measurement; returns whether the parameters request one. To be called in prepare();
+ * window_start() does the rest. */
 static inline int window_prepare(struct window *window) {
   window->left = (uint64_t)io_parameter("windows", 0);
   window->length = (uint64_t)io_parameter("window_us", 0);
@@ -53,7 +53,7 @@ static inline int window_prepare(struct window *window) {
   return window->length != 0;
 }
 
-/** Begins to count, at `hz` cycles a second. */
+/** Starts counting, at `hz` cycles a second. */
 static inline void window_start(struct window *window, uint64_t hz) {
   counter_select(3, COUNTER_L1_DATA_MISSES);
   counter_select(4, COUNTER_L2_MISSES);
@@ -61,7 +61,7 @@ static inline void window_start(struct window *window, uint64_t hz) {
   window->end = rdtsc() + window->end * (hz / 1000000);
 }
 
-/** Prints a window that has ended. Returns 1 if that was the last one. */
+/** Prints a window that has ended. Returns 1 if it was the last one. */
 static inline int window_update(struct window *window, const struct work *work) {
   if (likely(work->polls < window->next_polls))
     return 0;

@@ -1,12 +1,12 @@
 /**
- * The store of services/compared_store.h behind rings of descriptors: what its programs share that
- * differ in how a hart learns of frames, and which.
+ * The store of services/compared_store.h behind descriptor rings: the common part of programs that
+ * differ in how harts are notified of frames.
  */
 #ifndef SERVICES_COMPARED_RINGS_H
 #define SERVICES_COMPARED_RINGS_H
 
 #include <services/compared_store.h>
-/* Above: how many entries rings have. */
+/* Defined above: the number of a ring's entries. */
 #include <dma_nic.h>
 
 static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {

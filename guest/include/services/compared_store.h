@@ -1,6 +1,6 @@
 /**
- * The store of services/wire_store.h as the programs of compare/ have it: with parameters of the
- * description, and requests that take longer.
+ * The store of services/wire_store.h for the programs of compare/: with parameters of the
+ * description, and requests with additional work.
  *
  * | parameter | meaning | default |
  * | --- | --- | --- |
@@ -9,8 +9,8 @@
  * | `spares` | buffers that a hart has beside those in rings, if harts share rings | 32 |
  * | `value_bytes` | bytes of a value, a multiple of 8, up to 4096 | 512 |
  *
- * The first word of a request, the load generator's service time, is how often a loop of two
- * instructions is executed before the store is asked: for service times that differ.
+ * The first word of a request, the load generator's service time, is the number of iterations of a
+ * loop of two instructions before the access to the store, for variable service times.
  */
 #ifndef SERVICES_COMPARED_STORE_H
 #define SERVICES_COMPARED_STORE_H
@@ -41,13 +41,13 @@ static inline uint64_t compared_number(const char *name, uint64_t otherwise, uin
   return number;
 }
 
-/** Fills the store, of values of so many bytes, in the order of the wire or as numbers. */
+/** Fills the store with values of this length, in the wire's byte order or as numbers. */
 static inline void compared_prepare_store(enum store_order order) {
   compared_value_words = compared_number("value_bytes", 512, 8, 4096, 8) / 8;
   store_prepare_as(order);
 }
 
-/** The same, behind rings: for prepare(). */
+/** The same for rings; for prepare(). */
 static inline void compared_prepare_rings(void) {
   compared_entries = compared_number("entries", 128, 4, 4096, 4);
   if (compared_entries & (compared_entries - 1))
@@ -58,7 +58,7 @@ static inline void compared_prepare_rings(void) {
   compared_prepare_store(STORE_WIRE);
 }
 
-/** The same, with spare buffers, for harts that share rings. */
+/** The same with spare buffers, for harts that share rings. */
 static inline void compared_prepare_shared_rings(void) {
   compared_prepare_rings();
   uint64_t most =
@@ -66,7 +66,7 @@ static inline void compared_prepare_shared_rings(void) {
   compared_spares = compared_number("spares", most < 32 ? most : 32, 1, most, 1);
 }
 
-/** Takes the time that a request asks for. */
+/** Executes the additional work of a request. */
 static inline void compared_work(uint64_t rounds) {
   if (rounds)
     __asm__ volatile("1: addi %0, %0, -1\n"
@@ -74,12 +74,12 @@ static inline void compared_work(uint64_t rounds) {
                      : "+r"(rounds));
 }
 
-/** How much a request asks for. */
+/** The additional work of a request. */
 static inline uint64_t compared_rounds(const uint64_t *request, uint64_t bytes) {
   return bytes >= STORE_REQUEST_WORDS * sizeof *request ? swap64(request[0]) : 0;
 }
 
-/** Answers a request: wire_store_answer(), after its work. */
+/** Answers a request: its additional work, and then wire_store_answer(). */
 static inline uint64_t compared_answer(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
   compared_work(compared_rounds(request, bytes));
   return wire_store_answer(request, bytes, reply);

@@ -15,8 +15,8 @@ enum {
   DOT_PRODUCT_DATA = 1,
   DOT_PRODUCT_REPLY = 2,
   DOT_PRODUCT_REPLY_WORDS = 2,
-  /** As many as fill the prototype's L1 cache of 16 KiB (Section 5.2.1). A power of two: a number
-   * that is too large names another weight, which costs one instruction and needs no reply. */
+  /** Fills the prototype's L1 cache of 16 KiB (Section 5.2.1). A power of two: a larger number
+   * selects another weight, which costs one instruction and needs no error reply. */
   DOT_PRODUCT_WEIGHTS = 2048,
   DOT_PRODUCT_MAX_PAIRS = 127, /**< In a message of 2048 bytes. */
 };

@@ -7,7 +7,7 @@
 
 #define DMA_NIC_ENTRIES 64
 /* The longest frames with the values of Facebook's pool ETC have 4976 bytes. An odd number of
- * lines, as in DPDK's pools, so that buffers begin in all sets of the caches. */
+ * lines, as in DPDK's pools, so that buffers start in all sets of the caches. */
 #define DMA_NIC_BUFFER_BYTES (81 * 64)
 #include <dma_nic.h>
 #include <frames.h>

@@ -8,10 +8,10 @@
  * | reply to a read | two of the load generator, 64 of the value; or one, 0: there is no such key |
  * | reply to a write | two of the load generator, 1 |
  *
- * The store is that of mica.h. It hashes keys by itself, so that a client need not know how; the
- * hash in the message is not used. Programs that give values straight to the network, out of the
- * store, serve on one hart: they cannot begin again, should another hart change a value meanwhile.
- * store_answer() is for any hart.
+ * The store is that of mica.h. It hashes keys itself, so that clients need not; the hash in the
+ * message is not used. Programs that send values directly from the store to the network run on one
+ * hart: they cannot retry if another hart changes a value meanwhile. store_answer() is for any
+ * hart.
  */
 #ifndef SERVICES_STORE_H
 #define SERVICES_STORE_H
@@ -22,8 +22,8 @@
 #include <runtime.h>
 #include <services/keys.h>
 
-/** Words of a value: a program that includes this can define them before, as what is known when
- * prepare() fills the store, and how many there are at most. */
+/** Words of a value: a program can define them before it includes this file, also as a variable
+ * that is set before prepare() fills the store, and their maximum. */
 #ifndef STORE_VALUE_WORDS
 #define STORE_VALUE_WORDS 64 /* 512 bytes. */
 #define STORE_MOST_VALUE_WORDS STORE_VALUE_WORDS
@@ -34,23 +34,23 @@ enum {
   STORE_WRITE = 2,
   STORE_NOT_FOUND = 0,
   STORE_DONE = 1,
-  STORE_KEYS = 10000, /**< From the beginning: their first word is 0 and so on, the second 0. */
-  STORE_REQUEST_WORDS = 6, /**< Of a read; in a write the value follows. */
+  STORE_KEYS = 10000,      /**< Initial keys: their first word is 0 and so on, the second 0. */
+  STORE_REQUEST_WORDS = 6, /**< In a read; in a write the value follows. */
 };
 
 static struct mica store;
 
-/** How a store keeps the words of values. */
+/** The byte order of values in a store. */
 enum store_order {
-  STORE_NUMBERS, /**< As numbers: of programs that get and send them so. */
-  STORE_WIRE,    /**< As they are on the wire, so that they can be copied. */
+  STORE_NUMBERS, /**< Numbers: for programs that receive and send them so. */
+  STORE_WIRE,    /**< The wire's order, so that they can be copied. */
 };
 
-/** Fills the store with the keys, and their first values. */
+/** Fills the store with the keys, and their initial values. */
 static inline void store_prepare_as(enum store_order order) {
   uint64_t value[STORE_MOST_VALUE_WORDS];
   const uint64_t value_bytes = STORE_VALUE_WORDS * sizeof *value;
-  /* Twice the room of all items, for keys that are new. */
+  /* Twice the room of all items, for new keys. */
   mica_make(&store, STORE_KEYS / 2, 2 * STORE_KEYS * mica_item_bytes(value_bytes));
   for (uint64_t number = 0; number < STORE_KEYS; number++) {
     uint64_t key[2];
@@ -64,12 +64,12 @@ static inline void store_prepare_as(enum store_order order) {
   }
 }
 
-/** The same, as numbers. */
+/** The same with values as numbers. */
 static inline void store_prepare(void) { store_prepare_as(STORE_NUMBERS); }
 
-/** Answers a request, on any hart: writes the reply behind the load generator's words to `reply`,
- * and returns the words of the value that it is, or 0 if it is a number of one word. `value` is
- * that of a write; values are as the store keeps them. */
+/** Answers a request, on any hart: writes the reply after the load generator's words to `reply`,
+ * and returns the number of its value's words, or 0 if it is a status of one word. `value` is that
+ * of a write; values have the store's byte order. */
 static inline uint64_t store_answer(uint64_t operation, uint64_t first, uint64_t second,
                                     const uint64_t *value, uint64_t *reply) {
   const uint64_t value_bytes = STORE_VALUE_WORDS * sizeof *value;
@@ -88,7 +88,7 @@ static inline uint64_t store_answer(uint64_t operation, uint64_t first, uint64_t
   return 0;
 }
 
-/** Whether a message of so many words can be such a request. */
+/** Whether a message of this length can be such a request. */
 static inline int store_is_request(uint64_t operation, uint64_t words) {
   return (operation == STORE_READ && words == STORE_REQUEST_WORDS) ||
          (operation == STORE_WRITE && words == STORE_REQUEST_WORDS + STORE_VALUE_WORDS);

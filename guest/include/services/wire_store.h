@@ -1,6 +1,6 @@
 /**
- * The store of services/store.h behind an interface that puts requests into memory as they are on
- * the wire, and takes replies so: big-endian words.
+ * The store of services/store.h behind an interface that transfers requests and replies in the
+ * wire's format: big-endian words.
  */
 #ifndef SERVICES_WIRE_STORE_H
 #define SERVICES_WIRE_STORE_H
@@ -10,8 +10,8 @@
 
 enum { WIRE_LOAD_WORDS = 2 /**< What a load generator puts in front, and wants to have back. */ };
 
-/** Answers a request of so many bytes; returns the reply's bytes. Both are aligned to 8, and may be
- * at the same place. The reply to what is no request is one word, all ones. */
+/** Answers a request of this length; returns the reply's length. Both are aligned to 8, and may be
+ * in the same place. The reply to a malformed request is one word, all ones. */
 static inline uint64_t wire_store_answer(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
   uint64_t words = (bytes + sizeof *request - 1) / sizeof *request;
   uint64_t operation = words < STORE_REQUEST_WORDS ? 0 : swap64(request[WIRE_LOAD_WORDS]);

@@ -1,20 +1,20 @@
 /**
- * nanopu: messages come in a register (nanoPU, OSDI 2021), and an adapter between the register port
- * and buffers lets process() have its slots.
+ * nanopu: messages arrive in a register (nanoPU, OSDI 2021), and an adapter between the register
+ * port and buffers provides the slots of process().
  *
- * The network interface chooses the core of a message (server.nanopu.core_selection): all harts run
- * a thread of one context, and a context for each queue could not be, as a core has queues for
- * four. A queue is a port of the clients, which is in the application header. The message has the
- * words of a slot. The adapter stores them into a buffer of the hart's, eight instructions for
- * eight words, which read the register themselves; process() reads that and writes another one,
- * which the adapter loads into the register behind the header. Both buffers stay in the hart's
+ * The network interface selects the core of a message (server.nanopu.core_selection). All harts run
+ * a thread of the same context; a context for each queue is impossible, since a core has queues for
+ * four. A queue is a client's port, which is in the application header. The message has the words
+ * of a slot. The adapter stores them into a buffer of the hart, by eight instructions for eight
+ * words, which read the register themselves; process() reads that buffer and writes another one,
+ * which the adapter loads into the register after the header. Both buffers stay in the hart's
  * first-level cache. A message ends when its reply is written.
  *
- * What the adapter costs, a program for nanoPU need not pay: it computes on the registers. With
+ * A native nanoPU program, which computes on the registers, does not have the adapter's cost. With
  * `data_plane.parameters.count_adapter = 1` harts count it, and the result has
- * `program_counters.adapter_requests`, `adapter_instructions` and `adapter_cycles`: from behind the
+ * `program_counters.adapter_requests`, `adapter_instructions` and `adapter_cycles`: from after the
  * header until the request is in the buffer, and from the header of the reply until its last word
- * is written, without what the counting takes. Counting makes a request longer.
+ * is written, without the cost of counting. Counting makes a request longer.
  */
 #ifndef NOTIFY_NANOPU_H
 #define NOTIFY_NANOPU_H
@@ -22,21 +22,21 @@
 #include <lnic.h>
 #include <notify/queues.h>
 
-/* It brings its requests, and has a loop of its own. */
+/* It receives its own requests, and has its own loop. */
 #define NOTIFY_SET_UP nanopu_set_up
 #define NOTIFY_RUN nanopu_run
 
 /* The data plane's layer-4 port. */
 enum { NANOPU_CONTEXT = 0 };
 
-/* What a hart's adapter has cost. */
+/* The cost of a hart's adapter. */
 struct nanopu_cost {
   uint64_t requests, instructions, cycles;
-  uint64_t empty_instructions, empty_cycles; /* Of counting nothing. */
+  uint64_t empty_instructions, empty_cycles; /* The cost of counting alone. */
 } __attribute__((aligned(LINE_BYTES)));
 
 static struct {
-  uint8_t *buffers; /* Of each hart: a slot for requests, and one for replies. */
+  uint8_t *buffers; /* For each hart a slot for requests, and one for replies. */
   struct nanopu_cost *costs;
   volatile uint64_t *requests, *instructions, *cycles;
   uint64_t is_counting;
@@ -60,8 +60,8 @@ static inline void nanopu_set_up(void) {
 #define NANOPU_LOAD(place) "ld " LWRITE ", " #place "(%0)\n\t"
 #define NANOPU_EIGHT(step) step(0) step(8) step(16) step(24) step(32) step(40) step(48) step(56)
 
-/* Stores the next words of the message, each by an instruction that takes it out of the register.
- * The core waits for words that have not come. */
+/* Stores the next words of the message, each by an instruction that reads the register. The core
+ * waits for words that have not arrived. */
 static inline __attribute__((always_inline)) void nanopu_store(uint64_t *to, uint64_t words) {
   uint64_t *end = to + words;
   for (; end - to >= 8; to += 8)
@@ -80,7 +80,7 @@ static inline __attribute__((always_inline)) void nanopu_load(const uint64_t *fr
     __asm__ volatile(NANOPU_LOAD(0) : : "r"(from) : "memory");
 }
 
-/* Begins and ends to count. */
+/* Starts and stops counting. */
 static inline __attribute__((always_inline)) void nanopu_begin(uint64_t *instructions,
                                                                uint64_t *cycles) {
   __asm__ volatile("rdinstret %0\n\trdcycle %1"
@@ -100,7 +100,7 @@ nanopu_end(struct nanopu_cost *cost, uint64_t instructions, uint64_t cycles) {
   cost->cycles += cycles_after - cycles;
 }
 
-/* Tells the device what all harts have counted; where others count meanwhile, they tell it next. */
+/* Reports the counts of all harts to the device; harts that count meanwhile report later. */
 static __attribute__((noinline)) void nanopu_tell(struct nanopu_cost *cost) {
   uint64_t requests = 0, instructions = 0, cycles = 0;
   cost->requests++;
@@ -116,7 +116,7 @@ static __attribute__((noinline)) void nanopu_tell(struct nanopu_cost *cost) {
   *nanopu_state.cycles = cycles;
 }
 
-/* What it costs to count nothing, when the instructions are in the cache. */
+/* Measures the cost of counting alone, with the instructions in the cache. */
 static void nanopu_calibrate(struct nanopu_cost *cost) {
   uint64_t instructions, cycles;
   for (int turn = 0; turn < 4; turn++) {
@@ -164,7 +164,7 @@ static inline __attribute__((noreturn)) void nanopu_run(uint64_t hart) {
   struct io_slot *in = (struct io_slot *)(nanopu_state.buffers + 2 * hart * slot_bytes);
   struct io_slot *out = (struct io_slot *)((uint8_t *)in + slot_bytes);
   lnic_add_context(NANOPU_CONTEXT, 0);
-  if (hart == 0) /* Messages for a context that nobody has bound would be lost. */
+  if (hart == 0) /* Messages for an unbound context would be lost. */
     io_device()->start = 1;
   if (nanopu_state.is_counting) {
     struct nanopu_cost *cost = &nanopu_state.costs[hart];

@@ -2,17 +2,17 @@
  * spin-ixgbe-vector: polling as DPDK 18.11 does it on an Intel 82599.
  *
  * The receive function is a scalar equivalent of _recv_raw_pkts_vec() in
- * drivers/net/ixgbe/ixgbe_rxtx_vec_sse.c. Unlike that of mlx5 (spin-mlx5.h), it looks at the done
- * bit of the next descriptor first, and returns: an empty poll reads two lines of the queue and one
- * of descriptors. Only then it works on four descriptors and four buffers at a time.
+ * drivers/net/ixgbe/ixgbe_rxtx_vec_sse.c. Unlike that of mlx5 (spin-mlx5.h), it checks the done bit
+ * of the next descriptor first, and returns if it is clear: an empty poll reads two lines of the
+ * queue and one of descriptors. Otherwise it processes four descriptors and four buffers at a time.
  *
- * As there: descriptors are 16 bytes with a done bit (enum io_completions), a ring has the room of
- * the largest one and 32 descriptors more (RX_RING_SZ) and is aligned to 128 bytes, not to a page;
- * the queue's fields are in the lines in which struct ixgbe_rx_queue has them.
+ * As in DPDK, descriptors are 16 bytes with a done bit (enum io_completions), a ring has the room
+ * of the largest one and 32 descriptors more (RX_RING_SZ) and is aligned to 128 bytes, not to a
+ * page, and the queue's fields are in the same lines as in struct ixgbe_rx_queue.
  *
  * Left out: VLANs, packet types, and the pool's cache. The original posts buffers when 32 have been
- * taken, for which an empty poll reads one field more; a ring here can be shorter, so each burst
- * clears its descriptors for the next lap. A burst of less than four returns the first ones; the
+ * taken, for which an empty poll reads one more field; a ring here can be shorter, so each burst
+ * clears its descriptors for the next lap. A burst of fewer than four returns the first ones; the
  * original returns none.
  */
 #ifndef NOTIFY_SPIN_IXGBE_VECTOR_H
@@ -24,7 +24,7 @@
 
 enum { IXGBE_DONE = 1, IXGBE_RING_BYTES = (4096 + 32) * 16, IXGBE_ALIGN = 128 };
 
-/* A descriptor, as the device writes it back. */
+/* A descriptor in the device's write-back format. */
 struct ixgbe_descriptor {
   uint32_t packet_info;
   uint32_t hash;
@@ -38,7 +38,7 @@ struct ixgbe_queue {
   void *pool;
   volatile struct ixgbe_descriptor *ring;
   uint64_t ring_bus_address;
-  volatile uint64_t *tail_register; /* Here: where the device counts what has been taken. */
+  volatile uint64_t *tail_register; /* Here: where the device reads the number of taken items. */
   void *head_register;
   struct receive_buffer **buffers;
   void *scattered[3];
@@ -93,7 +93,7 @@ static uint64_t ixgbe_receive(void *from, struct receive_buffer **buffers, uint6
   }
   if (received > most)
     received = most;
-  /* For the next lap, before the device learns that it can have the entries. */
+  /* For the next lap, before the device may reuse the entries. */
   for (uint64_t place = 0; place < received; place++)
     queue->ring[queue->tail + place].status = 0;
   queue->tail = (uint16_t)((queue->tail + received) & (queue->entries - 1));

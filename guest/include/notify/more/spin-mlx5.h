@@ -1,21 +1,21 @@
 /**
- * spin-mlx5: polling as DPDK 18.11 does it on a ConnectX-5, the interface of both papers' servers
+ * spin-mlx5: polling as in DPDK 18.11 on a ConnectX-5, the interface of both papers' servers
  * (Golestani et al., SoCC 2019, Table 1; HyperPlane, MICRO 2020, Section II-C).
  *
  * The receive function is a scalar equivalent of rxq_burst_v() in
- * drivers/net/mlx5/mlx5_rxtx_vec_sse.h, which works on four packets at a time. An empty poll, too,
- * reads the four next completions and the four next buffers' pointers and fills in the four
- * buffers; only then it looks which of the completions are valid. Each vector of 16 bytes is two
- * words here, and a shuffle of its bytes some shifts: docs/polling.md has the instructions and the
- * lines of an empty poll, measured, beside those of the original.
+ * drivers/net/mlx5/mlx5_rxtx_vec_sse.h, which processes four packets at a time. Even an empty poll
+ * reads the next four completions and the next four buffers' pointers and fills in the four
+ * buffers, and only then checks which of the completions are valid. Each vector of 16 bytes is two
+ * words here, and a shuffle of its bytes some shifts: docs/polling.md compares the measured
+ * instructions and lines of an empty poll with those of the original.
  *
- * As there: completions are entries of 64 bytes with an owner bit (enum io_completions); a ring of
- * them begins on a page (mlx5_alloc_verbs_buf()); the queue's fields are where struct mlx5_rxq_data
- * has them, of whose nine lines a poll reads five, and the buffers' pointers are behind it. There
- * is a fence only where items have come: on x86-64 loads need none.
+ * As in DPDK, completions are entries of 64 bytes with an owner bit (enum io_completions), a ring
+ * of them begins on a page (mlx5_alloc_verbs_buf()), and the queue's fields are at the offsets of
+ * struct mlx5_rxq_data, of whose nine lines a poll reads five, followed by the buffers' pointers.
+ * There is a fence only if items have arrived: on x86-64 loads need none.
  *
  * Left out: compressed completions, flow marks, timestamps, errors, and the pool's cache: the
- * buffer of a slot is posted again when its item has been read. A burst of less than four returns
+ * buffer of a slot is posted again when its item has been read. A burst of fewer than four returns
  * the first ones and reads the others again; the original returns none.
  */
 #ifndef NOTIFY_SPIN_MLX5_H
@@ -25,7 +25,7 @@
 #include <notify/receive_burst.h>
 #include <stddef.h>
 
-/* A completion, as the device writes it; big-endian. */
+/* A completion in the device's format; big-endian. */
 struct mlx5_completion {
   uint8_t packet_info;
   uint8_t reserved[11];
@@ -49,7 +49,7 @@ enum {
   MLX5_CHECKSUM_FLAGS = 0x106,
 };
 
-/* A receive queue: struct mlx5_rxq_data of DPDK 18.11, with its fields in their places. */
+/* A receive queue: struct mlx5_rxq_data of DPDK 18.11, with the same offsets. */
 struct mlx5_queue {
   struct {
     uint32_t log_entries;
@@ -77,7 +77,7 @@ struct mlx5_queue {
   uint32_t number;
   uint8_t armed;
   uint32_t tunnel;
-  /* What the control plane has of the queue is a line or two. */
+  /* The control plane's part of the queue takes a line or two. */
   struct receive_buffer *pointers[] __attribute__((aligned(LINE_BYTES)));
 };
 _Static_assert(offsetof(struct mlx5_queue, completions) == 248 &&
@@ -86,11 +86,11 @@ _Static_assert(offsetof(struct mlx5_queue, completions) == 248 &&
                    offsetof(struct mlx5_queue, tunnel) == 528,
                "the fields are in the lines in which DPDK 18.11 has them");
 
-/* By packet information and type of header: what is in a packet (mlx5_ptype_table). */
+/* The packet type by packet information and type of header (mlx5_ptype_table). */
 static uint32_t mlx5_packet_types[256] __attribute__((aligned(LINE_BYTES)));
 
-/* A big-endian number of so many bits: REV8 of Zbb, which the compiler is not told of, in place of
- * the shuffle of the original. */
+/* A big-endian number of this many bits: REV8 of Zbb, which is not enabled in the compiler, in
+ * place of the original's shuffle. */
 static inline uint64_t mlx5_number(uint64_t value, int bits) {
   uint64_t swapped;
   __asm__(".insn i 0x13, 5, %0, %1, 0x6b8" : "=r"(swapped) : "r"(value));
@@ -117,8 +117,8 @@ mlx5_fill(const struct mlx5_queue *queue, const volatile struct mlx5_completion 
   *(volatile uint64_t *)&buffer->flags = queue->has_hash << 1 | (good << 6 | good >> 1);
 }
 
-/* How many of four completions are valid, from the first on. `owner` is what the bit is in those
- * that are not. */
+/* The number of valid completions among four, from the first on. `owner` is the owner bit of
+ * invalid ones. */
 static inline __attribute__((always_inline)) uint64_t mlx5_valid(const uint64_t *last,
                                                                  uint64_t owner) {
   uint64_t invalid = 0;
@@ -145,7 +145,7 @@ static uint64_t mlx5_receive(void *from, struct receive_buffer **buffers, uint64
   if (most > entries - (index & mask))
     most = entries - (index & mask);
   while (received < most) {
-    /* Do not go beyond the end of the ring: the last one again and again. */
+    /* At the end of the ring, repeat its last entry. */
     uint64_t left = entries - (index & mask) - received, one = left > 1, two = left > 2 ? 2 : one,
              three = left > 3 ? 3 : two;
     uint64_t last[RECEIVE_AT_ONCE];
@@ -176,7 +176,7 @@ static uint64_t mlx5_receive(void *from, struct receive_buffer **buffers, uint64
     return 0;
   if (received > most)
     received = most;
-  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* The items behind their completions. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* The items are read after their completions. */
   queue->completion_index += (uint32_t)received;
   queue->returned_index += (uint32_t)received;
   queue->statistics[1] += received;

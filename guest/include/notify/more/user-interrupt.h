@@ -1,25 +1,25 @@
 /**
- * user-interrupt: look for work while there is some, and sleep until a user-level interrupt.
+ * user-interrupt: process work while there is some, and sleep until a user-level interrupt.
  *
- * As with software-bitmap, the device sets a queue's bit when an item comes into the empty queue,
- * and a bit is the token of its queue (see bitmap.h). After the bit it sends an interrupt, whose
- * vector says in which word of the bitmap the bit is. A hart that finds no bit, and none within
- * `data_plane.parameters.poll_cycles` either (0 if it is not given), sleeps. Of its
- * interrupts the handler notes the vector, so that the hart looks there first.
+ * As with software-bitmap, the device sets a queue's bit when an item enters the empty queue, and a
+ * bit is the token of its queue (see bitmap.h). After the bit it sends an interrupt, whose vector
+ * identifies the word of the bitmap. A hart that finds no bit, even within
+ * `data_plane.parameters.poll_cycles` (0 by default), sleeps. The interrupt handler records the
+ * vector, so that the hart searches that word first.
  *
- * Interrupts are delivered only there: as long as a hart has work it need not be told of more, as
- * with Linux's NAPI. What has come meanwhile is pending, and ends the first sleep at once.
+ * Interrupts are only delivered while the hart sleeps: as long as it has work it need not be
+ * notified, as with Linux's NAPI. Interrupts that arrive meanwhile are pending, and end the next
+ * sleep immediately.
  *
- * No wake-up is lost. The device sets the bit before it sends the interrupt. A hart looks at all
- * bits, and then waits with interrupts off: an interrupt that comes after it has looked is pending
- * and ends WFI, and so does one that came before; after it the hart looks again. A bit that a hart
- * sets, because it leaves items in a queue, needs no interrupt: that hart looks again before it
- * sleeps.
+ * No wake-up is lost. The device sets the bit before it sends the interrupt. A hart reads all bits,
+ * and then waits with interrupts disabled: an interrupt that arrives after the search is pending
+ * and ends WFI, and so does an earlier one; then the hart searches again. A bit that a hart sets
+ * because it leaves items in a queue needs no interrupt: that hart searches again before it sleeps.
  *
- * Where harts share queues, the device interrupts one of them for each queue. A hart that leaves
- * work to others therefore sends an interrupt to one that sleeps. `sleeping` has a bit for each
- * hart that is going to sleep, which it sets before it looks for the last time; whoever clears it
- * sends.
+ * If harts share queues, the device interrupts one of them for each queue. A hart that leaves work
+ * to others therefore sends an interrupt to a sleeping one. `sleeping` has a bit for each hart that
+ * is about to sleep, which it sets before its last search; the hart that clears the bit sends the
+ * interrupt.
  */
 #ifndef NOTIFY_USER_INTERRUPT_H
 #define NOTIFY_USER_INTERRUPT_H
@@ -27,18 +27,18 @@
 #include <notify/bitmap.h>
 #include <user_interrupt.h>
 
-/* The vector under which harts are notified of what is in their descriptors: any. */
+/* The vector of harts' notifications: arbitrary. */
 enum { USER_INTERRUPT_NOTIFICATION = 0xec, USER_INTERRUPT_VECTORS = 64 };
 
-/* What a hart and its handler have. */
+/* The state shared by a hart and its handler. */
 struct user_interrupt_hart {
-  uint64_t vector; /* The last one. */
-  uint64_t saved;  /* A register of the program. */
-  uint64_t number; /* The hart's. */
+  uint64_t vector; /* The last one delivered. */
+  uint64_t saved;  /* The program's register that the handler uses. */
+  uint64_t number; /* The hart's number. */
   struct user_interrupt_descriptor descriptor;
 };
 
-/* What harts have that share queues. */
+/* The shared state of harts that share queues. */
 struct user_interrupt_cluster {
   uint64_t sleeping;
 } __attribute__((aligned(LINE_BYTES)));
@@ -51,7 +51,7 @@ static struct {
   uint64_t poll_cycles;
 } user_interrupts;
 
-/* Notes the vector. CSR_UI_SCRATCH has the address of the struct user_interrupt_hart. */
+/* Records the vector. CSR_UI_SCRATCH has the address of the struct user_interrupt_hart. */
 static __attribute__((naked, aligned(64))) void user_interrupt_handler(void) {
   __asm__ volatile("csrrw t0, %0, t0\n\t"
                    "sd t1, 8(t0)\n\t"
@@ -63,13 +63,13 @@ static __attribute__((naked, aligned(64))) void user_interrupt_handler(void) {
                    : "i"(CSR_UI_SCRATCH), "i"(CSR_UI_VECTOR));
 }
 
-/* Takes the first queue from `place` on that has its bit set: its place in the cluster, or `places`
- * if there is none. */
+/* Takes the first queue from `place` on whose bit is set: its index in the cluster, or `places` if
+ * there is none. */
 static inline uint64_t user_interrupt_claim(uint64_t *words, uint64_t place, uint64_t places) {
   uint64_t count = (places + 63) / 64;
   uint64_t word = place / 64;
   uint64_t bits = __atomic_load_n(&words[word], __ATOMIC_RELAXED) & ~0ul << place % 64;
-  /* The first word is looked at twice: from the place on, and all of it. */
+  /* The first word is searched twice: from the index on, and whole. */
   for (uint64_t looked_at = 0;;) {
     while (!bits) {
       if (looked_at++ == count)
@@ -90,7 +90,7 @@ static inline uint64_t user_interrupt_cycle(void) {
   return cycle;
 }
 
-/* The first time that a hart has nothing to do. */
+/* Sets a hart's descriptor up when it first has no work. */
 static __attribute__((noinline)) struct user_interrupt_hart *user_interrupt_begin(void) {
   uint64_t number;
   __asm__ volatile("csrr %0, mhartid" : "=r"(number));
@@ -109,7 +109,7 @@ static inline struct user_interrupt_hart *user_interrupt_own(void) {
   return own ? own : user_interrupt_begin();
 }
 
-/* There is work for another hart of the cluster, if one sleeps. */
+/* Wakes another hart of the cluster, if one sleeps. */
 static __attribute__((noinline)) void
 user_interrupt_wake_another(const struct data_plane_hart *hart) {
   uint64_t *sleeping = &user_interrupts.clusters[hart->cluster].sleeping;
@@ -126,7 +126,7 @@ user_interrupt_wake_another(const struct data_plane_hart *hart) {
   }
 }
 
-/* Waits for a queue with items: its place in the cluster. */
+/* Waits for a queue with items: its index in the cluster. */
 static __attribute__((noinline)) uint64_t user_interrupt_wait(struct data_plane_hart *hart,
                                                               uint64_t *words, uint64_t places) {
   struct user_interrupt_hart *own = user_interrupt_own();
@@ -183,15 +183,15 @@ static inline void user_interrupt_done(const struct data_plane_hart *hart,
                                        const struct data_plane_work *work) {
   bitmap_count_down(hart, work);
   if (data_plane_is_shared()) {
-    /* The bit before the look at who sleeps. */
+    /* The bit precedes the read of the sleepers. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (io_count(data_plane_state.queues[work->queue].doorbell))
       user_interrupt_wake_another(hart);
   }
 }
 
-/* Each hart has a descriptor, and the table an entry for each of its vectors. Of harts that share
- * queues, each is told of as many. */
+/* Each hart has a descriptor, and the table has an entry for each of its vectors. Harts that share
+ * queues each receive the interrupts of equally many. */
 static inline void user_interrupt_set_up(volatile struct io_registers *device,
                                          struct io_descriptor *table) {
   bitmap_set_up(device, table);
