@@ -48,9 +48,13 @@ def key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -> str:
 
     `files` has the contents of `resolved.files` by their paths, and is what the run is given. The
     table `simulator` only says how fast a result comes, and where the program and the files with
-    data lie does not matter: their contents do.
+    data lie does not matter: their contents do. Nor does the rate that would saturate the server,
+    if another rate is given: a search for a load shares its runs with a curve over given rates.
     """
-    return _key(resolved, resolved.data, elf, files)
+    data = resolved.data
+    if "traffic" in data and data["traffic"].get("rate_mrps") is not None:
+        data["traffic"].pop("saturation_rate_mrps", None)
+    return _key(resolved, data, elf, files)
 
 
 def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -> str | None:

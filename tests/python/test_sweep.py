@@ -400,6 +400,16 @@ def test_a_search_can_say_what_is_left_out() -> None:
     assert set(left_out.values()) == {7}
 
 
+def test_a_search_shares_its_runs_with_a_curve() -> None:
+    """The rate that would saturate the server means nothing where another rate is given."""
+    shown = (0.1, 0.15)
+    curve = [Run(describe(load=None, saturation_rate_mrps=5.0, rate_mrps=rate)) for rate in shown]
+    search = Run(describe(load=None), peak=describe(), limit=Limit(absolute_ns=700.0), near=shown)
+    sweep([*curve, search])
+    tried = [call["traffic"].get("rate_mrps") for call in fake_simulator.calls]
+    assert [tried.count(rate) for rate in shown] == [1, 1]
+
+
 def queueing(**changes: object) -> Description:
     system = {
         "queues": 1,

@@ -24,6 +24,8 @@ SHAPES = {
     "single-queue": "single queue",
 }
 """The traffic shapes of Section II-C."""
+ALWAYS_USED = 100
+"""The queues that "non-proportionally concentrated" always uses; of the others, one in twenty."""
 BASELINES = ("spin-poll-mode", "spin", "hyperplane")
 """The paper's baseline for HyperPlane is the first."""
 OTHERS = tuple(
@@ -215,8 +217,11 @@ class Case:
 
     def description(self, requests: int) -> Description:
         """Return the common description of this case's runs."""
-        # With one queue all shapes are the same traffic, and one run is enough.
+        # Shapes that are the same traffic share one run: all with one queue, and two with as many
+        # queues as one of them always uses.
         shape = "single-queue" if self.queues == 1 else self.shape
+        if shape == "non-proportionally-concentrated" and self.queues <= ALWAYS_USED:
+            shape = "fully-balanced"
         server: dict[str, object] = {
             "preset": self.server,
             "data_plane_cores": self.cores,
@@ -272,7 +277,7 @@ class Case:
         always = {
             "fully-balanced": self.queues,
             "proportionally-concentrated": self.queues // 5,
-            "non-proportionally-concentrated": min(self.queues, 100),
+            "non-proportionally-concentrated": min(self.queues, ALWAYS_USED),
             "single-queue": 1,
         }[self.shape]
         # One in twenty of the other queues is in use, except with a single busy queue.
