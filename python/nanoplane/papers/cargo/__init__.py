@@ -1,4 +1,4 @@
-"""CARGO: its figures, and what it claims."""
+"""CARGO: its figures and claims."""
 
 from nanoplane.papers.cargo import (
     cycles,

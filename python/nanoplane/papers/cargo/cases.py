@@ -8,7 +8,7 @@ from nanoplane.figures import Results, Row
 from nanoplane.sweep import Run
 
 STORES = {"object-cache": "memcached", "transactional-store": "Silo"}
-"""The programs, and the paper's in whose manner they are (docs/stores.md)."""
+"""The programs, and the paper's programs that they model (docs/stores.md)."""
 CACHE, DATABASE = STORES
 CORES = 4
 """4C/16T, the paper's system of Sections 3 and 4."""
@@ -27,14 +27,14 @@ _TRAFFIC: dict[str, dict[str, Any]] = {
 }
 """As in examples/object-cache.toml and transactional-store.toml: 64 times the last-level cache."""
 SATURATION_MRPS = 20.0
-"""More than 16 threads take."""
+"""Above the peak of 16 threads."""
 REQUESTS = {CACHE: 40_000, DATABASE: 8000}
 QUICK = 10
 """`--quick` divides the number of requests by this."""
 EPOCH_MISSES, QUICK_EPOCH_MISSES = 4096, 1024
-"""The paper has 4K. A quick run has fewer misses, and would have an epoch or two."""
+"""The paper has 4K. A quick run has fewer misses, and would have one or two such epochs."""
 EXPRESS_GBIT_PER_S = 115.76
-"""What PCI Express of the preset `cargo-table5` carries in each direction."""
+"""The bandwidth of the preset `cargo-table5`'s PCI Express in each direction."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """Its name in progress messages and errors."""
         load = "saturated" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
         return f"{self.store}, {CORES} cores, {load}"
 
@@ -82,8 +82,8 @@ class Case:
 
 
 BASELINES = {CACHE: Case(CACHE), DATABASE: Case(DATABASE, 0.2)}
-"""The runs that several figures share. A saturated database fills its rings with transactions for
-longer than it is measured; this is what it is offered in examples/transactional-store.toml."""
+"""The runs that several figures share. A saturated database would fill its rings with transactions
+for longer than the measurement; its offered load is that of examples/transactional-store.toml."""
 
 
 def points(quick: bool) -> dict[Case, Run]:
@@ -101,7 +101,7 @@ def row(
     y_unit: str,
     statistic: str,
 ) -> Row:
-    """Return a row of what was measured at a point."""
+    """Return a row of a point's measurements."""
     return Row.measured(
         point,
         results[point],

@@ -1,4 +1,4 @@
-"""Section 3.3, where the cycles go, with misses and without: Figure 5."""
+"""Section 3.3: the cycle stacks of both stores, with and without misses (Figure 5)."""
 
 from nanoplane.claims import Claim, above, between
 from nanoplane.figures import Figure, Results, Row
@@ -23,7 +23,7 @@ def parts(results: Results, case: Case | PerfectCase) -> dict[str, float]:
 
 
 def memory_percent(results: Results, case: Case | PerfectCase) -> float:
-    """Return the part of the cycles that the memory system has."""
+    """Return the percentage of cycles that are spent in the memory system."""
     cycles = parts(results, case)
     return 100 * sum(cycles[name] for name in MEMORY_PARTS) / sum(cycles.values())
 
@@ -70,11 +70,11 @@ def _chart(rows: list[Row]) -> plots.Chart:
 FIGURES = (
     Figure(
         name="cargo.5",
-        title="Cycles an instruction, by what they were spent on",
+        title="Cycles per instruction, by cause",
         caption=(
             "Both stores on four cores with four threads each: CPU:1, and CPU:2 with a first level "
             "in which every access hits (`server.fabric.perfect_cache`). Cycles in which a thread "
-            "halts or another one dispatches are left out. The paper shows memcached alone."
+            "halts or another one dispatches are left out. The paper only shows memcached."
         ),
         points=_points,
         rows=_rows,
@@ -89,7 +89,7 @@ CLAIMS = (
         "for CPU:1, more than 65% for the cycles are spent in the memory-system alone",
         "%",
         f"{CACHE}: cycles of waiting for lines, for the store buffer, and for atomics and fences, "
-        "as part of those that are not idle",
+        "as a percentage of those that are not idle",
         above(65, "unexplained"),
         lambda r: memory_percent(r, BASELINES[CACHE]),
     ),
@@ -103,9 +103,9 @@ CLAIMS = (
         between(
             32,
             48,
-            "unexplained: Sniper's stacks have a part for hits in the first level, which here are "
-            "execution, so that only the store buffer, atomics and fences are left; how large that "
-            "part is in the paper is not said",
+            "unexplained: Sniper's stacks have a part for first-level hits, which here are "
+            "execution, so that only the store buffer, atomics and fences are left; the paper does "
+            "not give the size of that part",
         ),
         lambda r: memory_percent(r, PERFECT[CACHE]),
         paper_value=40,

@@ -1,7 +1,7 @@
-"""Section 3.2, gets on a processor and on an interface that serves them alone: Figure 4.
+"""Section 3.2: gets served by a processor, and by the interface alone (Figure 4).
 
-The interface stands for the paper's FPGA: 24 engines at 200 MHz, each with one packet, that read
-the server's memory over PCI Express. They are cores of the programmable interface with the firmware
+The interface models the paper's FPGA: 24 engines at 200 MHz, each with one packet, that read the
+server's memory over PCI Express. They are cores of the programmable interface with the firmware
 `cache-gets`, not logic.
 """
 
@@ -20,18 +20,18 @@ from nanoplane.papers.cargo.platforms import COLUMNS, UNKNOWN_POWER, Platform
 from nanoplane.sweep import Run
 
 DESIGNS = {"A": "CPU", "B": "FPGA", "C": "FPGA, associative buckets", "B:2": "FPGA, perfect LLC"}
-"""Figure 3's, and FPGA:2 of Table 3."""
+"""Figure 3's designs, and FPGA:2 of Table 3."""
 LOW_MRPS, HIGH_MRPS = 0.5, 20.0
-"""Low enough that nothing queues; and more than the engines can serve, and than the line carries,
-which is 12.0."""
+"""Low enough that nothing queues; and more than the engines serve, and than the line carries, which
+is 12.0."""
 KEYS, VALUE_BYTES = 700_000, 16
 """16 bytes of payload (Section 3); 17 times the last-level cache."""
 PACKETS = 24
-"""At one time (Section 3.2)."""
+"""Processed concurrently (Section 3.2)."""
 FPGA_BY_ASIC = 14
-"""Dynamic energy of logic on an FPGA by that of standard cells (Kuon and Rose, "Measuring the Gap
-Between FPGAs and ASICs", IEEE TCAD 26(2), 2007). It multiplies energies of instructions, which are
-not those of a circuit: the engines' power is a guess."""
+"""The ratio of dynamic energies of logic on an FPGA and in standard cells (Kuon and Rose,
+"Measuring the Gap Between FPGAs and ASICs", IEEE TCAD 26(2), 2007). It multiplies the energies of
+instructions, which are not those of a circuit: the engines' power is a guess."""
 
 
 def _engines() -> dict[str, Any]:
@@ -41,7 +41,7 @@ def _engines() -> dict[str, Any]:
         "firmware": "cache-gets",
         "cores": PACKETS,
         "clock_mhz": 200.0,
-        # Logic has no shared memory for its state: a bank for each engine and more.
+        # Logic does not share a memory for its state: there are more banks than engines.
         "banks": 32,
         "energy": {name: FPGA_BY_ASIC * of.default for name, of in energies.items()},
     }
@@ -56,7 +56,7 @@ class Offload:
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """Its name in progress messages and errors."""
         return f"{DESIGNS[self.design]}, {self.rate_mrps:g} Mrps"
 
     def run(self, quick: bool) -> Run:
@@ -109,7 +109,7 @@ def _points(quick: bool) -> dict[Offload, Run]:
 
 
 def design(results: Results, name: str) -> Platform:
-    """Return a design's latency when nothing waits, and what else it has when all wait."""
+    """Return a design's latency without queueing, and its other values at saturation."""
     low, high = (results[Offload(name, rate)].result for rate in (LOW_MRPS, HIGH_MRPS))
     return Platform(
         float(low["measurement"]["latency_ns"]["mean"]),
@@ -164,14 +164,14 @@ def _chart(rows: list[Row]) -> plots.Chart:
 FIGURES = (
     Figure(
         name="cargo.4",
-        title="Gets on a processor, and on an interface that serves them alone",
+        title="Gets on a processor, and on the interface alone",
         caption=(
-            f"The cache of {KEYS} keys with {VALUE_BYTES} bytes each behind a line of 10 Gb/s, as "
-            f"a client sees it. Latencies at {LOW_MRPS} million requests a second; the rest with "
-            f"{HIGH_MRPS:g} million offered, more than any design serves. The FPGA is {PACKETS} "
-            "engines at 200 MHz that execute instructions and load 8 bytes at a time; its power is "
-            "the server's and theirs. The processor serves gets of 16 bytes behind its interface, "
-            "and is not CPU:C1 of cargo.table3."
+            f"The cache of {KEYS} keys with {VALUE_BYTES} bytes each behind a line of 10 Gb/s, "
+            f"measured at a client. Latencies at {LOW_MRPS} million requests a second; the other "
+            f"values at {HIGH_MRPS:g} million offered, more than any design serves. The FPGA is "
+            f"{PACKETS} engines at 200 MHz that execute instructions and load 8 bytes at a time; "
+            "the power is that of the server and the engines. The processor serves gets of 16 "
+            "bytes behind its interface, and is not CPU:C1 of cargo.table3."
         ),
         points=_points,
         rows=_rows,
@@ -184,29 +184,32 @@ FIGURES = (
 
 _ENGINE = (
     "unexplained: the paper does not describe its FPGA's logic. Here an engine executes some 390 "
-    "instructions of 5 ns for a get, and goes over PCI Express three times or more, one time after "
-    "the other"
+    "instructions of 5 ns for a get, and makes three or more consecutive round trips over PCI "
+    "Express"
 )
 _HITS = (
-    "of an access over PCI Express 500 ns are the two ways, and of the rest memory is some 50 to "
-    "80 ns: a perfect last level can save at most some 4 % of a get. How the paper comes to half "
-    "of the latency is unexplained"
+    "the round trip over PCI Express is 500 ns of an access, and memory some 50 to 80 ns: a "
+    "perfect last level can save at most some 4 % of a get. Why the paper saves half of the "
+    "latency is unexplained"
 )
 _BUFFER = (
-    "the buffer of frames, whose bandwidth was chosen, takes a word in each cycle of 5 ns, and a "
-    "get has 67, which is 3.0 million a second. How the paper's FPGA comes to its number is "
-    "unexplained: by Little's law it has 4.2 packets at one time (2812 ns at 1.5 Mrps), with a "
-    f"perfect last level 5.0, and not {PACKETS}"
+    "the frame buffer, whose bandwidth was chosen, takes a word in each cycle of 5 ns, and a get "
+    "has 67, which is 3.0 million a second. The number of the paper's FPGA is unexplained: by "
+    "Little's law it has 4.2 concurrent packets (2812 ns at 1.5 Mrps), with a perfect last level "
+    f"5.0, and not {PACKETS}"
 )
 _LINE = "the line of 10 Gb/s carries 12.0 million gets a second"
-_CLIENT = "unexplained: the paper's 660 ns is four cores by the throughput, not what a client sees"
+_CLIENT = (
+    "unexplained: the paper's 660 ns is four cores divided by the throughput, not a client's "
+    "latency"
+)
 _POWER = f"{UNKNOWN_POWER}, and a server whose cores halt leaks most of what it draws"
 _CONTRADICTION = (
     "the paper contradicts itself: the text has 45 % and 2.5 times, Table 3 69 and 34 W, which are "
     "2.03 times, and 87.3 and 43.6 krps/W, 100 % more; otherwise "
 )
 _BY_CHANCE = (
-    "; the frames' buffer limits both FPGAs, so that a number near the paper's is so by chance"
+    "; the frame buffer limits both FPGAs, so a number close to the paper's is a coincidence"
 )
 _TABLE_3 = {
     "B": ("FPGA:C1", (2812, 1.5, 34, 43.6), (_ENGINE, _BUFFER, _POWER, _POWER)),
@@ -259,7 +262,7 @@ CLAIMS = (
         "latency",
         "design (A) is able to achieve more than 3X improvement compared to other designs",
         "times",
-        f"mean latency of design B by that of A at {LOW_MRPS} million requests a second",
+        f"mean latency of design B, as a multiple of A's, at {LOW_MRPS} million requests a second",
         above(3.0, _CLIENT),
         lambda r: _quotient(r, "B", "A", 0),
         3.0,
@@ -268,8 +271,9 @@ CLAIMS = (
         "throughput",
         "achieving 6.1 MRPS throughput (4X improvement over FPGA based design)",
         "times",
-        f"throughput of design A, which the line limits, by that of B, which the frames' buffer "
-        f"limits, with {HIGH_MRPS:g} million offered; a number near the paper's is so by chance",
+        "throughput of design A, which the line limits, as a multiple of B's, which the frame "
+        f"buffer limits, with {HIGH_MRPS:g} million offered; a number close to the paper's is a "
+        "coincidence",
         within(4.0, 0.2, below=_LINE, above=_BUFFER),
         lambda r: _quotient(r, "A", "B", 1),
         4.0,
@@ -278,7 +282,7 @@ CLAIMS = (
         "power",
         "design (A) consumes 2.5X higher power than all other designs",
         "times",
-        f"power of design A by that of B, with {HIGH_MRPS:g} million offered",
+        f"power of design A, as a multiple of B's, with {HIGH_MRPS:g} million offered",
         within(2.5, 0.2, below=_CONTRADICTION + _POWER, above=_CONTRADICTION + _POWER),
         lambda r: _quotient(r, "A", "B", 2),
         2.5,
@@ -287,7 +291,7 @@ CLAIMS = (
         "efficiency",
         "CPU based platform delivers 45% higher power efficiency than the FPGA",
         "%",
-        f"efficiency of design A more than that of B, with {HIGH_MRPS:g} million offered",
+        f"efficiency of design A above that of B, with {HIGH_MRPS:g} million offered",
         within(45.0, 0.2, below=_CONTRADICTION + _POWER, above=_CONTRADICTION + _POWER),
         lambda r: 100 * (_quotient(r, "A", "B", 3) - 1),
         45.0,
@@ -296,11 +300,11 @@ CLAIMS = (
         "associative",
         "On average, latency improves by only 3% by this optimization",
         "%",
-        f"mean latency of design C less than that of B, at {LOW_MRPS} million requests a second",
+        f"mean latency of design C below that of B, at {LOW_MRPS} million requests a second",
         between(
             0.0,
             6.0,
-            "unexplained; likely chains with more than one item, each another round trip over PCI "
+            "unexplained; likely chains with several items, each another round trip over PCI "
             "Express",
         ),
         lambda r: 100 * (1 - _quotient(r, "C", "B", 0)),
@@ -310,7 +314,8 @@ CLAIMS = (
         "perfect-latency",
         "an ideal LLC for the FPGA results in 50% reduction in latency",
         "%",
-        f"mean latency with a perfect last level less than without, at {LOW_MRPS} million requests",
+        f"mean latency with a perfect last level below that without, at {LOW_MRPS} million "
+        "requests",
         within(50.0, 0.2, below=_HITS, above=_HITS),
         lambda r: 100 * (1 - _quotient(r, "B:2", "B", 0)),
         50.0,
@@ -319,7 +324,8 @@ CLAIMS = (
         "perfect-throughput",
         "improves the throughput over standard FPGA by 2.4X",
         "times",
-        f"throughput with a perfect last level by that without, with {HIGH_MRPS:g} million offered",
+        f"throughput with a perfect last level, as a multiple of that without, with {HIGH_MRPS:g} "
+        "million offered",
         within(2.4, 0.2, below=_BUFFER, above=_BUFFER),
         lambda r: _quotient(r, "B:2", "B", 1),
         2.4,

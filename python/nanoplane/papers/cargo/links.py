@@ -1,4 +1,4 @@
-"""What regions cost or gain behind faster links than the paper's: not in the paper."""
+"""The cost or gain of regions behind faster links than the paper's; not in the paper."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ from nanoplane.sweep import Run
 PAPER, TAGS, FIFTH = "PCIe 3.0", "PCIe 3.0 with 256 tags", "PCIe 5.0"
 CXL, ON_CHIP = "CXL-like with 70 ns", "on the chip"
 _FIFTH_GBIT_PER_S = 4 * EXPRESS_GBIT_PER_S
-"""32 GT/s in place of 8, with the same encoding."""
+"""32 GT/s instead of 8, with the same encoding."""
 LINKS: Mapping[str, Mapping[str, Any]] = {
     PAPER: {},
     TAGS: {"reads": 256},
@@ -31,9 +31,9 @@ LINKS: Mapping[str, Mapping[str, Any]] = {
         "energy": {"byte_pj": 0.0, "static_mw_per_gb_per_s": 0.0},
     },
 }
-"""What changes of the preset's link of 16 lanes with 32 tags and 250 ns one way. PCIe 5.0 keeps the
-latency, so that it shows what bandwidth alone is worth. The 70 ns were chosen. The last one has no
-link at all."""
+"""The changes to the preset's link of 16 lanes with 32 tags and 250 ns one way. PCIe 5.0 keeps the
+latency, so that it shows the effect of bandwidth alone. The 70 ns were chosen. The last entry has
+no link."""
 LOADS_MRPS, QUICK_LOADS_MRPS = (2.0, 4.0, 5.0, 6.0), (2.0, 5.0)
 REQUESTS, QUICK_REQUESTS = 8000, 800
 
@@ -142,7 +142,7 @@ def _chart(rows: list[Row]) -> plots.Chart:
 
 
 def _answer(rows: list[Row]) -> str:
-    """Say at which loads regions surely gain, and at which they surely cost."""
+    """Say at which loads regions gain or cost with certainty."""
     said = []
     for link in LINKS:
         of = sorted(
@@ -165,12 +165,12 @@ def _answer(rows: list[Row]) -> str:
 FIGURES = (
     Figure(
         name="cargo.links",
-        title="What regions cost or gain behind faster links",
+        title="Cost or gain of regions behind faster links",
         caption=(
-            "The cache on one core with four threads that spin, behind an interface of 24 cores at "
-            "2 GHz, with critical regions and without. A gain counts if the interval of the "
-            "quotient of the mean latencies is above 1; without regions the link is the same. PCIe "
-            "5.0 has four times the bandwidth of 3.0, and its latency. Not in the paper."
+            "The cache on one core with four spinning threads, behind an interface of 24 cores at "
+            "2 GHz, with and without critical regions. A gain counts if the interval of the "
+            "quotient of the mean latencies is above 1; both have the same link. PCIe 5.0 has four "
+            "times the bandwidth of 3.0, and the same latency. Not in the paper."
         ),
         points=_points,
         rows=_rows,

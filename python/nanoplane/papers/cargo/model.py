@@ -17,24 +17,24 @@ from nanoplane.papers.cargo.cases import CACHE, CORES, Case, row
 from nanoplane.sweep import Run
 
 PACKETS = {rate: counts[0] for rate, counts in platforms.PACKETS.items()}
-"""Packets under way at each line rate in Gb/s (Table 1, an application of 0.6 us)."""
+"""Outstanding packets at each line rate in Gb/s (Table 1, an application of 0.6 us)."""
 ALPHA, BETA_KB = 1.5, 50.0
 """Locality of the workload (Section 3.1); beta has the unit of the cache's size."""
 CACHE_KB = 1024.0 * CORES
-"""Of the last level (Table 5: 1 MB a core), which all threads share."""
+"""The last level (Table 5: 1 MB a core), which all threads share."""
 CLOCK_GHZ = 4.0
 CACHE_CYCLES, MEMORY_CYCLES = 30.0, 180.0
 """Table 5's last level, and its 45 ns of DRAM: "180 cycles fixed latency" (Section 3.2)."""
 RATES_MRPS = (1.0, 2.0, 4.0, 6.0, 8.0)
 PACKET_BITS = 8 * platforms.TEXT_PACKET_BYTES
 MEMORY_PARTS = ("l2", "last_level", "remote_cache", "memory", "store_buffer", "serial")
-"""Of a core's stack of cycles: waiting for lines, for room in the store buffer, and for atomics
-and fences. `serial` has `QWAIT` in it, too."""
+"""In a core's cycle stack: waiting for lines, for room in the store buffer, and for atomics and
+fences. `serial` includes `QWAIT`, too."""
 IDLE_PARTS = ("halted", "other_hart")
 
 
 def parts(cores: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the cycles of each part of the cores' stacks, added up, without idle ones."""
+    """Return the sum of the cores' cycle stacks by part, without idle parts."""
     names = [name for name in cores[0]["stack"] if name not in IDLE_PARTS]
     return {name: float(sum(core["stack"][name] for core in cores)) for name in names}
 
@@ -44,17 +44,17 @@ SATURATED = Case(CACHE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """What the model has to know of a request."""
+    """The model's parameters of a request."""
 
     instructions: float
     memory_part: float
-    """Loads and stores, as part of the instructions: r_m."""
+    """Loads and stores as a fraction of the instructions: r_m."""
     cycles: float
-    """Of an instruction when no access to memory takes time: CPI_exe."""
+    """Cycles per instruction without the time of memory accesses: CPI_exe."""
 
 
 def measured(result: Any) -> Program:
-    """Return the model's parameters of a saturated run, in which harts do nothing but requests."""
+    """Return the model's parameters from a saturated run, in which harts only process requests."""
     cores = result["cores"]
     instructions = sum(core["instructions"] for core in cores)
     accesses = sum(
@@ -72,7 +72,7 @@ def measured(result: Any) -> Program:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prediction:
-    """What the model says of so many packets under way."""
+    """The model's prediction for a number of outstanding packets."""
 
     throughput_mrps: float
     latency_us: float
@@ -80,15 +80,15 @@ class Prediction:
 
     @property
     def queue_percent(self) -> float:
-        """The part of a packet's time in which it waits for a core."""
+        """The percentage of a packet's time in which it waits for a core."""
         return 100 * (1 - self.core_us / self.latency_us)
 
 
 def predict(program: Program, packets: int) -> Prediction:
     """Evaluate the model: every packet is a thread.
 
-    Hit rate 1 - (S / beta + 1)^(1 - alpha) with S the cache of a thread; each core is as busy as
-    its threads make it, and no busier than wholly. The rest is Little's law.
+    The hit rate is 1 - (S / beta + 1)^(1 - alpha), where S is a thread's share of the cache. The
+    utilization of a core is that of its threads, at most 1. The rest is Little's law.
     """
     hit_rate = 1 - (CACHE_KB / packets / BETA_KB + 1) ** (1 - ALPHA)
     access_cycles = hit_rate * CACHE_CYCLES + (1 - hit_rate) * MEMORY_CYCLES
@@ -168,15 +168,15 @@ def _chart(rows: list[Row]) -> plots.Chart:
 
 
 _PARAMETERS = (
-    "The model has instructions, accesses to memory and cycles without them of a request from the "
-    "saturated run, and the packets under way from Table 1; the simulated server is offered what "
-    "it can take."
+    "The model takes a request's instructions, memory accesses and cycles without them from the "
+    "saturated run, and the outstanding packets from Table 1; the simulated server is offered "
+    "loads up to its peak."
 )
 
 FIGURES = (
     Figure(
         name="cargo.2",
-        title="The part of a request's time in which it waits for a core",
+        title="Waiting for a core, as a part of a request's time",
         caption=f"`{CACHE}` on four cores with four threads each. {_PARAMETERS}",
         points=_points,
         rows=lambda results: _rows(results, (SHARE,)),
@@ -198,8 +198,8 @@ FIGURES = (
 LATENCIES_US = {10: 2, 40: 4, 100: 12, 200: 25, 400: 56}
 THROUGHPUTS_MRPS = {10: 5, 40: 11, 100: 11, 200: 12, 400: 11}
 _LITTLE = (
-    "by Little's law Table 2 has 10 packets under way at 10 Gb/s and 616 at 400, where Table 1 has "
-    "81 and 3250; how the paper comes from one to the other is not said"
+    "by Little's law Table 2 has 10 outstanding packets at 10 Gb/s and 616 at 400, where Table 1 "
+    "has 81 and 3250; the paper does not say how the two are related"
 )
 _WORK = (
     "the model's cores execute one thread at a time, and a request of the store takes 3400 cycles "
@@ -230,7 +230,7 @@ def _of_table_2() -> Iterator[Claim]:
             "Table 2",
             f"Latency (us), {rate} Gbps: {latency}",
             "us",
-            f"the model with {PACKETS[rate]} packets under way",
+            f"the model with {PACKETS[rate]} outstanding packets",
             within(latency, 0.2, below=_LITTLE, above=_LITTLE),
             functools.partial(_latency, gbit_per_s=rate),
             figure="cargo.table2",
@@ -242,7 +242,7 @@ def _of_table_2() -> Iterator[Claim]:
             "Table 2",
             f"Throughput (MRPS), {rate} Gbps: {throughput}",
             "Mrps",
-            f"the model with {PACKETS[rate]} packets under way",
+            f"the model with {PACKETS[rate]} outstanding packets",
             within(throughput, 0.2, below=_WORK, above=_WORK),
             functools.partial(_throughput, gbit_per_s=rate),
             figure="cargo.table2",

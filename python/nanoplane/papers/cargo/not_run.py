@@ -1,4 +1,4 @@
-"""Claims of the paper about parts that do not run yet."""
+"""Claims of the paper that cannot be checked yet."""
 
 from nanoplane.claims import Claim
 

@@ -1,6 +1,6 @@
 """Section 6.1 to 6.4: both stores behind the interface, which forwards or runs critical regions.
 
-One set of runs serves Figures 13 to 16 and 18 to 21. A further system is an entry of `SYSTEMS`.
+One set of runs serves Figures 13 to 16 and 18 to 21. Another system is another entry of `SYSTEMS`.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from nanoplane.sweep import Run
 
 BASELINE, CARGO = "baseline", "cargo"
 SYSTEMS = {BASELINE: "baseline", CARGO: "CARGO"}
-"""What the server is: see `_server()`."""
+"""The systems of a server: see `_server()`."""
 CORES, QUICK_CORES = (1, 2, 4, 8, 16), (1,)
 WAITING, SATURATED = "waiting", "saturated"
 LOADS_MRPS = {
@@ -28,17 +28,17 @@ LOADS_MRPS = {
     SATURATED: {CACHE: 5.0, DATABASE: 0.4},
 }
 """For each core. The paper gives no load. The lower one was chosen low: four cores of the host have
-0.6 million of the cache, where six of the interface serve about one."""
+0.6 million requests of the cache, where six cores of the interface serve about one million."""
 PAPER_NIC, LARGE_NIC = "6 x 166 MHz", "24 x 2 GHz"
 NICS: dict[str, dict[str, Any]] = {
     PAPER_NIC: {"cores": 6, "clock_mhz": 166.0},
     "6 x 1 GHz": {"cores": 6, "clock_mhz": 1000.0},
     LARGE_NIC: {"cores": 24, "clock_mhz": 2000.0},
 }
-"""Table 5's for each four cores of the host, and others that could carry the rates."""
+"""Table 5's for each four cores of the host, and larger ones that can carry the rates."""
 NIC_LOADS_MRPS, QUICK_NIC_LOADS_MRPS = (0.5, 1.0, 2.0, 4.0, 5.0, 6.0, 7.0), (1.0, 5.0)
 FAST_LINK_GBIT_PER_S = 100.0
-"""So that the link limits none of them: a reply of the cache has 348 bytes in the mean."""
+"""The link limits none of them: a reply of the cache has 348 bytes on average."""
 REQUESTS = {CACHE: 4000, DATABASE: 1000}
 """For each core."""
 QUICK_REQUESTS = {CACHE: 800, DATABASE: 100}
@@ -58,12 +58,12 @@ class Case:
 
     @property
     def per_core_mrps(self) -> float:
-        """What is offered, for each core."""
+        """The offered load for each core."""
         named = LOADS_MRPS.get(self.load)
         return float(self.load) if named is None else named[self.store]
 
     def _server(self, quick: bool) -> dict[str, Any]:
-        """Return what the system adds to the server."""
+        """Return the system's additions to the server."""
         nic = NICS[self.nic]
         cores = {"cores": nic["cores"] * max(1, self.cores // 4), "clock_mhz": nic["clock_mhz"]}
         if self.system == BASELINE:
@@ -157,18 +157,18 @@ def latency_ns(result: Mapping[str, Any], statistic: str) -> float:
 
 
 def throughput_mrps(result: Mapping[str, Any]) -> float:
-    """Return what was served."""
+    """Return the throughput."""
     return float(measurement(result)["throughput_mrps"])
 
 
 def efficiency(result: Mapping[str, Any]) -> float:
-    """Return requests for each joule, in thousands: krps/W."""
+    """Return thousands of requests per joule: krps/W."""
     energy = _server(result)["energy_nj"]
     return _requests(result) / (float(energy["total"]) * 1e-9) / 1000
 
 
 def structures_w(result: Mapping[str, Any]) -> float:
-    """Return the power of the structures beside a core, the leakage included."""
+    """Return the power of the structures of a core, including leakage."""
     server = _server(result)
     energy = server["energy_nj"]
     spent = energy["critical_regions"]["dynamic"] + energy["critical_regions"]["static"]
@@ -183,14 +183,14 @@ def dram_gb_per_s(result: Mapping[str, Any]) -> float:
 
 
 def miss_percent(result: Mapping[str, Any]) -> float:
-    """Return the loads that miss the L1, of a hundred."""
+    """Return the loads that miss the L1, in percent."""
     cores = _server(result)["cores"]
     misses = sum(core["data_misses"] for core in cores)
     return float(100 * misses / (misses + sum(core["data_hits"] for core in cores)))
 
 
 def misses_a_request(result: Mapping[str, Any]) -> float:
-    """Return the misses of the L1 for each request, which polls do not dilute."""
+    """Return the misses of the L1 for each request, which does not depend on polls."""
     cores = _server(result)["cores"]
     return float(sum(core["data_misses"] for core in cores) / _requests(result))
 
@@ -205,17 +205,17 @@ EXPRESS_PARTS = {
     "requests": "host_load_request_bytes",
     "data": "host_load_data_bytes",
 }
-"""What CARGO sends over PCI Express. The paper does not count what user routines return."""
+"""Traffic of CARGO over PCI Express. The paper does not count the results of user routines."""
 
 
 def express_percent(result: Mapping[str, Any], part: str) -> float:
-    """Return the part of PCI Express's bandwidth, in both directions, that something has."""
+    """Return the percentage of PCI Express's bandwidth, in both directions, that a part takes."""
     capacity = 2 * EXPRESS_GBIT_PER_S / 8 * _server(result)["energy_nj"]["seconds"] * 1e9
     return float(100 * _processors(result)[EXPRESS_PARTS[part]] / capacity)
 
 
 def failed_percent(result: Mapping[str, Any]) -> float | None:
-    """Return the instructions of regions that have no operands; None if no region was sent."""
+    """Return the percentage of regions' instructions that failed; None if no region was sent."""
     offload = _server(result)["critical_region"]["offload"]
     if not offload["instructions_sent"]:
         return None
@@ -223,7 +223,7 @@ def failed_percent(result: Mapping[str, Any]) -> float | None:
 
 
 def no_memory_percent(result: Mapping[str, Any]) -> float | None:
-    """Return the loads of regions that found no memory; None without loads."""
+    """Return the percentage of regions' loads that found no memory; None without loads."""
     processors = _processors(result)
     if not processors["run_host_loads"]:
         return None
@@ -231,7 +231,7 @@ def no_memory_percent(result: Mapping[str, Any]) -> float | None:
 
 
 def stack(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return cycles an instruction of the threads, by what they were spent on."""
+    """Return the threads' cycles per instruction, by cause."""
     cores = _server(result)["cores"]
     instructions = sum(core["instructions"] for core in cores)
     return {part: cycles / instructions for part, cycles in parts(cores).items()}
@@ -272,7 +272,7 @@ def _other(case: Case) -> Case:
 
 
 def ratio(results: Results, case: Case, of: Callable[[Mapping[str, Any]], float]) -> float | None:
-    """Return a number of a case as a multiple of the baseline's; None if that is not there."""
+    """Return a number of a case as a multiple of the baseline's; None without a baseline."""
     other = _other(case)
     if case.system == BASELINE or other not in results:
         return None
@@ -360,7 +360,7 @@ def _nic_chart(rows: list[Row]) -> plots.Chart:
 
 
 _RUNS = (
-    "Both stores behind the interface, threads that spin, six cores of the interface at 166 MHz "
+    "Both stores behind the interface, spinning threads, and six cores of the interface at 166 MHz "
     "and 10 Gb/s for each four cores of the host. "
 )
 
@@ -380,36 +380,36 @@ FIGURES = (
     _figure(
         "13",
         "Errors of the values of registers",
-        "Instructions of the regions that were sent, and loads of the interface, under the lower "
-        "load. A wrong address that has memory is not counted.",
+        "Instructions of the sent regions, and loads of the interface, under the lower load. A "
+        "wrong address that has memory is not counted.",
         WAITING,
         _errors,
     ),
     _figure(
         "14",
         "Mean and p99 latency",
-        "The lower load, of which the paper gives none.",
+        "The lower load; the paper gives no load.",
         WAITING,
         _latencies,
     ),
     _figure(
         "15",
         "Throughput",
-        "More is offered than is served.",
+        "The offered load exceeds the throughput.",
         SATURATED,
         _ratios("throughput", throughput_mrps),
     ),
     _figure(
         "16",
         "Power efficiency",
-        "Requests for each joule of cores, chip, memory and interface, saturated.",
+        "Requests per joule of cores, chip, memory and interface, saturated.",
         SATURATED,
         _ratios("efficiency", efficiency),
     ),
     _figure(
         "18",
-        "Cycles an instruction, by what they were spent on",
-        "Saturated, so that polling has the least part.",
+        "Cycles per instruction, by cause",
+        "Saturated, so that polling has the smallest share.",
         SATURATED,
         _stacks,
     ),
@@ -423,24 +423,24 @@ FIGURES = (
     _figure(
         "20",
         "Misses of the first-level cache",
-        "The lower load. Polls hit, and are part of the loads; misses a request are free of them.",
+        "The lower load. Polls are loads that hit; misses per request do not depend on them.",
         WAITING,
         _misses,
     ),
     _figure(
         "21",
         "PCI Express that CARGO takes",
-        "The lower load; of both directions of 16 lanes of the third generation.",
+        "The lower load; both directions of 16 lanes of the third generation.",
         WAITING,
         _express,
     ),
     Figure(
         name="cargo.nic",
-        title="Which interface carries the rates, and what regions cost or gain by load",
+        title="Rates of interfaces, and the cost or gain of regions by load",
         caption=(
-            "The cache on one core with four threads that spin, from idle to saturation, behind "
-            "interfaces of different cores and clocks, which forward or run critical regions. The "
-            "link has 100 Gb/s. Not in the paper."
+            "The cache on one core with four spinning threads, from idle to saturation, behind "
+            "interfaces with different cores and clocks, which forward or run critical regions. "
+            "The link has 100 Gb/s. Not in the paper."
         ),
         points=nic_points,
         rows=_nic_rows,
@@ -452,19 +452,19 @@ FIGURES = (
 # What the paper claims.
 
 _SLOW = (
-    "the interface: with --quick, beside one core, it serves 1.59 million packets a second with "
-    "regions, and 2.92 if they execute one instruction, where the link carries 3.51; in full runs "
-    "the one region comes late, the interface serves what the link carries, and why nothing is "
-    "gained is unexplained (docs/critical-region.md)"
+    "the interface limits it: with --quick and one core, it serves 1.59 million packets a second "
+    "with regions, and 2.92 if they execute one instruction, while the link carries 3.51; in full "
+    "runs the only region is identified late, the interface serves the link's rate, and why there "
+    "is no gain is unexplained (docs/critical-region.md)"
 )
 _FEW = (
     "unexplained; likely few of a request's misses are in the regions, and an idle core serves a "
     "packet before its lines come (docs/critical-region.md)"
 )
 _LATER = (
-    "a packet of the cache comes to its core 0.72 us later, of which 0.44 us are the copy of the "
-    "key in front of the delivery, and the time in the core does not fall (cargo.17, "
-    "docs/critical-region.md); why it does not is unexplained"
+    "a packet of the cache reaches its core 0.72 us later, of which 0.44 us are the copy of the "
+    "key before the delivery, and the time in the core does not fall, which is unexplained "
+    "(cargo.17, docs/critical-region.md)"
 )
 _MANY = "unexplained"
 
@@ -483,7 +483,7 @@ def _mean(results: Results, store: str, of: str, value: Callable[[Case], float |
 
 
 def _gain(results: Results, of: str, number: Callable[[Mapping[str, Any]], float]) -> float:
-    """Return the mean over stores and cores of how much smaller a latency is."""
+    """Return the mean improvement of a latency over stores and cores."""
     ratios = []
     for store in STORES:
 
@@ -570,8 +570,7 @@ CLAIMS = (
         "Section 6.1",
         "2.7% of the instructions failed executing due to unknown register values",
         "%",
-        "instructions of regions that were sent whose operands nothing provides; mean over stores "
-        "and cores",
+        "instructions of the sent regions with unknown operands; mean over stores and cores",
         within(2.7, 0.5, below=_MANY, above=_MANY),
         lambda r: _both(r, failed_percent),
         paper_value=2.7,
@@ -596,8 +595,8 @@ CLAIMS = (
             "Section 6.3",
             _MISS_RATE,
             "%",
-            f"{store}: loads that miss the L1, of a hundred, without and with CARGO: the "
-            "difference; mean over cores",
+            f"{store}: percentage of loads that miss the L1, without CARGO minus with it; mean "
+            "over cores",
             between(0.5 * percent, 2 * percent, _FEW),
             functools.partial(_fewer_misses, store=store),
             paper_value=percent,
@@ -661,8 +660,8 @@ CLAIMS = (
         "Section 6.4",
         "CARGO consumes 4.5% bandwidth",
         "%",
-        "bytes for regions, loads and their data, without notes, of both directions of PCI "
-        "Express; mean over stores and cores",
+        "bytes of regions, loads and their data, without notes, as a percentage of both directions "
+        "of PCI Express; mean over stores and cores",
         within(
             4.5, 0.5, below=f"{_MANY}; likely the load, which the paper does not give", above=_MANY
         ),

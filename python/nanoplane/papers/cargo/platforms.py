@@ -1,4 +1,4 @@
-"""Sections 3 and 3.2, the ways to serve a request: Tables 1 and 3, and the runs of Figure 5."""
+"""Sections 3 and 3.2, the platforms: Tables 1 and 3, and the runs of Figure 5."""
 
 import dataclasses
 import functools
@@ -13,7 +13,7 @@ from nanoplane.papers.cargo.cases import BASELINES, CACHE, CORES, DATABASE, Case
 from nanoplane.sweep import Run
 
 PERFECT_RATE_MRPS = 80.0
-"""More than 16 threads take if every access hits."""
+"""Above the peak of 16 threads if every access hits."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class PerfectCase:
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """Its name in progress messages and errors."""
         return f"{self.store}, {CORES} cores, perfect first level"
 
     def run(self, quick: bool) -> Run:
-        """Return its run: the baseline's, without the misses that critical regions are made of."""
+        """Return its run: the baseline's, without the misses that make critical regions."""
         description = BASELINES[self.store].run(quick).description
         data: dict[str, Any] = description.data
         server = {name: of for name, of in data["server"].items() if name != "critical_region"}
@@ -44,12 +44,12 @@ PERFECT = {store: PerfectCase(store) for store in (CACHE, DATABASE)}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PathCase:
-    """A message from a client through the interface to a core, which sends it back at once."""
+    """A client's message, which passes the interface and is returned by a core immediately."""
 
     name = "echo behind the interface"
 
     def run(self, quick: bool) -> Run:
-        """Return its run, at a load at which nothing waits."""
+        """Return its run, at a load without queueing."""
         description = Description.from_dict(
             {
                 "rack": {
@@ -83,7 +83,7 @@ class PathCase:
 
 PATH = PathCase()
 
-# Table 1: packets that have to be processed at one time.
+# Table 1: packets that have to be processed concurrently.
 
 PACKETS = {
     10: (81, 94, 120),
@@ -92,23 +92,23 @@ PACKETS = {
     200: (1625, 1883, 2410),
     400: (3250, 3767, 4821),
 }
-"""The paper's, by line rate in Gb/s, for applications of these times."""
+"""The paper's numbers, by line rate in Gb/s, for applications of these times."""
 APPLICATIONS_US = (0.6, 1.18, 2.36)
 PATH_US = 3.04
 PACKET_BYTES = 56
-"""What the table follows from: with these two all fifteen numbers come out. The text says 64
-bytes, and has no sum of Figure 1's times."""
+"""These two yield all fifteen numbers of the table. The text says 64 bytes, and does not add up
+Figure 1's times."""
 TEXT_PACKET_BYTES = 64
 """16 bytes of payload and 48 of headers."""
 
 
 def packets(gbit_per_s: float, latency_us: float, packet_bytes: int) -> float:
-    """Return how many packets come while one is processed."""
+    """Return the number of packets that arrive while one is processed."""
     return gbit_per_s * 1000 / (8 * packet_bytes) * latency_us
 
 
 def path_us(results: Results) -> float:
-    """Return a request's time beside the application, measured."""
+    """Return a request's time besides the application, as measured."""
     return float(results[PATH].result["measurement"]["latency_ns"]["mean"]) / 1000
 
 
@@ -158,7 +158,7 @@ def _packet_chart(rows: list[Row]) -> plots.Chart:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Platform:
-    """What a row of the table has of one run."""
+    """A run's values for a row of the table."""
 
     latency_ns: float
     throughput_mrps: float
@@ -166,7 +166,7 @@ class Platform:
 
     @property
     def efficiency(self) -> float:
-        """Thousand requests a second for each watt."""
+        """Thousand requests a second per watt."""
         return 1000 * self.throughput_mrps / self.power_w
 
     @property
@@ -190,7 +190,7 @@ COLUMNS = (
 
 
 def platform(results: Results, name: str) -> Platform:
-    """Return a row. A CPU's latency is that of the table: its cores by its throughput."""
+    """Return a row. A CPU's latency is, as in the table, its cores divided by the throughput."""
     result = results[CPUS[name]].result
     throughput = float(result["throughput_mrps"])
     return Platform(1000 * CORES / throughput, throughput, float(result["power_w"]["total"]))
@@ -228,10 +228,10 @@ def _platform_chart(rows: list[Row]) -> plots.Chart:
 FIGURES = (
     Figure(
         name="cargo.table1",
-        title="Packets to be processed at one time, to keep up with the line",
+        title="Packets to process concurrently to keep up with the line",
         caption=(
             "Little's law: the line rate in packets times the time of one. The paper's numbers "
-            f"follow from {PACKET_BYTES} bytes a packet and {PATH_US} us beside the application; "
+            f"follow from {PACKET_BYTES} bytes a packet and {PATH_US} us besides the application; "
             f"the simulated path is that of an echo at a client, with {TEXT_PACKET_BYTES} bytes, "
             "the paper's 16 of payload and 48 of headers."
         ),
@@ -241,13 +241,14 @@ FIGURES = (
     ),
     Figure(
         name="cargo.table3",
-        title="Platforms, and what they would be if no access missed",
+        title="Platforms, with and without a perfect first level",
         caption=(
             f"`{CACHE}` on four cores with four threads each, saturated; CPU:C2 has a perfect "
-            "first level. As in the table, the latency of a CPU is four cores by the throughput: "
-            "660 and 173 ns are 4 / 6.06 and 4 / 23.1 us. CPU:C1 is not to be compared with the "
-            "processor of cargo.4: it has 80 % gets and values of Facebook's pool ETC out of "
-            "HyperPlane's queues, without an interface; that one gets of 16 bytes behind one."
+            "first level. As in the table, the latency of a CPU is four cores divided by the "
+            "throughput: 660 and 173 ns are 4 / 6.06 and 4 / 23.1 us. CPU:C1 is not comparable "
+            "with the processor of cargo.4: it has 80 % gets and values of Facebook's pool ETC "
+            "from HyperPlane's queues, without an interface; the latter has gets of 16 bytes "
+            "behind an interface."
         ),
         points=_platform_points,
         rows=_platform_rows,
@@ -260,16 +261,16 @@ FIGURES = (
 
 _PATH = (
     f"the table has packets of {PACKET_BYTES} bytes, not the text's {TEXT_PACKET_BYTES}, and "
-    f"{PATH_US} us beside the application, which likely has a kernel's network stack in it; an "
-    "echo through the interface here takes 1.96 us"
+    f"{PATH_US} us besides the application, which likely include a kernel's network stack; an echo "
+    "through the interface here takes 1.96 us"
 )
 _CYCLES = (
     "unexplained: 6.06 and 23.1 Mrps are 2640 and 693 cycles of a core for a request, and the "
-    "store here takes some 1440 and 390; it has neither network stack nor system calls nor text, "
-    "and how many instructions the paper's has is not said"
+    "store here takes some 1440 and 390; it has no network stack, no system calls and no text "
+    "protocol, and the paper does not give its number of instructions"
 )
 UNKNOWN_POWER = (
-    "unexplained: the paper does not say what it computes power with, nor what is in it; here it "
+    "unexplained: the paper gives neither its power model nor the parts included; here it "
     "is McPAT's for 32 nm"
 )
 _QUOTIENT = "throughput and power differ: their rows have the reasons"
@@ -285,8 +286,8 @@ def _of_table_1() -> Iterator[Claim]:
                 f"{rate} Gbps, {application_us} us: {count} packets (16 bytes of payload, 48 of "
                 "headers)",
                 "packets",
-                "packets of 64 bytes that come in the time of an echo at a client and that of the "
-                "application; the fifteen numbers of the table are multiples of that one echo",
+                "packets of 64 bytes that arrive in the time of an echo at a client and that of "
+                "the application; the fifteen numbers of the table are multiples of that one echo",
                 within(count, 0.2, below=_PATH, above=_PATH),
                 functools.partial(_simulated, gbit_per_s=rate, application_us=application_us),
                 figure="cargo.table1",
@@ -304,7 +305,8 @@ def _of_table_3() -> Iterator[Claim]:
                 "Table 3",
                 f"{name}, {title}: {value}",
                 unit,
-                f"{CACHE}, saturated" + (": 4 cores by the throughput" if column == 0 else ""),
+                f"{CACHE}, saturated"
+                + (": 4 cores divided by the throughput" if column == 0 else ""),
                 within(value, 0.2, below=reason, above=reason),
                 functools.partial(_value, name=name, column=column),
                 figure="cargo.table3",
@@ -317,7 +319,7 @@ def _ratio(results: Results, column: int) -> float:
 
 
 _GAIN = (
-    "unexplained: what limits the paper's CPU:2 is not said. Its own table has 3.81 times the "
+    "unexplained: the paper does not say what limits its CPU:2. Its own table has 3.81 times the "
     "throughput and 3.18 times the efficiency"
 )
 
@@ -331,7 +333,7 @@ CLAIMS = (
             "configuration CPU:2 still outperforms all other alternative and improves throughput "
             "and energy efficiency over CPU:1 by 4X and 3.5X",
             "times",
-            f"{CACHE}, saturated: {what} with a perfect first level by that without",
+            f"{CACHE}, saturated: {what} with a perfect first level, as a multiple of that without",
             within(times, 0.2, below=_GAIN, above=_GAIN),
             functools.partial(_ratio, column=column),
             paper_value=times,

@@ -1,4 +1,4 @@
-"""Section 6.1, the critical regions that are identified: Figures 11 and 12."""
+"""Section 6.1: the identified critical regions (Figures 11 and 12)."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ KINDS = {
     "dependent_loads": "dependent loads",
     "other": "other",
 }
-"""Of Figure 12."""
+"""The kinds of Figure 12."""
 SIZE, EXECUTIONS = "instructions", "executions"
 COVERED = {
     "coverage": "with the registers that are known",
@@ -25,14 +25,14 @@ COVERED = {
 
 
 def found(results: Results, store: str) -> dict[str, Any]:
-    """Return what was identified."""
+    """Return the statistics of the identification."""
     (server,) = results[with_regions(results, store)].result["servers"]
     identified: dict[str, Any] = server["critical_region"]
     return identified
 
 
 def _shown(results: Results) -> Iterator[Case]:
-    """Yield the points of both stores that have been run."""
+    """Yield the measured points of both stores."""
     for store in STORES:
         try:
             yield with_regions(results, store)
@@ -88,10 +88,10 @@ FIGURES = (
         name="cargo.11",
         title="Critical regions: how often they are executed, and their sizes",
         caption=(
-            "The runs of Figure 14, on the most cores. A region is what an epoch ends with, if it "
-            "fetches something; regions with the same instructions are one. Executions are passes "
-            "of the cores through its first instruction while the interface had the region; the "
-            "paper's are those of the network interface."
+            "The runs of Figure 14, on the most cores. Regions that fetch nothing are excluded, "
+            "and regions with the same instructions count once. Executions are those of a region's "
+            "first instruction by the cores while the interface had the region; the paper's are "
+            "those by the network interface."
         ),
         points=points,
         rows=_region_rows,
@@ -99,11 +99,11 @@ FIGURES = (
     ),
     Figure(
         name="cargo.12",
-        title="Instructions of critical regions by kind, and the misses that they have",
+        title="Instructions of critical regions by kind, and their share of misses",
         caption=(
-            "The runs of Figure 11. Right, which the paper does not show: loads that miss the "
-            "second-level cache and are in a region of the interface, with the registers that are "
-            "known and if all were."
+            "The runs of Figure 11. On the right, not in the paper: loads that miss the "
+            "second-level cache and are in a region of the interface, with the known registers, "
+            "and if all registers were known."
         ),
         points=points,
         rows=_kind_rows,
@@ -116,7 +116,7 @@ FIGURES = (
 
 _PROCEDURES = (
     "unexplained: regions are those of the procedures that miss here. The cache's look-up has 13 "
-    "instructions, as the paper's regions have in the mean; copying has more, with more arithmetic"
+    "instructions, the mean of the paper's regions; copying has more, with more arithmetic"
 )
 _EPOCHS = (
     "unexplained; likely because most epochs end without a region that fetches anything, and those "
@@ -125,7 +125,7 @@ _EPOCHS = (
 
 
 def half(identified: Mapping[str, Any]) -> tuple[int, float]:
-    """Return how many regions have half of all executions, and their mean size."""
+    """Return the smallest number of regions with half of all executions, and their mean size."""
     executions = identified["region_executions"]
     sums = itertools.accumulate(executions)
     count = 1 + sum(so_far < sum(executions) / 2 for so_far in sums)
@@ -170,8 +170,8 @@ def _of_store(
             "Section 6.1",
             "only 2% and 9% regions get executed more than 50% of the time for memcached and Silo",
             "%",
-            f"{store}: the regions that are executed most often and have half of all executions, "
-            "as part of all regions",
+            f"{store}: the most executed regions with half of all executions, as a percentage of "
+            "all regions",
             within(percent, 0.2, below=_PROCEDURES, above=_PROCEDURES),
             lambda r: 100 * half(found(r, store))[0] / max(1, found(r, store)["regions"]),
             figure="cargo.11",
@@ -183,7 +183,7 @@ def _of_store(
             "frequently executed (top 50%) regions execute only 8 and 6 instructions on average "
             "for memcached and Silo",
             "instructions",
-            f"{store}: mean size of the regions that have half of all executions",
+            f"{store}: mean size of the most executed regions with half of all executions",
             within(size, 0.2, below=_PROCEDURES, above=_PROCEDURES),
             lambda r: half(found(r, store))[1],
             figure="cargo.11",
@@ -194,7 +194,7 @@ def _of_store(
             "Section 6.1",
             "combined contribution of I-LD and D-LD instructions is 70%",
             "%",
-            f"{store}: loads, as part of the instructions of distinct regions",
+            f"{store}: loads, as a percentage of the instructions of distinct regions",
             between(60, 80, _PROCEDURES),
             lambda r: _loads_percent(r, store),
             figure="cargo.12",
@@ -205,7 +205,7 @@ def _of_store(
             "Section 6.1",
             "ALU instructions make 21% of the region in memcached, whereas, for Silo only 4%",
             "%",
-            f"{store}: arithmetic, as part of the instructions of distinct regions",
+            f"{store}: arithmetic, as a percentage of the instructions of distinct regions",
             within(alu, 0.3, below=_PROCEDURES, above=_PROCEDURES),
             lambda r: 100 * float(found(r, store)["alu"] or 0),
             figure="cargo.12",
@@ -228,7 +228,7 @@ CLAIMS = (
             6.5,
             8.0,
             "each of the four threads has a register-to-PC map, a return stack and a checkpoint, "
-            "of twice the registers of x86-64; with one thread it is 7.4 KB",
+            "for twice the registers of x86-64; with one thread it is 7.4 KB",
         ),
         lambda r: found(r, CACHE)["storage_bytes"] / 1024,
         paper_value=7.0,

@@ -1,7 +1,7 @@
-"""Section 6.3, what CARGO changes of the time in which a request waits, and in a core: Figure 17.
+"""Section 6.3: CARGO's effect on the time in the queue and in the core (Figure 17).
 
-A thread that spins is as busy with polling as with requests. One that waits with QWAIT halts, so
-that its other cycles are those of requests: both stores have QWAIT over all rings here. With one
+A spinning thread is as busy with polling as with requests. A thread that waits with QWAIT halts, so
+that its other cycles are those of requests: here both stores use QWAIT over all rings. With one
 core the interface knows which core will serve a packet.
 """
 
@@ -37,7 +37,7 @@ INTERFACES = {
     ON_CHIP: f"{LARGE_NIC} on the chip, higher load",
 }
 HIGHER_MRPS = {CACHE: 4.0, DATABASE: 0.12}
-"""Of one core. Transactions have the lower load here, too: it keeps four threads busy."""
+"""For one core. Transactions have the lower load here, too: it keeps four threads busy."""
 REQUESTS = {CACHE: 8000, DATABASE: 1000}
 QUICK_REQUESTS = {CACHE: 800, DATABASE: 100}
 
@@ -93,8 +93,8 @@ def _points(quick: bool) -> dict[Any, Run]:
 def core_ns(result: Mapping[str, Any]) -> float:
     """Return the time of a request in a core.
 
-    These are cycles in which a thread neither halts nor waits for others of the core, the warm-up
-    included, by all requests.
+    These are the cycles in which a thread neither halts nor waits for other threads of the core,
+    including the warm-up, divided by the number of requests.
     """
     (server,), (client,) = result["servers"], result["clients"]
     cycles = sum(parts(server["cores"]).values())
@@ -102,7 +102,7 @@ def core_ns(result: Mapping[str, Any]) -> float:
 
 
 def waiting_ns(result: Mapping[str, Any]) -> float:
-    """Return the rest of the mean latency: the queue's, and the way to the core and back."""
+    """Return the rest of the mean latency: the queue, and the path to the core and back."""
     return offload.latency_ns(result, "mean") - core_ns(result)
 
 
@@ -111,7 +111,7 @@ _PARTS = {CORE: core_ns, REST: waiting_ns}
 
 
 def queue_percent(results: Results, store: str, interface: str) -> float:
-    """Return the part of the improvement of the mean latency that the queue has.
+    """Return the queue's part of the improvement of the mean latency.
 
     Raises UndecidedError if there is none.
     """
@@ -121,7 +121,8 @@ def queue_percent(results: Results, store: str, interface: str) -> float:
     gained = offload.latency_ns(without, "mean") - offload.latency_ns(with_regions, "mean")
     if gained <= 0:
         raise UndecidedError(
-            "with CARGO the mean latency does not surely fall, so that there is nothing to divide"
+            "with CARGO the mean latency does not fall with certainty, so there is no improvement "
+            "to divide"
         )
     return 100 * (waiting_ns(without) - waiting_ns(with_regions)) / gained
 
@@ -161,10 +162,10 @@ FIGURES = (
         caption=(
             "Both stores on one core with four threads that wait with QWAIT, so that cycles that "
             "are neither halted nor another thread's are those of requests. The rest of the "
-            "latency at the client is the queue's, and the way to the core and back, which is the "
-            "same with CARGO but for what the interface adds. Two systems: the paper's interface "
-            "under the lower load, and one of 24 cores at 2 GHz on the chip. The paper shows the "
-            "parts of the improvement, on 1 to 16 cores."
+            "latency at the client is the queue, and the path to the core and back, which is the "
+            "same with CARGO except for the interface's additional time. Two systems: the paper's "
+            "interface under the lower load, and one of 24 cores at 2 GHz on the chip. The paper "
+            "shows the parts of the improvement, on 1 to 16 cores."
         ),
         points=_points,
         rows=_rows,
@@ -183,8 +184,8 @@ CLAIMS = tuple(
         "Section 6.3",
         _QUOTE,
         "%",
-        f"{store}, one core: the part of the improvement of the mean latency that is not the "
-        "core's, behind the paper's interface, under the lower load",
+        f"{store}, one core: the part of the improvement of the mean latency outside of the core, "
+        "behind the paper's interface, under the lower load",
         within(percent, 0.2, below="unexplained", above="unexplained"),
         functools.partial(queue_percent, store=store, interface=PAPER),
         paper_value=percent,

@@ -1,4 +1,4 @@
-"""Systems of several papers beside one another: figures of their own, and what papers expect."""
+"""Comparisons of several papers' systems: new figures, and the papers' expectations."""
 
 from nanoplane.papers.compare import key_value, key_value_cargo, notification
 

@@ -1,10 +1,10 @@
 """One key-value store behind four network interfaces: the same server, program and requests.
 
-Rings of descriptors, with eight kinds of software (polling, one doorbell for a burst, Zawrs,
-user-level interrupts (xUI, ASPLOS 2025), stealing, packed counters, fetch-and-add on one ring, and
-a dispatcher core); the same rings with QWAIT (HyperPlane, MICRO 2020); messages that the interface
-gives to cores (RPCValet, ASPLOS 2019); and messages in registers (nanoPU, OSDI 2021).
-docs/comparison.md says what is equal and what differs.
+Descriptor rings, with eight kinds of software (polling, one doorbell for a burst, Zawrs, user-level
+interrupts (xUI, ASPLOS 2025), stealing, packed counters, fetch-and-add on one ring, and a
+dispatcher core); the same rings with QWAIT (HyperPlane, MICRO 2020); messages that the interface
+dispatches to cores (RPCValet, ASPLOS 2019); and messages in registers (nanoPU, OSDI 2021).
+docs/comparison.md lists what is equal and what differs.
 """
 
 import dataclasses
@@ -23,14 +23,14 @@ from nanoplane.sweep import Run
 
 CORES = 16
 UNDER_WAY = 128
-"""Requests that saturate: 8 for each core. A client of a closed loop whose request is dropped waits
-for good, so there must be few enough that rings of 32 entries drop next to none."""
+"""Outstanding requests that saturate: 8 for each core. A client of a closed loop whose request is
+dropped never sends again, so there must be few enough that rings of 32 entries drop almost none."""
 RECEIVE_BUFFERS = 256
-"""Requests that every interface has room for behind the MAC: 16 for each core."""
+"""Requests that every interface can buffer after the MAC: 16 for each core."""
 LINK_NS = 43.0
 """From the client to the server, and back: the links of nanoPU's Section 5.3."""
 CLIENT_PORTS = 4096
-"""So many that receive-side scaling spreads requests nearly as evenly as chance would."""
+"""Enough that receive-side scaling spreads requests almost as evenly as at random."""
 KEYS, VALUE_BYTES = 10_000, 512
 BEGIN_NS = 100_000.0
 """Programs have made their rings by then."""
@@ -42,9 +42,9 @@ SERVER: Mapping[str, Any] = {
     "data_plane_cores": CORES,
     "fabric": {"cores": CORES, "mesh": _MESH, "memory": _MEMORY},
 }
-"""nanoPU's cores, for its registers need an in-order core, and the others take any; 128 KB of
-last-level cache a core, as in nanoPU's prototype and RPCValet's chip; and that chip's mesh and
-memory, without the cache in front of it that nanoPU's simulations have."""
+"""nanoPU's cores, since its registers need an in-order core, and the other systems run on any; 128
+KB of last-level cache a core, as in nanoPU's prototype and RPCValet's chip; and that chip's mesh
+and memory, without the cache in front of it that nanoPU's simulations have."""
 CLOCK_GHZ = 3.2
 OUT_OF_ORDER: Mapping[str, Any] = {
     "preset": "rpcvalet-table1",
@@ -55,41 +55,41 @@ OUT_OF_ORDER: Mapping[str, Any] = {
 
 LAST_LEVEL_BYTES = 2 * 1024 * 1024
 WAYS = 32
-"""Of the last-level cache where all have the same bytes of SRAM: a way is 64 KB of all banks."""
+"""In the last-level cache of the comparison with equal SRAM: a way is 64 KB of all banks."""
 WAY_BYTES = LAST_LEVEL_BYTES // WAYS
 
 EXPRESS: Mapping[str, Any] = {"rate_gbit_per_s": 231.52, "reads": 256}
-"""16 lanes of PCI Express 4.0, as an interface of 200 Gb/s has: four times the bandwidth of the
-eight lanes of 3.0 that are the default, and extended tags."""
+"""16 lanes of PCI Express 4.0, typical of an interface of 200 Gb/s: four times the bandwidth of the
+default, eight lanes of 3.0, and extended tags."""
 ON_CHIP: Mapping[str, Any] = {
     **{**EXPRESS, "rate_gbit_per_s": 10_000.0, "latency_ns": 0.0},
     "energy": {"byte_pj": 0.0, "static_mw_per_gb_per_s": 0.0},
 }
-"""The same rings without PCI Express in between, which takes neither time nor energy."""
+"""The same rings without PCI Express, at no time and no energy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class System:
-    """An interface, and how cores learn of requests."""
+    """An interface, and the notification of its cores."""
 
     name: str
-    """What figures call it."""
+    """Its name in figures."""
     program: str
     """Below guest/programs/compare."""
     interface: str
     """As in `rack.servers`."""
     queues: int = 0
-    """Pairs of rings, of an interface that has rings."""
+    """The number of ring pairs, if the interface has rings."""
     express: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """The way to the chip, likewise."""
+    """The link to the chip, likewise."""
     parameters: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Of its program: guest/include/services/compared_store.h."""
+    """Parameters of its program: guest/include/services/compared_store.h."""
     slots: int = 4
-    """Of each node, where messages come into slots."""
+    """For each node, if messages arrive in slots."""
 
     @property
     def systems(self) -> list[str]:
-        """What its program needs beside the interface."""
+        """The server's hardware for its program, besides the interface."""
         beside = {
             "store-qwait": ["hyperplane"],
             "store-interrupts": ["user_interrupts"],
@@ -99,12 +99,12 @@ class System:
 
 
 SLICE_CYCLES = 16_000
-"""Of the dispatcher that interrupts: 5 us, the shortest of Shinjuku's (NSDI 2019, Section 5)."""
+"""For the interrupting dispatcher: 5 us, the shortest of Shinjuku's (NSDI 2019, Section 5)."""
 
 
 SPARES = 16
-"""Buffers of each core beside those in rings, where cores take frames off others' rings: chosen,
-half of a ring."""
+"""Buffers of each core besides those in rings, if cores take frames off others' rings: chosen, half
+of a ring."""
 
 
 def _on_chip(name: str, program: str, queues: int, **parameters: int) -> System:
@@ -177,14 +177,14 @@ OPTIONAL = (
 """Run on request."""
 
 PORT_BYTES = (192 * 1024, 32 * 1024)
-"""Of frames that have arrived and wait, RECEIVE_BUFFERS of them, and of frames that leave; longer
-values than VALUE_BYTES have larger ports (_port_bytes())."""
+"""Buffer bytes for RECEIVE_BUFFERS received frames, and for frames to send; values longer than
+VALUE_BYTES have larger ports (_port_bytes())."""
 BUFFERED_HEADERS = 64 + 6 * 8
-"""Bytes in front of a value in a frame: its headers, and the words of a request."""
+"""Bytes before a value in a frame: its headers, and the words of a request."""
 NODES, SLOT_HEADER_BYTES = 64, 16
 """NODES is chosen: with 4 slots each they are RECEIVE_BUFFERS slots."""
 SEND_BUFFERS = 64
-"""Messages of nanoPU that leave: chosen, 4 for each core."""
+"""nanoPU's messages to send: chosen, 4 for each core."""
 DESCRIPTOR_BYTES, DESCRIPTORS_AHEAD = 16, 16
 FRONTEND_BYTES, BACKEND_BYTES, BACKENDS = 2048, 4096, 4
 """Caches of RPCValet's frontends and backends (docs/rpcvalet.md). BACKENDS is one for each row of
@@ -192,24 +192,24 @@ the mesh, at the edge of the chip."""
 
 
 def _lines(number: int) -> int:
-    """Return bytes up to a multiple of a line."""
+    """Round bytes up to a multiple of a line."""
     return -(-number // 64) * 64
 
 
 def _port_bytes(value_bytes: int) -> tuple[int, int]:
-    """Return PORT_BYTES, for as many frames with longer values."""
+    """Return PORT_BYTES, scaled for the same number of frames with longer values."""
     frame, usual = (_lines(BUFFERED_HEADERS + size) for size in (value_bytes, VALUE_BYTES))
     came, leave = (_lines(size * frame // usual) for size in PORT_BYTES)
     return max(came, PORT_BYTES[0]), max(leave, PORT_BYTES[1])
 
 
 def _message_bytes(value_bytes: int) -> int:
-    """Return the bytes of nanoPU's buffers, packets of a kilobyte."""
+    """Return the bytes of nanoPU's message buffers, in packets of a kilobyte."""
     return 1024 * -(-(value_bytes + 48) // 1024)
 
 
 def interface(system: System, value_bytes: int) -> dict[str, Any]:
-    """Return the description of an interface, with room for values of so many bytes."""
+    """Return the description of an interface with room for values of this length."""
     came, leave = _port_bytes(value_bytes)
     if system.interface == "dma-nic":
         described = {
@@ -253,7 +253,7 @@ def sram_bytes(system: System, value_bytes: int = VALUE_BYTES) -> dict[str, floa
         return {
             "reassembly": float(RECEIVE_BUFFERS * longest),
             "packetization": float(SEND_BUFFERS * longest),
-            # Two messages in, JBSQ(2), and as many out.
+            # Two messages in each direction: JBSQ(2).
             "queues of cores": float(CORES * 2 * 2 * longest),
         }
     if system.interface == "rpcvalet":
@@ -262,7 +262,7 @@ def sram_bytes(system: System, value_bytes: int = VALUE_BYTES) -> dict[str, floa
             "caches of frontends and backends": float(
                 CORES * FRONTEND_BYTES + BACKENDS * BACKEND_BYTES
             ),
-            # Two bytes for each slot, and 20 of the domain (RPCValet, Section 4.3).
+            # Two bytes for each slot, and 20 for the domain (RPCValet, Section 4.3).
             "state of slots": float(2 * NODES * system.slots + 20),
         }
     parts = {
@@ -276,7 +276,7 @@ def sram_bytes(system: System, value_bytes: int = VALUE_BYTES) -> dict[str, floa
 
 
 def _with_room(system: System, room: int | None) -> System:
-    """Return a system with so many entries in its rings, or slots of each node."""
+    """Return a system with this number of ring entries, or of slots of each node."""
     if room is None:
         return system
     if system.interface == "rpcvalet":
@@ -306,7 +306,8 @@ def _server(
         last_level = {"size_bytes_per_bank": size // CORES, "ways": size // WAY_BYTES}
         server["fabric"] = {**server["fabric"], "last_level": last_level}
     if qwait_cycles is not None:
-        # A selection takes part of the latency of QWAIT: here none, so that it may be short.
+        # The ready set's selection is part of QWAIT's latency: it takes no time here, so that the
+        # latency can be short.
         server["hyperplane"] = {"qwait_latency_cycles": qwait_cycles, "ready_set_latency_ns": 0.0}
     return server
 
@@ -315,9 +316,9 @@ RINGS_ON_CHIP, RPCVALET = "rings-on-chip", "rpcvalet"
 
 
 def requests(value_bytes: int = VALUE_BYTES, service: str = "equal") -> list[dict[str, Any]]:
-    """Return half reads and half writes, of keys that are equally likely, as nanoPU's MICA has.
+    """Return half reads and half writes of equally likely keys, as for nanoPU's MICA.
 
-    With `service` "bimodal" one of a hundred reads and writes takes LONG_ROUNDS more.
+    With `service` "bimodal" one in a hundred reads and writes takes LONG_ROUNDS more.
     """
     key: list[Any] = [{"min": 0, "max": KEYS - 1}, 0, 0]
     anything = {"min": 0, "max": (1 << 64) - 1}
@@ -337,8 +338,9 @@ def requests(value_bytes: int = VALUE_BYTES, service: str = "equal") -> list[dic
 
 
 LONG_PART, LONG_ROUNDS = 0.01, 144_000.0
-"""Of requests that take longer, and by how much: rounds of a loop of two instructions, 90 us. As in
-RPCValet's Masstree (Section 5), where one request of a hundred is a scan of 60 to 120 us."""
+"""The fraction of long requests, and their additional work: rounds of a loop of two instructions,
+90 us. As in RPCValet's Masstree (Section 5), where one request in a hundred is a scan of 60 to 120
+us."""
 
 
 def rack(
@@ -403,18 +405,18 @@ QUICK_FAST_RATES_MRPS = (2.5, 10.0, 30.0)
 """On out-of-order cores."""
 REQUESTS, QUICK_REQUESTS = 100_000, 4000
 WARMUP, QUICK_WARMUP = 10_000, 2000
-"""Left out. The last-level cache has 32,768 lines; a request touches nine of the store alone, and
-as many of its buffer."""
+"""Requests of the warm-up. The last-level cache has 32,768 lines; a request accesses nine lines of
+the store, and as many of its buffer."""
 ABSOLUTE_NS = 5000.0
 WITHIN = f"largest load within {ABSOLUTE_NS / 1000:g} us"
-"""On the p99 that the client sees."""
+"""On the p99 at the client."""
 PRECISION, QUICK_PRECISION = 0.01, 0.05
 ROOMS, SHARED_ROOMS, SLOTS = (16, 32, 64, 128), (32, 64, 128, 256), (2, 4, 32)
 ROOM_MRPS = 10.0
 VALUES = (8, 64, 512, 4096)
 VALUES_MRPS = 1.0
 SHORT_ROOM = 16
-"""Entries of rings that are tried for the longest values, whose buffers fill the cache."""
+"""Ring entries for the longest values, whose buffers fill the cache."""
 BIMODAL_MRPS = (1.0, 2.5, 5.0)
 QWAIT_CYCLES = (25, 50, 100)
 
@@ -428,25 +430,25 @@ class Case:
 
     system: str
     rate_mrps: float | None = None
-    """None: as much as the server can take, or the largest load within the limit."""
+    """None: at saturation, or at the largest load within the limit."""
     limit: bool = False
-    """Whether the largest load within the limit is meant."""
+    """Whether to search for the largest load within the limit."""
     cores: str = "in-order"
-    """Or "out-of-order": of all but nanoPU."""
+    """Or "out-of-order", for all except nanoPU."""
     silicon: str = "own"
-    """Or "equal": of WAYS ways of the last-level cache it gives up what the interface has; or
-    "ways": it has all WAYS of them."""
+    """Or "equal": the last-level cache of WAYS ways is smaller by the interface's SRAM; or "ways":
+    it has all WAYS."""
     value_bytes: int = VALUE_BYTES
     service: str = "equal"
     """Or "bimodal"."""
     room: int | None = None
-    """Entries of each ring or slots of each node, in place of the usual."""
+    """Ring entries or slots of each node, instead of the system's."""
     qwait_cycles: int | None = None
-    """Latency of QWAIT, in place of HyperPlane's."""
+    """The latency of QWAIT, instead of HyperPlane's."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """Its name in progress messages and errors."""
         load = "saturated" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
         told = [SYSTEMS[self.system].name, WITHIN if self.limit else load]
         told += [] if self.cores == "in-order" else ["out-of-order cores"]
@@ -523,11 +525,11 @@ FEW = (
     *("rings-on-chip", "stealing-on-chip", "shared-on-chip"),
     *("qwait-on-chip", "rpcvalet", "nanopu"),
 )
-"""The systems that vary in more than the load: the best of each kind, on the chip."""
+"""The systems of figures that vary more than the load: the best of each kind, on the chip."""
 
 
 def _rooms(system: str) -> tuple[int, ...]:
-    """Return the entries or slots that are tried. One ring has more than an entry for each core."""
+    """Return the entries or slots to try. A shared ring has more than one entry for each core."""
     if system == RPCVALET:
         return SLOTS
     return SHARED_ROOMS if SYSTEMS[system].queues == 1 else ROOMS
@@ -549,7 +551,7 @@ def room_cases() -> list[Case]:
 
 
 def silicon_cases() -> list[Case]:
-    """Return the runs with equal bytes of SRAM, and those beside them."""
+    """Return the runs with equal bytes of SRAM, and the runs to compare them with."""
     return [
         case
         for system in FEW
@@ -592,7 +594,7 @@ def qwait_cases() -> list[Case]:
 
 
 def bimodal_cases() -> list[Case]:
-    """Return the runs with requests that take longer."""
+    """Return the runs with some long requests."""
     return [
         Case(system, rate, service="bimodal")
         for system in (*FEW, "dispatcher-on-chip", "shinjuku-on-chip")
@@ -612,19 +614,19 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "user-level interrupts": ("user_interrupts",),
     "network port and PCI Express": ("network_port", "pci_express"),
 }
-"""What the cores share, as the table has it."""
+"""The shared parts, as the table groups them."""
 BUFFERS = "SRAM of the network interface"
 LEAKAGE = "of all of it, leakage"
 SRAM_MW_PER_KIB, SRAM_WORD_PJ = 1.67, 19.6
-"""Of buffers: the leakage and a word of 8 bytes of a programmable interface's scratchpad, after
-McPAT and Horowitz (docs/energy.md)."""
+"""For buffers: the leakage, and the energy of an 8-byte word, of a programmable interface's
+scratchpad, after McPAT and Horowitz (docs/energy.md)."""
 
 
 def energy_nj(result: Mapping[str, Any], case: Case) -> dict[str, float]:
-    """Return the energy of a request in nanojoules: all, by part, and how much leaks of all.
+    """Return the energy of a request in nanojoules: the total, its parts, and its leakage.
 
-    The SRAM of the interface leaks; each word of a request and its reply, headers included, is
-    written into it and read once. HyperPlane's sets are in the simulator's energy.
+    The interface's SRAM leaks; each word of a request and its reply, including headers, is written
+    into it and read once. HyperPlane's sets are in the simulator's energy.
     """
     (server,) = result["servers"]
     energy = server["energy_nj"]
@@ -642,7 +644,7 @@ def energy_nj(result: Mapping[str, Any], case: Case) -> dict[str, float]:
     parts = sram_bytes(SYSTEMS[case.system], case.value_bytes)
     held = sum(size for part, size in parts.items() if not part.startswith("monitoring"))
     leaks = held / 1024 * SRAM_MW_PER_KIB / 1000 / requests_each_ns
-    # A read and its reply have one value, as do a write and its reply.
+    # A read and its reply have one value, and so have a write and its reply.
     words = (2 * BUFFERED_HEADERS + case.value_bytes) / 8
     of_request[BUFFERS] = leaks + 2 * words * SRAM_WORD_PJ / 1000
     of_request["all"] += of_request[BUFFERS]
@@ -689,7 +691,7 @@ def _throughput_mrps(results: Results, case: Case) -> float:
 
 
 def _takes(results: Results, case: Case) -> bool:
-    """Whether a system can take a load, as far as that has been run."""
+    """Whether a system can carry a load, as far as its peak is known."""
     peak = dataclasses.replace(case, rate_mrps=None)
     return peak not in results or (case.rate_mrps or 0.0) <= _throughput_mrps(results, peak)
 
@@ -718,7 +720,7 @@ def _latency_row(
 
 
 def _lost(results: Results, case: Case, x: tuple[float, str] | None = None) -> Row:
-    """Return how many requests were dropped, which have no latency."""
+    """Return the percentage of dropped requests, which have no latency."""
     result = results[case].result
     (server,), (client,) = result["servers"], result["clients"]
     dropped = sum(count for name, count in server["interface"].items() if "dropped" in name)
@@ -727,7 +729,7 @@ def _lost(results: Results, case: Case, x: tuple[float, str] | None = None) -> R
 
 
 def _load_rows(results: Results, case: Case, x: tuple[float, str] | None = None) -> list[Row]:
-    """Return the rows of a case: what it can take, within the limit, or its latencies."""
+    """Return the rows of a case: its peak, its load within the limit, or its latencies."""
     if case.limit:
         result = results[case].result
         least, most = result["largest_load_ci95"]
@@ -752,7 +754,7 @@ def _rows(results: Results, cores: str) -> list[Row]:
 
 
 def _varied(results: Results, listed: list[Case], x: Any) -> list[Row]:
-    """Return the rows of cases over what they vary in."""
+    """Return the rows of cases over the varied parameter."""
     return [row for case in listed if case in results for row in _load_rows(results, case, x(case))]
 
 
@@ -772,7 +774,7 @@ _LIKE = {
     **{"stealing": "spin-poll-mode", "counters": "wrs", "bursts": "rings"},
     **{"shared": "theory", "dispatcher": "spin-mlx5", "shinjuku": "spin-mlx5"},
 }
-"""Systems without a colour of their own have those of plots.SYSTEMS that are not shown here."""
+"""Systems without their own colour have those of plots.SYSTEMS that are not shown here."""
 _BEHIND, _FIRST, _SECOND = plots.DASHES[1:]
 _DASH = {
     **{name: _BEHIND for name, system in SYSTEMS.items() if system.express is EXPRESS},
@@ -840,7 +842,7 @@ def _varied_chart(
 
 
 def _near(title: str) -> plots.Axis:
-    """Return an axis of numbers that differ by little: neither decades nor zero have a place."""
+    """Return an axis for numbers that differ by little, without zero and decades."""
     return plots.Axis(title, {"zero": False, "padding": 12}, {"tickCount": 6})
 
 
@@ -853,8 +855,8 @@ def _answer(rows: list[Row]) -> str:
 
 
 _ALIKE = (
-    "The same store, requests, arrivals and link for all. Latency is what the client sees, from "
-    "making a request to the last bit of its reply. "
+    "The same store, requests, arrivals and link for all. Latency is measured at the client, from "
+    "the creation of a request to the last bit of its reply. "
 )
 
 
@@ -864,7 +866,7 @@ def _over_throughput(name: str, title: str, cores: str, machine: str) -> Figure:
         title=title,
         caption=(
             f"One server, {CORES} {machine} at {CLOCK_GHZ:g} GHz with 2 MB of last-level cache. "
-            f"{_ALIKE}Rates above what an interface can take are left out. The energy is that of "
+            f"{_ALIKE}Rates above an interface's peak are left out. The energy is that of "
             "cores, caches, mesh, memory, HyperPlane's hardware, and the network interface's SRAM."
         ),
         points=lambda quick: _runs(cases(quick, cores), quick),
@@ -890,11 +892,11 @@ FIGURES = (
     ),
     Figure(
         name="compare.key-value-rooms",
-        title="Entries of rings and slots of nodes",
+        title="Ring entries and slots of nodes",
         caption=(
             f"{_ALIKE}Over the entries of each ring, or the slots of each of {NODES} nodes "
-            f"(RPCValet): what the server can take, and latencies at {ROOM_MRPS:g} million "
-            "requests a second. Buffers are as long as the longest frame."
+            f"(RPCValet): the peak, and latencies at {ROOM_MRPS:g} million requests a second. "
+            "Buffers are as long as the longest frame."
         ),
         points=lambda quick: _runs(room_cases(), quick),
         rows=lambda results: _varied(
@@ -907,8 +909,8 @@ FIGURES = (
         name="compare.key-value-silicon",
         title="The store with equal bytes of SRAM",
         caption=(
-            f"{_ALIKE}Equal silicon: the last-level cache gives up the bytes of SRAM that the "
-            "network interface has."
+            f"{_ALIKE}Equal silicon: the last-level cache is smaller by the network interface's "
+            "SRAM."
         ),
         points=lambda quick: _runs(silicon_cases(), quick),
         rows=lambda results: _varied(
@@ -931,8 +933,8 @@ FIGURES = (
         name="compare.key-value-values",
         title="The store with values of 8 bytes to 4 KB",
         caption=(
-            f"{_ALIKE}What the server can take, and latencies at {VALUES_MRPS:g} million requests "
-            "a second, over the bytes of a value."
+            f"{_ALIKE}The peak, and latencies at {VALUES_MRPS:g} million requests a second, over "
+            "the length of values."
         ),
         points=lambda quick: _runs(value_cases(), quick),
         rows=lambda results: _varied(
@@ -944,9 +946,9 @@ FIGURES = (
     ),
     Figure(
         name="compare.key-value-qwait",
-        title="The store behind QWAIT of other latencies",
+        title="The store with QWAIT of other latencies",
         caption=(
-            f"{_ALIKE}The ready set takes none of the latency, so that it may be short. "
+            f"{_ALIKE}The ready set's selection takes no time, so that the latency can be short. "
             "HyperPlane's QWAIT takes 50 cycles."
         ),
         points=lambda quick: _runs(qwait_cases(), quick),
@@ -963,10 +965,11 @@ FIGURES = (
     ),
     Figure(
         name="compare.key-value-bimodal",
-        title="The store with a hundredth of requests that take 90 us longer",
+        title="The store with 90 us more for one request in a hundred",
         caption=(
-            f"{_ALIKE}One request of a hundred does {LONG_ROUNDS:g} rounds of a loop before it "
-            "asks the store, 90 us. Latencies of all requests, and the p99 of the others."
+            f"{_ALIKE}One request in a hundred executes {LONG_ROUNDS:g} iterations of a loop "
+            "before it accesses the store, 90 us. Latencies of all requests, and the p99 of the "
+            "others."
         ),
         points=lambda quick: _runs(bimodal_cases(), quick),
         rows=_bimodal_rows,

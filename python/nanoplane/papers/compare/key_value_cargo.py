@@ -1,7 +1,7 @@
 """The compared store behind rings whose interface runs critical regions (CARGO).
 
-RPCValet's and nanoPU's interfaces have no processors that regions could run on, so that CARGO is
-beside rings alone: polled, and with QWAIT.
+RPCValet's and nanoPU's interfaces have no processors for regions, so CARGO is compared with rings
+only: polled, and with QWAIT.
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ from nanoplane.papers.compare import key_value
 from nanoplane.sweep import Run
 
 INTERFACES = ("rings", "rings-on-chip", "qwait", "qwait-on-chip")
-"""Of key_value.SYSTEMS."""
+"""Keys of key_value.SYSTEMS."""
 PLAIN, CARGO = "plain", "cargo"
 FIRMWARE = {PLAIN: "flow-hash", CARGO: "critical-regions"}
 REGIONS = {PLAIN: "no regions", CARGO: "CARGO"}
 PROCESSORS = {"cores": 24, "clock_mhz": 2000.0}
-"""As cargo.nic's largest. Six cores at 166 MHz cannot carry the rates."""
+"""The largest of cargo.nic. Six cores at 166 MHz cannot carry the rates."""
 EPOCH_MISSES, QUICK_EPOCH_MISSES = 4096, 512
 RATES_MRPS, QUICK_RATES_MRPS = (2.5, 5.0, 10.0, 12.5), (2.5, 10.0)
 
@@ -34,16 +34,16 @@ class CargoCase:
     system: str
     regions: str
     rate_mrps: float | None = None
-    """None: as much as the server can take."""
+    """None: at saturation."""
 
     @property
     def series(self) -> str:
-        """What figures call it."""
+        """Its name in figures."""
         return f"{key_value.SYSTEMS[self.system].name}, {REGIONS[self.regions]}"
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """Its name in progress messages and errors."""
         load = "saturated" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
         return f"key-value store, {self.series}, {load}"
 
@@ -75,14 +75,14 @@ _LATENCIES = {MEAN: "mean", P99: "p99"}
 
 
 def misses_a_request(result: Mapping[str, Any]) -> float:
-    """Return the misses of the L1 for each request, which polls do not dilute."""
+    """Return the misses of the L1 for each request, which does not depend on polls."""
     (server,), (client,) = result["servers"], result["clients"]
     misses = sum(core["data_misses"] for core in server["cores"])
     return float(misses / client["statistics"]["responses"])
 
 
 def begun_percent(result: Mapping[str, Any]) -> float | None:
-    """Return the packets that the core begins with to which their arguments were sent.
+    """Return the percentage of packets served by the core that got their arguments.
 
     None if none were.
     """
@@ -92,7 +92,7 @@ def begun_percent(result: Mapping[str, Any]) -> float | None:
 
 
 def _takes(results: Results, case: CargoCase) -> bool:
-    """Whether the server can take a load, as far as that has been run."""
+    """Whether the server can carry a load, as far as its peak is known."""
     peak = dataclasses.replace(case, rate_mrps=None)
     if peak not in results or case.rate_mrps is None:
         return True

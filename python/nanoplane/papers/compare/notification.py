@@ -1,7 +1,7 @@
-"""How cores learn of requests: the same store, chip and requests behind three kinds of queues.
+"""Notification of cores: the same store, chip and requests with three kinds of queues.
 
 Spinning over 200 receive queues, QWAIT over them (HyperPlane, MICRO 2020), and messages that the
-network interface gives to cores (RPCValet, ASPLOS 2019).
+network interface dispatches to cores (RPCValet, ASPLOS 2019).
 """
 
 import dataclasses
@@ -18,21 +18,21 @@ from nanoplane.sweep import Run
 
 PROGRAM = "key-value"
 SAME_END = "compare/key-value-replenish"
-"""The same where harts send replies themselves: the request ends when its reply is in memory, as
-where tenants fetch replies."""
+"""The same with replies sent by the harts: a request ends when its reply is in memory, as when
+tenants fetch replies."""
 CORES = 16
 QUEUES = 200
-"""As many as the nodes of RPCValet's cluster (Section 5); each node's requests have a queue."""
+"""The number of nodes of RPCValet's cluster (Section 5); each node's requests have a queue."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class System:
-    """A way to learn of requests."""
+    """A notification mechanism."""
 
     name: str
-    """What figures call it."""
+    """Its name in figures."""
     data_plane: dict[str, str]
-    """Of the description, beside what all have."""
+    """The description's differences from the common parts."""
 
 
 SYSTEMS = {
@@ -60,7 +60,7 @@ OTHERS = tuple(
     for name, one in mechanisms().items()
     if not one.brings_requests and name not in ("spin", "hyperplane")
 )
-"""What is only shown if it is asked for: no paper compares these with RPCValet."""
+"""Shown on request only: no paper compares these with RPCValet."""
 SYSTEMS |= {
     name: System(
         f"{mechanisms()[name].label}, each core over its own queues",
@@ -72,12 +72,12 @@ RATES_MRPS = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)
 QUICK_RATES_MRPS = (10.0, 20.0, 30.0)
 REQUESTS, QUICK_REQUESTS = 100_000, 4000
 SATURATION_MRPS = 100.0
-"""Twice what 16 cores take."""
+"""Twice the peak of 16 cores."""
 SATURATED_SLOTS = 2
 """As where the mean service time of Figures 7 to 9 is measured."""
 LIMITS = (10.0, 3.0)
-"""On the p99, in mean service times: that of both papers, and a tight one. The mean service time
-is RPCValet's for all, so that all have the same limit in nanoseconds."""
+"""On the p99, in mean service times: that of both papers, and a tight one. The mean service time is
+RPCValet's for all, so that all have the same limit in nanoseconds."""
 PRECISION, QUICK_PRECISION = 0.01, 0.05
 
 
@@ -87,13 +87,13 @@ class Case:
 
     system: str
     rate_mrps: float | None = None
-    """None: all that the cores can take, or the largest load within the limit."""
+    """None: at saturation, or at the largest load within the limit."""
     limit: float | None = None
     """On the p99, in mean service times."""
 
     @property
     def name(self) -> str:
-        """What progress and errors call it."""
+        """Its name in progress messages and errors."""
         load = "saturated" if self.rate_mrps is None else f"{self.rate_mrps:g} Mrps"
         if self.limit is not None:
             load = f"within {self.limit:g} mean service times"
@@ -140,7 +140,7 @@ class Case:
 
 
 REFERENCE = Case(RPCVALET)
-"""Whose mean service time all limits are made of."""
+"""The system whose mean service time defines all limits."""
 
 
 def _points(quick: bool) -> dict[Any, Run]:
@@ -184,12 +184,12 @@ def _chart(rows: list[Row]) -> plots.Chart:
     shown = [row for row in rows if row.labels.get("limit") != f"{LIMITS[1]}"]
     return plots.panels(
         shown,
-        lambda _: "the store in the manner of HERD",
+        lambda _: "the HERD-like store",
         x=plots.linear("million requests a second"),
         y=plots.logarithmic("p99 latency, microseconds"),
-        colour=plots.Series.systems("how cores learn of requests", "system", names),
+        colour=plots.Series.systems("notification", "system", names),
         dash=plots.Series.label(
-            "how cores learn of requests",
+            "notification",
             "system",
             names,
             [[6, 4], [2, 2], [8, 3, 2, 3], [4, 2], [1, 0], [1, 2]],
@@ -206,17 +206,16 @@ def _answer(rows: list[Row]) -> str:
 FIGURES = (
     Figure(
         name="compare.notification",
-        title="How cores learn of requests: spinning, QWAIT and RPCValet",
+        title="Notification of cores: spinning, QWAIT and RPCValet",
         caption=(
-            f"The chip of RPCValet's Table 1, {CORES} cores, the store in the manner of HERD, and "
-            f"the same requests, from {QUEUES} nodes with a receive queue each. Latency is from a "
-            "request's arrival in its queue or slot until its reply is in memory: to the ring of "
-            "its tenant's doorbell, or to a replenish that comes before the reply is sent. Tenants "
-            "fetch replies; cores with RPCValet send theirs, and have the less time for requests. "
-            "Items of a queue are "
-            "processed one after the other; RPCValet gives those of a node to any core. The last "
-            f"point of a line is the largest load with a p99 within {LIMITS[0]:g} mean service "
-            f"times of RPCValet; the table has those within {LIMITS[1]:g}, too."
+            f"The chip of RPCValet's Table 1, {CORES} cores, the HERD-like store, and the same "
+            f"requests, from {QUEUES} nodes with a receive queue each. Latency is from a request's "
+            "arrival in its queue or slot until its reply is in memory: to the ring of its "
+            "tenant's doorbell, or to a replenish that precedes the sending of the reply. Tenants "
+            "fetch replies; with RPCValet cores send them, and have less time for requests. Items "
+            "of a queue are processed in order; RPCValet dispatches those of a node to any core. "
+            f"The last point of a line is the largest load with a p99 within {LIMITS[0]:g} mean "
+            f"service times of RPCValet; the table also has those within {LIMITS[1]:g}."
         ),
         points=_points,
         rows=_rows,
@@ -235,7 +234,7 @@ def _mrps(results: Results, system: str, limit: float) -> float:
 
 
 def _gain(results: Results, system: str, over: str, limit: float) -> float:
-    """Return how many times the throughput within a limit is that of another system."""
+    """Return the quotient of the throughputs of two systems within a limit."""
     return _mrps(results, system, limit) / _mrps(results, over, limit)
 
 
@@ -256,8 +255,8 @@ _SPINNING = (
 )
 _UNKNOWN = "the reason is not known"
 _SENDING = (
-    "what a core gains by a shorter queue, it pays for by sending its reply itself, which a tenant "
-    "fetches in the other systems"
+    "the gain of a shorter queue is spent on sending the reply, which a tenant fetches in the "
+    "other systems"
 )
 
 CLAIMS = (
@@ -266,8 +265,8 @@ CLAIMS = (
         "RPCValet, Section 3.3",
         _MULTI_QUEUE,
         "times",
-        "throughput with a p99 within three mean service times, RPCValet over spinning, each core "
-        "over its own queues",
+        "throughput with a p99 within three mean service times, RPCValet divided by spinning with "
+        "private queues",
         above(1, _SENDING),
         lambda r: _gain(r, RPCVALET, APART, LIMITS[1]),
         figure="compare.notification",
@@ -277,8 +276,8 @@ CLAIMS = (
         "RPCValet, Section 6.1",
         _STRICTER,
         "times",
-        "RPCValet's gain over spinning, each core over its own queues: that within three mean "
-        "service times over that within ten",
+        "RPCValet's gain over spinning with private queues: that within three mean service times "
+        "divided by that within ten",
         above(1, _UNKNOWN),
         lambda r: _gain(r, RPCVALET, APART, LIMITS[1]) / _gain(r, RPCVALET, APART, LIMITS[0]),
         figure="compare.notification",
@@ -288,8 +287,8 @@ CLAIMS = (
         "HyperPlane, Section V-C",
         "scale-up designs improve HyperPlane latency, especially at high loads",
         "times",
-        f"{QUICK_RATES_MRPS[2]:g} million requests a second: p99 with QWAIT over all queues over "
-        "that with queues of its own",
+        f"{QUICK_RATES_MRPS[2]:g} million requests a second: p99 of QWAIT with shared queues "
+        "divided by that with private queues",
         below(1, _UNKNOWN),
         lambda r: _p99_ratio(r, QWAIT, QWAIT_APART, QUICK_RATES_MRPS[2]),
         figure="compare.notification",
@@ -299,8 +298,8 @@ CLAIMS = (
         "HyperPlane, Section V-C",
         _SPINNING,
         "times",
-        "throughput with a p99 within ten mean service times: cores that spin over all queues over "
-        "those that have queues of their own",
+        "throughput with a p99 within ten mean service times: spinning with shared queues divided "
+        "by spinning with private queues",
         below(1, _UNKNOWN),
         lambda r: _gain(r, SHARED, APART, LIMITS[0]),
         figure="compare.notification",
@@ -312,8 +311,8 @@ CLAIMS = (
         "system, and the synchronization-free, zero-copy behavior of partitioned multi-queue "
         "architectures",
         "times",
-        "throughput with a p99 within three mean service times, RPCValet over QWAIT, all cores "
-        "over all queues",
+        "throughput with a p99 within three mean service times, RPCValet divided by QWAIT with "
+        "shared queues",
         above(1, _SENDING),
         lambda r: _gain(r, RPCVALET, QWAIT, LIMITS[1]),
         figure="compare.notification",
