@@ -1,6 +1,6 @@
 """nanoplane: a fast, exact, deterministic simulator of whole servers.
 
-Write a data plane in C, describe a server, and run the one on the other:
+Write a data plane in C, describe a server, and run the data plane on it:
 
     from nanoplane import Description, sweep
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> str:
-    """Return the version, which takes a hundredth of a second to find."""
+    """Return the version; finding it takes 10 ms, so it is not done at import."""
     if name == "__version__":
         from importlib.metadata import version
 

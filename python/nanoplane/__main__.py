@@ -1,4 +1,4 @@
-"""`python -m nanoplane` is the command `nanoplane`."""
+"""The command `nanoplane` as `python -m nanoplane`."""
 
 from nanoplane.cli import main
 

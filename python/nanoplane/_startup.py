@@ -1,7 +1,7 @@
 """Start-up code that runs before anything else is imported.
 
-Loading takes a good part of a second, in which Ctrl-C would print a traceback. No work that would
-need an orderly end has begun, so the signal ends the command at once, as for any other command.
+Loading takes a good part of a second, in which Ctrl-C would print a traceback. No work that needs
+an orderly end has begun, so the signal ends the command immediately, as for any other command.
 `cli.main` handles later signals.
 """
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 
 def _is_command() -> bool:
-    """Whether Python has been started for the command, and not for a program that imports this."""
+    """Whether Python was started for the command, not for a program that imports this."""
     name = Path(getattr(sys, "argv", [""])[0]).name
     if name != "-m":
         return name == "nanoplane"
-    # Python is still looking for the module that it is to run.
+    # Python is still searching for the module to run.
     _, _, module = " ".join(sys.orig_argv).partition(" -m ")
     return module.split(" ")[0] == "nanoplane"
 

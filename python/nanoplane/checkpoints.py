@@ -12,23 +12,24 @@ from nanoplane.traces import nanoseconds
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoints:
-    """A checkpoint to save and one to begin from; either may be missing."""
+    """A checkpoint to save and one to start from; either may be missing."""
 
     save: Path | None = None
-    """Where to save one."""
+    """The path of the checkpoint to save."""
     at: str | None = None
-    """When: after so many requests, as in `5000`, or so much simulated time, as in `10us`."""
+    """When to save it: after a number of requests, as in `5000`, or a simulated time, as in
+    `10us`."""
     begin: Path | None = None
-    """The checkpoint to begin from."""
+    """The checkpoint to start from."""
     has_requests: bool = True
-    """Whether there are requests to count."""
+    """Whether the run has requests to count."""
 
     def __bool__(self) -> bool:
         """Whether any option is set."""
         return self.save is not None or self.begin is not None
 
     def options(self) -> dict[str, Any]:
-        """Check everything, and return it as the simulator takes it."""
+        """Check all options, and return them in the simulator's form."""
         if self.at is not None and self.save is None:
             raise DescriptionError(
                 "--checkpoint-at tells when --save-checkpoint saves, which is missing"

@@ -1,4 +1,4 @@
-"""Claims: a row for every number that a paper claims, beside the measurement here."""
+"""Claims: a row for every number that a paper claims, next to the measurement here."""
 
 import dataclasses
 import difflib
@@ -37,22 +37,22 @@ VERDICTS = (REPRODUCED, DIFFERS, UNDECIDED, BY_CONSTRUCTION, NOT_YET_RUN)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """The values that count as reproduced: those between two ends."""
+    """The values that count as reproduced: those between two limits."""
 
     low: float = -math.inf
     high: float = math.inf
     inclusive: bool = True
-    """Whether the ends count, too."""
+    """Whether the limits count as reproduced."""
     below: str = ""
     """Why a value may be below."""
     above: str = ""
     """Why a value may be above."""
     meaning: str = ""
-    """What the ends stand for: `within 20 % of 1.7`."""
+    """The meaning of the limits: `within 20 % of 1.7`."""
 
     @property
     def text(self) -> str:
-        """Say it in words, as in `within 20 % of 1.7: between 1.36 and 2.04`."""
+        """The rule in words, as in `within 20 % of 1.7: between 1.36 and 2.04`."""
         low, high = f"{self.low:g}", f"{self.high:g}"
         if self.low == self.high:
             ends = f"exactly {low}"
@@ -81,7 +81,7 @@ class Rule:
         return self.low < value < self.high
 
     def why(self, measured: Estimate, verdict: str) -> str:
-        """Say why a number is not reproduced, or what makes it undecided."""
+        """Say why a number is not reproduced, or why it is undecided."""
         if verdict == DIFFERS:
             return measured.why or (self.below if measured.value <= self.low else self.above)
         if verdict == UNDECIDED:
@@ -94,40 +94,40 @@ class Rule:
 
 
 def below(limit: float, why: str) -> Rule:
-    """Accept what is below a limit; `why` a value may be above it."""
+    """Accept values below a limit; `why` a value may be above it."""
     return Rule(high=limit, inclusive=False, above=why)
 
 
 def at_most(limit: float, why: str, meaning: str = "") -> Rule:
-    """Accept what is at most a limit; `why` a value may be above it."""
+    """Accept values up to a limit; `why` a value may be above it."""
     return Rule(high=limit, above=why, meaning=meaning)
 
 
 def above(limit: float, why: str) -> Rule:
-    """Accept what is above a limit; `why` a value may be below it."""
+    """Accept values above a limit; `why` a value may be below it."""
     return Rule(low=limit, inclusive=False, below=why)
 
 
 def between(low: float, high: float, why: str, meaning: str = "") -> Rule:
-    """Accept what is between two limits; `why` a value may be outside."""
+    """Accept values between two limits; `why` a value may be outside."""
     return Rule(low, high, below=why, above=why, meaning=meaning)
 
 
 def within(target: float, tolerance: float, *, below: str, above: str) -> Rule:
-    """Accept within a tolerance relative to the target; why a value may be below it or above."""
+    """Accept values within a relative tolerance; why a value may be below or above the target."""
     margin = tolerance * abs(target)
     meaning = f"within {100 * tolerance:g} % of {target:g}"
     return Rule(target - margin, target + margin, below=below, above=above, meaning=meaning)
 
 
 def exactly(target: float, why: str) -> Rule:
-    """Accept one number; `why` a value may be another one."""
+    """Accept one number; `why` a value may differ."""
     return Rule(target, target, below=why, above=why)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Judgement:
-    """The result of a claim's runs."""
+    """The verdict on a claim by its runs."""
 
     verdict: str
     why: str
@@ -145,9 +145,9 @@ class Claim:
     quote: str
     unit: str
     how: str
-    """How it is measured here."""
+    """The definition of the measurement."""
     rule: Rule | None
-    """The rule for its verdict; None if nothing is judged."""
+    """The rule for its verdict; None if it is not judged."""
     measure: Value | None = None
     """Computes the number from the figure's results; a KeyError means that runs are missing. None
     if there is no figure yet."""
@@ -155,14 +155,14 @@ class Claim:
     """The figure whose runs are needed; if there is one, by default the one that `id` begins
     with."""
     paper_value: float | str = ""
-    """A number, or what it has to be in words, by default as the rule has it (`below 1`)."""
+    """A number, or the condition in words, by default that of the rule (`below 1`)."""
     why: str = ""
-    """The reason why nothing is measured yet, or the number of the paper that was put in."""
+    """The reason why nothing is measured, or the paper's number that was put in."""
     by_construction: bool = False
-    """Whether the number follows from a number of the paper that is in the description."""
+    """Whether the number follows from a number of the paper in the description."""
 
     def __post_init__(self) -> None:
-        """Fill in what another field says."""
+        """Derive fields that follow from others."""
         if self.figure is None and self.measure is not None:
             object.__setattr__(self, "figure", self.id.rpartition(".")[0])
         if self.paper_value == "" and self.rule is not None:
@@ -170,11 +170,11 @@ class Claim:
 
     @property
     def paper(self) -> str:
-        """The paper that claims it."""
+        """The paper of the claim."""
         return self.id.partition(".")[0]
 
     def judge(self, results: Results) -> Judgement:
-        """Judge the claim by what has been run."""
+        """Judge the claim by the available results."""
         if self.by_construction:
             return Judgement(BY_CONSTRUCTION, self.why, self._estimate(results))
         if self.measure is None:
@@ -200,7 +200,7 @@ class Claim:
         return Judgement(verdict, self.rule.why(measured, verdict), measured)
 
     def _estimate(self, results: Results) -> Estimate | None:
-        """Return what was measured, as far as it was run."""
+        """Return the measured value, as far as its runs are available."""
         if self.measure is None:
             return None
         try:
@@ -209,7 +209,7 @@ class Claim:
             return None
 
     def row(self, results: Results) -> dict[str, Any]:
-        """Return the claim's row for what has been run."""
+        """Return the claim's row for the available results."""
         judgement = self.judge(results)
         measured = judgement.measured
         has_interval = (
@@ -248,8 +248,8 @@ def decide(
     """Return the results with longer runs of those points that undecided claims depend on.
 
     A point gets four times as many requests, which halves its interval, until the claim is decided
-    or the next time would be more than `effort` times. `more` makes the outcomes of runs, or of
-    some of them.
+    or the next increase would exceed `effort`. `more` makes the outcomes of runs, or of some of
+    them.
     """
     times = dict.fromkeys(runs, 1)
     while True:
@@ -269,13 +269,13 @@ def decide(
 
 
 Rows = list[dict[str, Any]]
-"""Of claims, as the command line's JSON has them."""
+"""Rows of claims in the command line's JSON form."""
 
 
 def by_verdict(rows: Rows) -> tuple[Rows, Rows]:
-    """Return the rows that have been judged or measured, and those for which nothing was run.
+    """Return the rows that have been judged or measured, and the others.
 
-    Claims by construction come after those that the runs decide.
+    Claims by construction follow those that the runs decide.
     """
     run: Rows = []
     not_run: Rows = []

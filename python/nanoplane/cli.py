@@ -1,7 +1,7 @@
 """The command line.
 
 Exit status 0: success. 1: the work failed. 2: the command or the description was wrong. 130 and
-143: Ctrl-C and SIGTERM have ended it, as in a shell. Standard output has the answer, with `--json`
+143: ended by Ctrl-C and SIGTERM, as in a shell. Standard output has only the answer, with `--json`
 exactly one JSON document; everything else goes to standard error.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from nanoplane.errors import Interrupted, NanoplaneError, Stopped
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that end the work in order: Ctrl-C, `kill`, and the end of the terminal."""
+"""Signals that end the work in an orderly way: Ctrl-C, `kill`, and a closed terminal."""
 
 _COMMANDS = {
     "examples": ("examples",),
@@ -28,11 +28,12 @@ _COMMANDS = {
     "store": ("store",),
     "sweeps": ("sweep", "compare"),
 }
-"""The modules of the commands, in the order of the help. Only that of the command is imported."""
+"""The modules of the commands, in the order of the help. Only the command's own module is
+imported."""
 
 
 def _load(name: str) -> Any:
-    """Return the application with a command; with all of them if it is none, as for the help."""
+    """Return the application with one command, or with all of them for other arguments."""
     importlib.import_module("nanoplane.commands.common")
     wanted = [module for module, names in _COMMANDS.items() if name in names]
     for module in wanted or ([] if name == "--version" else _COMMANDS):
@@ -49,15 +50,15 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     """Run the command line and exit."""
-    # First: until all is loaded, a signal ends the command at once.
+    # First: until everything is loaded, a signal ends the command immediately.
     app = _load("".join(sys.argv[1:2]))
     for number in _SIGNALS:
-        # A job in the background ignores Ctrl-C, and nohup the end of the terminal.
+        # A background job ignores Ctrl-C, and nohup a closed terminal.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     status = _main(app) if _has_output() else _complain("standard output is closed", 1)
     for number in _SIGNALS:
-        # All is done, and Python has only to end.
+        # All work is done, and only Python has to end.
         signal.signal(number, signal.SIG_IGN)
     sys.exit(status)
 
@@ -80,7 +81,7 @@ def _has_output() -> bool:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
     if sys.stdout is None:
         return False
-    # Names of files that are no text must not be what a command fails at in the end.
+    # File names that are not valid text must not make the output fail.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     return True
@@ -95,7 +96,7 @@ def _main(app: Any) -> int:
     try:
         sys.stderr.flush()
     except OSError:
-        # The status is all that can be told.
+        # Only the exit status can be reported.
         _discard(sys.stderr)
     return status
 
@@ -106,17 +107,17 @@ def _discard(stream: TextIO) -> None:
 
 
 def _unwritten(error: OSError) -> int:
-    """Say that standard output could not be written."""
+    """Report that standard output could not be written."""
     _discard(sys.stdout)
     if isinstance(error, BrokenPipeError):
-        # Whoever read the output has seen enough.
+        # The reader of the output has seen enough.
         return 1
     return _complain(f"standard output cannot be written: {error.strerror}", 1)
 
 
 def _status(app: Any) -> int:
     try:
-        # With standalone_mode=False an exit status that is raised is returned.
+        # With standalone_mode=False an exit status that was raised is returned.
         return int(app(standalone_mode=False) or 0)
     except NanoplaneError as error:
         return _complain(str(error), error.exit_status)
@@ -124,15 +125,16 @@ def _status(app: Any) -> int:
         interrupted = Interrupted("stopped", error)
         return _complain(str(interrupted), interrupted.exit_status)
     except SystemExit as end:
-        # Completion of a shell ends so, and Rich and Typer when a pipe is closed.
+        # Shell completion ends like this, and so do Rich and Typer if a pipe is closed.
         return _unwritten(BrokenPipeError()) if end.code else 0
     except OSError as error:
         if error.filename is not None:
             return _complain(f"{error.filename}: {error.strerror}", 1)
-        # What has no name is standard output.
+        # An error without a file name is of standard output.
         return _unwritten(error)
     except Exception as error:
-        # Typer has a copy of Click, whose exceptions it does not export; they say so themselves.
+        # Typer has its own copy of Click, and does not export its exceptions; they format
+        # themselves.
         if (format_message := getattr(error, "format_message", None)) is not None:
             return _complain(_one_line(format_message()), 2)
         return _complain(_defect(error), 1)

@@ -1,4 +1,4 @@
-"""Two results side by side: differences in their descriptions and in their measurements."""
+"""Comparison of two results: differences in their descriptions and in their measurements."""
 
 import json
 import math
@@ -24,7 +24,7 @@ MEASURES: tuple[str, ...] = (
     "cycles",
     "simulated_seconds",
 )
-"""The numbers by which two results are compared, where both have them."""
+"""The numbers that are compared if both results have them."""
 
 SAME = "within the intervals"
 DIFFERS = "differs"
@@ -34,7 +34,7 @@ NO_INTERVAL = "no interval"
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A result, and where it comes from."""
+    """A result, and its source."""
 
     name: str
     """As the user named it."""
@@ -45,7 +45,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A key whose value differs between two descriptions; None where one of them lacks it."""
+    """A key whose value differs between two descriptions; None if one of them does not have it."""
 
     key: str
     first: Any
@@ -68,10 +68,10 @@ class Difference:
 
 
 def read(name: str, store: Store | None = None) -> Side:
-    """Return the result that a user names: a file of JSON, or a key of the store.
+    """Return the result that a user names: a JSON file, or a key of the store.
 
-    The file is what `run --json` prints or what `exec --stats` writes; the beginning of a key is
-    enough if no other key begins so. Raises a DescriptionError if there is no such result.
+    The file is the output of `run --json` or of `exec --stats`; a unique prefix of a key is enough.
+    Raises a DescriptionError if there is no such result.
     """
     path = Path(name)
     if path.is_file():
@@ -108,9 +108,9 @@ def _read_file(path: Path) -> Side:
 
 
 def changes(first: Side, second: Side) -> list[Change]:
-    """Return the keys in which two descriptions differ, in order; none if one is not known.
+    """Return the keys in which two descriptions differ, in order; empty if one is unknown.
 
-    The table `simulator` changes no result, and is left out.
+    The table `simulator` changes no result, and is omitted.
     """
     if first.description is None or second.description is None:
         return []
@@ -123,7 +123,7 @@ def changes(first: Side, second: Side) -> list[Change]:
 
 
 def differences(first: Side, second: Side) -> list[Difference]:
-    """Return the numbers of both, in the order of `MEASURES`."""
+    """Return the numbers that both have, in the order of `MEASURES`."""
     found = []
     for name in MEASURES:
         one, two = number(first.result, name), number(second.result, name)
@@ -144,7 +144,7 @@ class Number:
 def number(result: Mapping[str, Any], name: str) -> Number | None:
     """Return a number of a result by its dotted name, None if it has none.
 
-    Of a rack, what is measured is that of all its clients together.
+    For a rack, the measurement is that of all its clients together.
     """
     *tables, last = name.split(".")
     for start in (measurement(result), result):

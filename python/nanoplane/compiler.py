@@ -1,8 +1,8 @@
 """Guests: finding them, and compiling C for the simulated server.
 
-The compiler is Zig's C compiler, which the package `ziglang` carries, or else
-`riscv64-unknown-elf-gcc`. guest/README.md says what each flag is for. Zig keeps what it has
-compiled under a hash of everything that went into it, headers included; nothing here does so again.
+The compiler is Zig's C compiler, which the package `ziglang` contains, or otherwise
+`riscv64-unknown-elf-gcc`. guest/README.md explains each flag. Zig caches its output under a hash of
+all inputs, including headers, so there is no second cache here.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ _ZIG = [
     "-fno-sanitize=undefined",
 ]
 _INTERFACE = {"-march=": "-march=rv64imac_zifencei", "-mcpu=": "-mcpu=generic_rv64+m+a+c+zifencei"}
-"""The instruction set of a network interface's core, in place of that of the server's harts."""
+"""The instruction set of a network interface's cores, instead of that of the server's harts."""
 _INCLUDES = re.compile(rb'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 _RESERVES = re.compile(rb"^#define \w+_RESERVED_REGISTERS ([x\d, ]+)$", re.MULTILINE)
 """The definition by which a header reserves registers for hardware: `x30, x31`."""
@@ -61,7 +61,7 @@ def programs() -> tuple[str, ...]:
 def rack_programs() -> tuple[str, ...]:
     """Return the names of the built-in programs of racks: `nanopu/mica`, `traditional/mica`.
 
-    Their directory tells which network interface they are for.
+    The directory names the network interface that they are for.
     """
     paths = (GUEST / "programs").glob("*/*.c")
     return tuple(sorted(f"{path.parent.name}/{path.stem}" for path in paths))
@@ -93,9 +93,9 @@ def is_path(name: str) -> bool:
 
 
 def find_program(name: str, directory: Path, what: str) -> Path:
-    """Find a program: a built-in one by its name, any other by its path, `directory` at its start.
+    """Find a program: a built-in one by its name, any other by its path, relative to `directory`.
 
-    `what` begins the sentence that says that there is none.
+    `what` begins the error message.
     """
     if not is_path(name):
         known = programs() + rack_programs()
@@ -114,14 +114,14 @@ def find_program(name: str, directory: Path, what: str) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Say whether there is a file, also of a name that no file can have, which is too long."""
+    """Say whether there is a file; False also for names that are too long."""
     with contextlib.suppress(OSError):
         return path.is_file()
     return False
 
 
 def is_directory(path: Path) -> bool:
-    """Say whether there is a directory, also of a name that none can have."""
+    """Say whether there is a directory; False also for names that are too long."""
     with contextlib.suppress(OSError):
         return path.is_dir()
     return False
@@ -154,7 +154,7 @@ def find_firmware(name: str, directory: Path, what: str) -> Path:
 
 
 def mechanism(notify: str) -> str | None:
-    """Return the header of a notification mechanism that has to be compiled in: notify/more."""
+    """Return the header of a notification mechanism in notify/more, which must be compiled in."""
     header = f"notify/more/{notify}.h"
     return header if (GUEST / "include" / header).is_file() else None
 
@@ -167,10 +167,10 @@ def elf(
     has_sources: bool = False,
     debug: bool = False,
 ) -> bytes:
-    """Return a program's ELF file, compiling it if it is C; `debug`: with its lines' numbers.
+    """Return a program's ELF file, compiling it if it is C; `debug`: with line numbers.
 
-    `co_runner` and the header `mechanism` are compiled into it, and with `has_sources` the program
-    of cores that are the sources of the traffic. Without a program, there are no bytes.
+    `co_runner` and the header `mechanism` are compiled into it and, with `has_sources`, the program
+    of cores that are the sources of the traffic. Without a program, the result is empty.
     """
     if program is None:
         return b""
@@ -195,7 +195,7 @@ def pack(elves: list[bytes]) -> bytes:
 
 
 def unpack(packed: bytes) -> list[bytes]:
-    """Split the concatenation that :func:`pack` made; a plain ELF file is a single one."""
+    """Split the concatenation that :func:`pack` made; a plain ELF file is a single entry."""
     if packed.startswith(b"\x7fELF"):
         return [packed]
     elves = []
@@ -216,9 +216,9 @@ def build(
 ) -> bytes:
     """Compile a C file against guest/include and the runtime; return the ELF file.
 
-    `co_runner` is a second C file that goes into it, and `mechanism` a header of guest/include;
-    with `has_sources` also the program of cores that are the sources of the traffic. `debug` adds
-    debug information, which contains paths of this host and changes no instruction.
+    `co_runner` is a second C file for the same ELF file, and `mechanism` a header of guest/include;
+    `has_sources` adds the program of cores that are the sources of the traffic. `debug` adds debug
+    information, which contains paths of this host and changes no instruction.
     """
     headers = [] if mechanism is None else [GUEST / "include" / mechanism]
     registers = _reserved_registers(source, *headers)
@@ -257,7 +257,7 @@ def build_firmware(source: Path) -> bytes:
 def _compiled(
     command: list[str], source: Path, sources: list[Path], script: Path, *, debug: bool
 ) -> bytes:
-    """Compile `sources`, of which `source` is the user's, and link them by a linker's script."""
+    """Compile `sources`, including the user's `source`, and link them with a linker script."""
     if source.suffix != ".c":
         raise DescriptionError(f"{source}: the name of a C program must end in .c")
     with scratch.directory(Path(tempfile.gettempdir()), "nanoplane-") as room:
@@ -288,8 +288,8 @@ def _compiled(
 
 
 def _reserved_registers(*sources: Path) -> list[str]:
-    """Return the registers that hardware has, by the headers that a program includes."""
-    # Reading gives a sentence of ours where there is nothing to read.
+    """Return the registers that hardware reserves, from the headers that a program includes."""
+    # Reading first gives a proper error message if there is no file.
     texts = {source: _read(source) for source in sources}
     waiting = list(sources)
     while waiting:
@@ -304,7 +304,7 @@ def _reserved_registers(*sources: Path) -> list[str]:
 
 
 def _reserve(registers: list[str], command: list[str]) -> list[str]:
-    """Return a compiler's command that does not use registers; their headers want to be told so."""
+    """Return a compiler command that leaves registers free, with their headers' definitions."""
     if command == _GCC:
         command = [*command, *(f"-ffixed-{register}" for register in registers)]
     else:  # Zig ignores -ffixed.
@@ -324,10 +324,10 @@ def _read(path: Path) -> bytes:
 
 @functools.cache
 def _environment() -> dict[str, str]:
-    """Return the environment, with a cache for Zig that can be written even without a home.
+    """Return the environment, with a cache directory for Zig that is writable even without a home.
 
-    What is in the cache goes into guests and is executed by the compiler, so nobody else may have
-    made it.
+    The cache's contents become part of guests and are executed by the compiler, so no other user
+    may have created it.
     """
     if "ZIG_GLOBAL_CACHE_DIR" in os.environ:
         return dict(os.environ)
@@ -345,12 +345,12 @@ def _environment() -> dict[str, str]:
 
 
 def _unusable(directory: Path) -> str | None:
-    """Make a directory that only this user writes, if it is not there; say why it is none."""
+    """Make a directory that only this user can write, unless it exists; return an error."""
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             directory.mkdir(mode=0o700)
-        # Not what a link leads to: whoever made the link could let it lead elsewhere later.
+        # Not the target of a link: whoever made the link could change it later.
         found = directory.lstat()
     except (OSError, RuntimeError) as error:
         return f"cannot be made: {getattr(error, 'strerror', None) or error}"
@@ -367,7 +367,7 @@ def _unusable(directory: Path) -> str | None:
 def _compiler() -> list[str]:
     package = importlib.util.find_spec("ziglang")
     if package is not None and package.origin is not None:
-        # Not `python -m ziglang`, which starts Python only to execute this.
+        # Not `python -m ziglang`, which would start Python only to execute this.
         return [str(Path(package.origin).with_name("zig")), *_ZIG]
     if shutil.which(_GCC[0]) is not None:
         return _GCC

@@ -1,11 +1,11 @@
 """Descriptions: the program, the server, the traffic and the measurement.
 
-A description is data: five tables, `server`, `data_plane`, `traffic`, `measure` and `simulator`,
-from TOML or from Python; or one table, `queueing`, a queueing system without a server; or three,
-`rack`, `measure` and `simulator`, several servers and a network. Which keys there are, their units,
-defaults and ranges, comes from the simulator's JSON schemas alone. Only Python resolves
-`server.preset`, the paths of programs and of files with data, and a `traffic.load` that is a
-fraction of the measured peak.
+A description is data, from TOML or from Python: five tables, `server`, `data_plane`, `traffic`,
+`measure` and `simulator`; or one table, `queueing`, for a queueing system without a server; or
+three, `rack`, `measure` and `simulator`, for several servers and a network. Its keys, their units,
+defaults and ranges come only from the simulator's JSON schemas. Only Python resolves
+`server.preset`, the paths of programs and of data files, and a `traffic.load` that is a fraction of
+the measured peak.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ _FILES: Mapping[str, Callable[[str], bool]] = {
     "rack.clients.N.load.requests.N.service_times.file": lambda _: True,
     "rack.servers.N.server.dma_nic.processors.firmware": lambda _: True,
 }
-"""Keys that can name a file with data or firmware, and which of their texts do."""
+"""Keys that can name a data file or firmware, and which of their texts do."""
 _PATHS: Mapping[str, Callable[[str], bool]] = {
     "data_plane.program": compiler.is_path,
     "data_plane.co_runner": compiler.is_path,
@@ -62,10 +62,10 @@ _PATHS: Mapping[str, Callable[[str], bool]] = {
 _TRANSPORT = re.compile(
     r"((rack\.servers\.\d+\.)?server\.nanopu|rack\.clients\.\d+\.load)\.transport\.program(?=\.|$)"
 )
-"""Tables that can be a transport's program in a file of its own, at the beginning of a key."""
+"""Tables that can be replaced by the file of a transport program, at the beginning of a key."""
 
 _MACHINES = re.compile(r"(rack\.servers\.\d+\.)?server(?=\.)")
-"""Tables that take a preset, at the beginning of a key."""
+"""Tables with a preset, at the beginning of a key."""
 _RACK_SERVER = re.compile(r"rack\.servers\.\d+\.(?=traffic\.|data_plane\.)")
 
 
@@ -76,9 +76,9 @@ _INSTEAD = {"traffic.load": "rate_mrps", "traffic.rate_mrps": "load"}
 def _extended(
     data: Mapping[str, Any], directory: Path, source: str, read: tuple[Path, ...]
 ) -> Mapping[str, Any]:
-    """Return the tables of a description with everything that it extends.
+    """Return the tables of a description, including those that it extends.
 
-    `read` has the files that have led here.
+    `read` has the files that led here.
     """
     if "extends" not in data:
         return data
@@ -97,11 +97,11 @@ def _extended(
     found = machines.read_toml(path)
     machines.check_plain(found, str(path))
     found = dict(_extended(found, path.parent, str(path), (*read, path.resolve())))
-    # Paths start at the file that has them.
+    # Paths are relative to the file in which they are written.
     for key, text in list(machines.leaves(found)):
         is_path = _PATHS.get(_general(key))
         if is_path is not None and isinstance(text, str) and is_path(text):
-            # A name in quotation marks can have dots in it; it is wrong, and said to be so later.
+            # A quoted name can contain dots; it is wrong, and reported later.
             with contextlib.suppress(KeyError):
                 put(found, key, str((path.parent / text).absolute()))
     for key, other in _INSTEAD.items():
@@ -113,7 +113,7 @@ def _extended(
 
 
 def _general(key: str) -> str:
-    """Return a key with N for the numbers of entries, and as one of a server alone if it can be."""
+    """Return a key with N for list indices and, if possible, as that of a single server."""
     return re.sub(r"\.\d+(?=\.|$)", ".N", _RACK_SERVER.sub("", key))
 
 
@@ -122,19 +122,19 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_asci
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guest:
-    """What a server executes."""
+    """The programs of a server."""
 
     program: Path
     """C source or an ELF file."""
     co_runner: Path | None = None
-    """C source of what runs on the other hardware threads, if anything."""
+    """C source for the other hardware threads, if any."""
     mechanism: str | None = None
-    """The header of the notification mechanism, if it has to be compiled in."""
+    """The header of the notification mechanism, if it must be compiled in."""
     has_sources: bool = False
     """Whether cores run the sources of the traffic."""
 
     def elf(self, *, debug: bool = False) -> bytes:
-        """Return its ELF file; `debug`: with its lines' numbers."""
+        """Return its ELF file; `debug`: with line numbers."""
         return compiler.elf(
             self.program,
             self.co_runner,
@@ -146,37 +146,37 @@ class Guest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Resolved:
-    """The input of the simulator: every key has its value, and files are found."""
+    """The input of the simulator: every key has its value, and files have been found."""
 
     text: str
     """Canonical JSON of all tables; `data` is the same as a dictionary."""
     guests: tuple[Guest, ...]
-    """The guest of each entry of `rack.servers`, or of the only server; none for a queueing system
-    without a server."""
+    """The guest of each entry of `rack.servers`, or of the single server; empty for a queueing
+    system without a server."""
     files: Mapping[str, Path]
-    """The files with data that it names, by their keys: a pcap file, recorded service times; and
-    firmware. The data have their paths as texts."""
+    """Data files and firmware by their keys: a pcap file, recorded service times. In the data their
+    paths are texts."""
 
     @property
     def program(self) -> Path:
-        """The program of the only server."""
+        """The program of the single server."""
         return self.guests[0].program
 
     @property
     def mechanism(self) -> str | None:
-        """The header of the only server's notification mechanism, if it has to be compiled in."""
+        """The header of the single server's notification mechanism, if it must be compiled in."""
         return self.guests[0].mechanism
 
     def elf(self, *, debug: bool = False) -> bytes:
-        """Return the guest's ELF file; `debug`: with its lines' numbers.
+        """Return the guest's ELF file; `debug`: with line numbers.
 
-        Of several guests, their files in one; `compiler.unpack` takes them apart.
+        Several guests are concatenated; `compiler.unpack` splits them.
         """
         elves = [guest.elf(debug=debug) for guest in self.guests]
         return elves[0] if len(elves) == 1 else compiler.pack(elves)
 
     def contents(self) -> dict[str, bytes]:
-        """Read the files with data, and compile firmware; return what they are by their paths."""
+        """Read the data files, and compile firmware; return the contents by path."""
         return {str(path): content(key, path) for key, path in self.files.items()}
 
     @property
@@ -188,25 +188,25 @@ class Resolved:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Description:
-    """An immutable description; changing one gives another."""
+    """An immutable description; changes return new ones."""
 
     text: str
     """Canonical JSON of what the user wrote; `data` is the same as a dictionary."""
     directory: Path = Path()
-    """Where relative paths in the description start."""
+    """The directory of relative paths in the description."""
     source: str = dataclasses.field(default="description", compare=False)
-    """What error messages name: the file's path as the user gave it."""
+    """Its name in error messages: the file's path as the user gave it."""
     overrides: frozenset[tuple[str, str]] = dataclasses.field(default=frozenset(), compare=False)
-    """The keys that `set` changed, each with the option of the command line that did."""
+    """The keys that `set` changed, each with the command line's option that did."""
 
     @classmethod
     def from_dict(
         cls, data: Mapping[str, Any], directory: Path = Path(), source: str = "description"
     ) -> "Description":
-        """Make a description of plain tables, the same that TOML would have.
+        """Make a description from plain tables, like those of a TOML file.
 
-        `extends` names a description's file or a preset, and the other keys are put over it.
-        Numbers of NumPy are numbers.
+        `extends` names a description's file or a preset, which the other keys override. NumPy's
+        numbers are accepted.
         """
         data = machines.plain(data)
         machines.check_plain(data, source)
@@ -229,7 +229,7 @@ class Description:
         return data
 
     def get(self, key: str) -> Any:
-        """Return the value of a dotted key as written, None where it is not."""
+        """Return the value of a dotted key as written; None if it is absent."""
         value: Any = self.data
         for name in key.split("."):
             if isinstance(value, list):
@@ -240,9 +240,9 @@ class Description:
     def set(self, key: str, value: Any, option: str = "--set") -> "Description":
         """Return this description with one dotted key changed.
 
-        A string is read as TOML reads a value (`777`, `0.5`, `true`, `"text"`), unless the key
-        takes a text; then it is taken as it stands. `traffic.load` and `traffic.rate_mrps`
-        replace each other. Errors name `option`.
+        A string is parsed as a TOML value (`777`, `0.5`, `true`, `"text"`), unless the key takes a
+        text; then it is used unchanged. `traffic.load` and `traffic.rate_mrps` replace each other.
+        Errors name `option`.
         """
         if isinstance(value, str):
             value = _parse(key, value, option)
@@ -277,7 +277,7 @@ class Description:
         return dataclasses.replace(self, text=_canonical(data), overrides=frozenset(overrides))
 
     def assign(self, assignment: str, option: str = "--set") -> "Description":
-        """Apply one `key=value` of the command line; a path in it starts where the user is.
+        """Apply one `key=value` of the command line; paths are relative to the working directory.
 
         Errors name `option`.
         """
@@ -300,7 +300,7 @@ class Description:
         return None
 
     def measures(self, requests: int) -> "Description":
-        """Return this description with a number of requests, and without other keys about them."""
+        """Return this description with a number of requests, and no other keys for that number."""
         data = self.data
         for name in ("precision", "precision_of", "warmup"):
             data.get("measure", {}).pop(name, None)
@@ -309,7 +309,7 @@ class Description:
 
     @property
     def seeks_saturation(self) -> bool:
-        """Whether it saturates a server at a rate that has to be found."""
+        """Whether it saturates a server at a rate that must be searched for."""
         if self.is_queueing or self.is_rack:
             return False
         given = (self.get(f"traffic.{key}") for key in ("rate_mrps", "saturation_rate_mrps"))
@@ -322,21 +322,21 @@ class Description:
 
     @property
     def is_rack(self) -> bool:
-        """Whether it is several servers and a network."""
+        """Whether it is a rack: several servers and a network."""
         return "rack" in self.data
 
     def check(self) -> None:
-        """Raise a DescriptionError with one sentence for the first thing that is wrong."""
+        """Raise a DescriptionError with one sentence for the first error."""
         data = self._complete()
         self._guests(data)
         self._files(data)
 
     def resolve(self, check: bool = True) -> Resolved:
-        """Put in the preset's fields and all defaults, find the files, and check everything.
+        """Fill in the preset's fields and all defaults, find the files, and check everything.
 
-        Without `check`, whether parameters are consistent is not asked: for looking up a result,
-        which an inconsistent description never has. A load that is a part of the peak must have
-        been replaced by a rate before.
+        Without `check`, the consistency of parameters is not checked: a look-up of a result does
+        not need it, because an inconsistent description has none. A load that is a fraction of the
+        peak must have been replaced by a rate before.
         """
         if self.part_of_peak() is not None:
             raise ValueError("traffic.load is a part of a peak that has to be measured first")
@@ -347,7 +347,7 @@ class Description:
         return Resolved(_canonical(data), self._guests(data), files)
 
     def _origin(self, key: str) -> str:
-        """Name the place where a key, something in it, or the list it is in was last written."""
+        """Name the place where a key, a key in it, or its list was last written."""
         options = [
             option
             for one, option in sorted(self.overrides)
@@ -357,7 +357,7 @@ class Description:
         return self._program_file(key) or self._preset_file(key) or written
 
     def _preset_file(self, key: str) -> str | None:
-        """Return the user's preset that a key must come from, if it is written nowhere else."""
+        """Return the user's preset that a key comes from, if no other place sets it."""
         table = next((of for of in _MACHINES.finditer(key) if of.start() == 0), None)
         if table is None or self.get(key) is not None:
             return None
@@ -366,7 +366,7 @@ class Description:
         return str(self.directory / preset) if is_file else None
 
     def _program_file(self, key: str) -> str | None:
-        """Return the file with the transport's program that a key is in, if it is in one."""
+        """Return the file of the transport program that contains a key, if any."""
         table = _TRANSPORT.match(key)
         if table is None or table[0] == key:
             return None
@@ -374,7 +374,7 @@ class Description:
         return str(self.directory / path) if isinstance(path, str) else None
 
     def _put_in_programs(self, data: dict[str, Any]) -> None:
-        """Put what is in the files of transports' programs in place of their paths."""
+        """Replace the paths of transport programs by the contents of the files."""
         for key, text in list(_texts(data)):
             table = _TRANSPORT.fullmatch(key)
             if table is None:
@@ -396,7 +396,7 @@ class Description:
         return data
 
     def _machine(self, server: Any, key: str) -> Any:
-        """Put in what the preset of the machine at a key has, if it names one."""
+        """Fill in the preset of the machine at a key, if it names one."""
         origin = f"{self._origin(f'{key}.preset')}: {key}.preset"
         return machines.extended(server, self.directory, origin)
 
@@ -479,7 +479,7 @@ class Description:
         return _completed(self, data, schemas.queueing_schema)
 
     def _check_tables(self, names: Iterable[str], schema: dict[str, Any]) -> None:
-        """Raise a DescriptionError for the first name that no description has as a table."""
+        """Raise a DescriptionError for the first unknown top-level table."""
         tables = schemas.user_schema()["properties"].keys() | {"rack", "queueing"}
         for name in names:
             if name not in tables:
@@ -487,10 +487,10 @@ class Description:
                 raise DescriptionError(f"{self._origin(name)}: {name} is not known; {meant}")
 
     def _check_relations(self, data: dict[str, Any]) -> None:
-        """Check what no schema expresses: whether the parameters are consistent."""
+        """Check the consistency of parameters, which schemas do not express."""
         traffics = [data.get("traffic", {})]
         if self.part_of_peak() is not None:
-            # The run that measures the peak, and one at a part of its rate.
+            # The run that measures the peak, and one at a fraction of its rate.
             part = {name: value for name, value in traffics[0].items() if name != "load"}
             traffics = [{**traffics[0], "load": "saturate"}, {**part, "rate_mrps": 1.0}]
         ways = ({**data, "traffic": traffic} if traffic else data for traffic in traffics)
@@ -503,7 +503,7 @@ class Description:
         return self._guests(self._complete())[0].program
 
     def _files(self, data: Mapping[str, Any]) -> dict[str, Path]:
-        """Find the files with data, and firmware."""
+        """Find the data files and firmware."""
         files = {}
         for key, text in _texts(data):
             is_path = _FILES.get(_general(key))
@@ -520,13 +520,13 @@ class Description:
 
 
 def _saturate(traffic: dict[str, Any]) -> None:
-    """Saturate the server, if the description gives no load."""
+    """Set the traffic to saturation if the description gives no load."""
     if traffic.get("rate_mrps") is None and traffic.get("load") is None:
         traffic["load"] = "saturate"
 
 
 def _entry(key: str, listed: list[Any], place: str, option: str) -> Any:
-    """Return the entry of a list that a part of a key names by its number."""
+    """Return the list entry whose index is a part of a key."""
     if not place.isdecimal() or int(place) >= len(listed):
         raise DescriptionError(
             f"{option} {key}: {place} is no entry of the list; it has {len(listed)}, counted from 0"
@@ -535,7 +535,7 @@ def _entry(key: str, listed: list[Any], place: str, option: str) -> Any:
 
 
 def put(data: dict[str, Any], key: str, value: Any) -> None:
-    """Change the value of a dotted key that is there; a list's entries have numbers."""
+    """Change the value of an existing dotted key; list entries have indices."""
     *parents, name = key.split(".")
     table: Any = data
     for parent in parents:
@@ -571,17 +571,17 @@ def _no_such_data(key: str, text: str, path: Path) -> str:
 
 
 def _parse(key: str, text: str, option: str) -> Any:
-    """Read a value of the command line: by TOML's rules, then by what the key takes."""
+    """Parse a value of the command line: by TOML's rules, and then by the key's type."""
     try:
         document = tomllib.loads(f"value = {text}")
     except RecursionError:
         raise DescriptionError(f"{option} {short(key)}: {TOO_DEEP}") from None
     except ValueError:
-        # No TOML, or a whole number with thousands of digits.
+        # Not TOML, or a whole number with thousands of digits.
         return text
     value = document.pop("value")
     if document:
-        # A line break, and other keys behind it.
+        # A line break followed by other keys.
         return text
     ones = schemas.schema_at(key)
     texts_only = bool(ones) and all(
@@ -591,7 +591,7 @@ def _parse(key: str, text: str, option: str) -> Any:
 
 
 def read(path: Path) -> bytes:
-    """Return the contents of a file with data."""
+    """Return the contents of a data file."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -604,7 +604,7 @@ def _validator() -> Any:
 
     types = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
         {
-            # TOML tells 777 from 777.0, and a count is the former.
+            # TOML distinguishes 777 from 777.0, and a count is the former.
             "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
             "number": lambda _, value: (
                 isinstance(value, (int, float))
@@ -619,7 +619,7 @@ def _validator() -> Any:
 
 @functools.lru_cache(maxsize=1000)
 def _filled(schema: Callable[[], dict[str, Any]], name: str, table: str) -> str | None:
-    """Return a table of a description with all defaults, as JSON; None if it is not right."""
+    """Return a table of a description with all defaults, as JSON; None if it is invalid."""
     of, value = schema()["properties"].get(name, False), json.loads(table)
     if not _validator()(of).is_valid(value):
         return None
@@ -629,10 +629,10 @@ def _filled(schema: Callable[[], dict[str, Any]], name: str, table: str) -> str 
 def _completed(
     description: Description, data: dict[str, Any], schema: Callable[[], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Check what a schema says of a description, and put in every default of the schema."""
+    """Check a description against the schema, and fill in the schema's defaults."""
     known = schema()["properties"]
     tables = {name: of["default"] for name, of in known.items() if "default" in of} | data
-    # In a sweep most tables are alike: each is looked at once.
+    # In a sweep most tables are equal: each is checked once.
     filled = {name: _filled(schema, name, json.dumps(one)) for name, one in tables.items()}
     if data.keys() >= set(schema()["required"]) and None not in filled.values():
         return {name: json.loads(text) for name, text in filled.items() if text is not None}
@@ -654,12 +654,12 @@ def _sentence(
             continue
         inner = [one for one in error.context if one.validator in ("anyOf", "oneOf")]
         if not nested and len(inner) == 1:
-            # Alternatives of which one can be left out: a text, a table, or nothing.
+            # Alternatives, one of which can be absent: a text, a table, or null.
             error = inner[0]
             continue
         if not nested:
             break
-        # The alternative that was meant is the one whose constants agree.
+        # The intended alternative is the one whose constants match.
         meant = [one for one in nested if one.validator not in ("const", "enum")]
         error = min(meant or nested, key=lambda one: -len(one.relative_path))
     schema = cast("dict[str, Any]", error.schema)
@@ -700,10 +700,10 @@ def _sentence(
 def _tagged(
     description: Description, error: "jsonschema.ValidationError"
 ) -> "jsonschema.ValidationError | str | None":
-    """Return what is wrong with a table that can be one of several.
+    """Return the error of a table that can be one of several.
 
-    It is the error of the only alternative that is a table, or of that which the table names by a
-    key that all of them have; or a sentence about this key. None if there is no such key.
+    It is the error of the only alternative that is a table, or of the one that the table selects by
+    a key which all of them have; or a sentence about this key. None if there is no such key.
     """
     schema = cast("dict[str, Any]", error.schema)
     listed = schema[cast("str", error.validator)]

@@ -4,7 +4,7 @@ import signal
 
 
 class NanoplaneError(Exception):
-    """Something a user should read as it stands: one sentence, at times with a short report."""
+    """An error for users: one sentence, sometimes with a short report."""
 
     exit_status = 1
 
@@ -24,10 +24,10 @@ class Failure(NanoplaneError):
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal has come that ends the work as Ctrl-C does."""
+    """A signal has arrived that ends the work like Ctrl-C."""
 
     def __init__(self, number: int) -> None:
-        """Note the signal's number."""
+        """Record the signal's number."""
         super().__init__()
         self.number = number
 
@@ -35,11 +35,11 @@ class Stopped(KeyboardInterrupt):
 class Interrupted(NanoplaneError):
     """The user stopped a sweep; the runs that had finished are in the store.
 
-    The exit status is a shell's for a program that was ended by the signal.
+    The exit status is that of a shell for a program ended by the signal.
     """
 
     def __init__(self, sentence: str, cause: BaseException | None = None) -> None:
-        """Note what is to be said; `cause` tells the signal if it is not that of Ctrl-C."""
+        """Record the message; `cause` gives the signal if it is not that of Ctrl-C."""
         super().__init__(sentence)
         number = cause.number if isinstance(cause, Stopped) else signal.SIGINT
         self.exit_status = 128 + number

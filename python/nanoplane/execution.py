@@ -49,14 +49,14 @@ def warm_up(
     checkpoint: Path,
     report: Callable[[float], None],
 ) -> Path:
-    """Make the checkpoint of a warm start, and return where it is."""
+    """Make the checkpoint of a warm start, and return its path."""
     simulator.warm_up(description, elf, checkpoint, report, files)
     return checkpoint
 
 
 @contextlib.contextmanager
 def executor(workers: int, scheduler: str | None) -> Iterator[concurrent.futures.Executor]:
-    """Yield what executes runs: threads of this host, or a cluster by its Dask scheduler."""
+    """Yield an executor of runs: threads of this host, or a cluster by its Dask scheduler."""
     if scheduler is None:
         with concurrent.futures.ThreadPoolExecutor(workers) as threads:
             yield threads
@@ -77,8 +77,8 @@ def executor(workers: int, scheduler: str | None) -> Iterator[concurrent.futures
 
 
 _POLL_NS = {"spin": 5.0, "spin-poll-mode": 15.0, "wrs": 5.0}
-"""The approximate time of polling a queue, for mechanisms that poll all of them. One that is not
-here is taken to poll none, and only begins later than it should."""
+"""The approximate time of polling a queue, for mechanisms that poll all of them. A mechanism that
+is missing here is assumed to poll none; its runs then only start later than they should."""
 
 
 def cost(resolved: Resolved, rate_mrps: float | None) -> float:
@@ -94,7 +94,7 @@ def cost(resolved: Resolved, rate_mrps: float | None) -> float:
     if not resolved.guests:
         # Some 40 ns of the host, where a server takes more than 100 us for a simulated microsecond.
         return float(0.4 * data["queueing"]["requests"])
-    request_ns = 1000.0  # Taking, processing and giving away.
+    request_ns = 1000.0  # Receiving, processing and sending.
     notify = data["data_plane"]["notify"]
     request_ns += _POLL_NS.get(notify, 0.0) * data["data_plane"]["queues"]
     mechanism = mechanisms()[notify]

@@ -1,7 +1,7 @@
 """Fields of results and their meanings, from the simulator's schemas.
 
-A field is declared once, in Rust. Its line in docs/result-fields.md and its type in results.py are
-written from that declaration by `make docs`.
+A field is declared once, in Rust. `make docs` generates its line in docs/result-fields.md and its
+type in results.py from that declaration.
 """
 
 import functools
@@ -14,7 +14,7 @@ from nanoplane import schemas, simulator
 from nanoplane.errors import DescriptionError
 
 KINDS = ("run", "rack", "execute", "execute-functionally", "queueing")
-"""What has results: `simulator.result_schema` takes these."""
+"""The kinds of results, as arguments of `simulator.result_schema`."""
 
 _TYPES = {"integer": "int", "number": "float", "string": "str", "boolean": "bool", "null": "None"}
 
@@ -24,15 +24,15 @@ class Field(NamedTuple):
 
     name: str
     type: str
-    """In Python, which has a `None` for a `null`."""
+    """Its Python type, with `None` for `null`."""
     unit: str | None
-    """Of its values, or of those in it."""
+    """The unit of its values, or of those in it."""
     is_always_there: bool
     text: str
 
 
 class Table(NamedTuple):
-    """A part of a result that has fields: a TypedDict in Python."""
+    """A part of a result with fields: a TypedDict in Python."""
 
     name: str
     text: str
@@ -41,7 +41,7 @@ class Table(NamedTuple):
 
 @functools.cache
 def tables() -> dict[str, Table]:
-    """Return the tables of all results by their names, each after those in it."""
+    """Return the tables of all results by name, each after those that it contains."""
     found: dict[str, Table] = {}
 
     def add(name: str, schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ def _type(schema: Mapping[str, Any]) -> str:
 
 
 def inside(field: Field) -> tuple[Field, ...]:
-    """Return the fields of the table that a field is, or that the entries of a field are."""
+    """Return the fields of the table that a field, or each of its entries, is."""
     known = tables()
     names = re.findall(r"\w+", field.type)
     found = {one.name: one for name in names if name in known for one in known[name].fields}
@@ -99,7 +99,7 @@ def inside(field: Field) -> tuple[Field, ...]:
 def find(key: str) -> Field:
     """Return the field of a dotted key such as `result.latency_ns.p99`, of any kind of result.
 
-    The entries of a list have numbers, and those of a dictionary names.
+    The entries of a list have indices, and those of a dictionary names.
     """
     for kind in KINDS:
         title = simulator.result_schema(kind)["title"]
@@ -107,7 +107,7 @@ def find(key: str) -> Field:
         names = key.split(".")[1:]
         while names:
             if found.type.startswith(("list[", "dict[")):
-                # What holds of the field holds of its entries.
+                # The field's properties are those of its entries.
                 names.pop(0)
             of = {one.name: one for one in inside(found)}
             if names and names[0] not in of:
@@ -133,7 +133,7 @@ def _docstring(text: str) -> str:
 
 
 def _base(table: Table) -> Table | None:
-    """Return the largest table that is most of this one: half of its fields or more."""
+    """Return the largest table that makes up at least half of this one's fields."""
     within = [
         one
         for one in tables().values()
@@ -143,7 +143,7 @@ def _base(table: Table) -> Table | None:
 
 
 def types() -> str:
-    """Return the text of results.py: a TypedDict for each table, each after what it extends."""
+    """Return the text of results.py: a TypedDict for each table, each after its base."""
     written: dict[str, str] = {}
 
     def write(table: Table) -> None:
@@ -178,7 +178,7 @@ the same on any host.
 
 
 def markdown() -> str:
-    """Return docs/result-fields.md: the results, each before the tables in it."""
+    """Return docs/result-fields.md: the results, each before the tables that it contains."""
     known = tables()
     titles = [simulator.result_schema(kind)["title"] for kind in KINDS]
     names = titles + [name for name in reversed(known) if name not in titles]

@@ -1,11 +1,11 @@
 """Figures: their structure, and the list of all.
 
-A paper's module in `nanoplane.papers` makes its figures: the runs, the plots, and the paper's
-claims that they decide.
+A paper's module in `nanoplane.papers` makes its figures: the runs, the plots, and the claims of the
+paper that they decide.
 
-A point of a figure is a frozen dataclass of the paper's own, whose fields tell it from the others:
-the task, the mechanism, the number of queues. It is the key of its outcome, and `--only` chooses by
-its fields.
+A point of a figure is a frozen dataclass of the paper's module, whose fields identify it: the task,
+the mechanism, the number of queues. It is the key of its outcome, and `--only` selects by its
+fields.
 """
 
 import dataclasses
@@ -23,13 +23,13 @@ if TYPE_CHECKING:  # Half of the start of the command, and only plots need it.
 
 PRECISION = 0.01
 QUICK_PRECISION = 0.03
-"""Saturated runs of figures that are about throughput end when half of its 95 % confidence interval
-is this part of it."""
+"""Saturated runs of throughput figures end when half of the 95 % confidence interval is at most
+this fraction of the throughput."""
 TAIL = 5
-"""Those of figures that are about p99s end at so many times as large a part of the p99."""
+"""For runs of p99 figures the fraction is so many times as large."""
 
 Results = Mapping[Any, Outcome]
-"""What has been measured: a point to its outcome; what has not been run is absent."""
+"""The results: from a point to its outcome; points that have not been run are absent."""
 
 
 class LeftOutError(KeyError):
@@ -37,7 +37,7 @@ class LeftOutError(KeyError):
 
 
 class Measured(dict[Any, Outcome]):
-    """What has been measured of figures of which it is known what points they have."""
+    """The results of figures whose points are known."""
 
     def __init__(self, outcomes: Mapping[Any, Outcome], points: Collection[Any]) -> None:
         """Keep the outcomes of some of the points."""
@@ -45,7 +45,7 @@ class Measured(dict[Any, Outcome]):
         self._points = points
 
     def __missing__(self, point: Any) -> Outcome:
-        """Distinguish points that have not been run from points that never are."""
+        """Distinguish points that have not been run from points that the figure does not have."""
         raise (KeyError if point in self._points else LeftOutError)(point)
 
 
@@ -59,19 +59,20 @@ class Row:
     y: float
     y_unit: str
     statistic: str
-    """What `y` is: `peak throughput`, `mean latency`, `p99 latency`."""
+    """The name of `y`: `peak throughput`, `mean latency`, `p99 latency`."""
     labels: Mapping[str, str]
-    """The labels that distinguish the point: `task`, `notify`, `shape` and the like."""
+    """The labels that identify the point: `task`, `notify`, `shape` and so on."""
     ci95: tuple[float, float] | None = None
     """95 % confidence interval of `y`; None where the simulator gives none."""
     samples: int
-    """Requests behind `y`, warm-up excluded."""
+    """The number of requests behind `y`, without the warm-up."""
     steady: bool = True
-    """Whether the run had settled; if not, `y` may still change with time."""
+    """Whether the run was in a steady state; if not, `y` may still change over time."""
     command: str = ""
     """The command that makes it."""
     paper: str = ""
-    """What a paper says and where, if the paper states the point and nothing was measured."""
+    """The paper's words and their location, if the paper states the point and nothing was
+    measured."""
 
     @classmethod
     def measured(
@@ -86,8 +87,8 @@ class Row:
     ) -> "Row":
         """Make the row of a point that was run; `y` and its interval are divided by `unit`.
 
-        `told` has the other fields, and those that are not as usual: the point's labels, the
-        requests behind the result, and whether it has settled.
+        `told` has the other fields, and replacements of derived ones: the point's labels, the
+        number of requests, and whether the run was steady.
         """
         measured = measurement(outcome.result)
         latency = measured.get("latency_ns") or measured["latency_service_times"]
@@ -133,7 +134,7 @@ class Figure:
     """One figure of a paper."""
 
     name: str
-    """As the command line has it, `hyperplane.8`."""
+    """Its name on the command line, `hyperplane.8`."""
     title: str
     caption: str
     """The runs, and their differences from the paper's."""
@@ -144,20 +145,21 @@ class Figure:
     chart: "Callable[[list[Row]], altair.TopLevelMixin]"
     """The plot of the rows."""
     optional: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    """Labels' values that are run only where `--only` names them."""
+    """Labels' values that are only run if `--only` names them."""
 
     by_precision: bool = False
-    """Of its saturated runs only the throughput counts, and they end when that is precise; those
-    of which only the p99 counts (`Run.by_tail`) when that is."""
+    """Only the throughput of its saturated runs counts, and they end when that is precise; runs of
+    which only the p99 counts (`Run.by_tail`) end when that is precise."""
     stated: Sequence[Row] = ()
-    """Points that the paper's text gives as numbers, with the labels of what they are beside."""
+    """Points that the paper's text gives as numbers, with the labels of the points beside which
+    they are drawn."""
     answer: Callable[[list[Row]], str] | None = None
-    """A summary of the rows, in a sentence with the numbers; empty if there is none."""
+    """A sentence that summarizes the rows with numbers; empty if there is none."""
 
     def runs(self, quick: bool, precision: float | None = None) -> dict[Any, Run]:
-        """Return each point and its run; `by_precision` it ends when it is so precise.
+        """Return each point and its run; with `by_precision` runs end at this precision.
 
-        None stands for what `quick` has. A p99 is to be a fifth as precise.
+        None stands for the default of `quick`. The precision of a p99 is five times as coarse.
         """
         if not self.by_precision:
             return self.points(quick)
@@ -167,7 +169,7 @@ class Figure:
         return {point: run.precise(precision, tail) for point, run in self.points(quick).items()}
 
     def drawn(self, rows: list[Row]) -> "altair.TopLevelMixin":
-        """Draw the rows, and beside them what the paper states of the same."""
+        """Draw the rows, and the paper's numbers for the same points."""
         beside = [
             one
             for one in self.stated
@@ -176,7 +178,7 @@ class Figure:
         return self.chart([*rows, *beside])
 
     def with_commands(self, rows: list[Row], quick: bool) -> list[Row]:
-        """Return the rows with the command that makes each: as few runs as labels can tell."""
+        """Return the rows with their commands: each selects as few runs as labels allow."""
         known: dict[str, set[str]] = {}
         for point in self.points(quick):
             for name, value in labels(point).items():
@@ -189,9 +191,9 @@ class Figure:
 
 
 def _choices(row: Row, known: Mapping[str, Collection[str]]) -> Iterable[str]:
-    """Return the options that choose a row's point, of labels that tell it from others."""
+    """Return the options that select a row's point, from labels that distinguish it."""
     for name, value in row.labels.items():
-        # A comma separates values, and a row may need the runs of both sides of a yes or no.
+        # A comma separates values, and a row may need the runs with both True and False.
         if value in ("True", "False"):
             continue
         if value in known.get(name, ()) and len(known[name]) > 1 and "," not in value:
@@ -216,7 +218,7 @@ def find(name: str) -> Figure:
 
 
 def labels(point: Any) -> dict[str, str]:
-    """Return what a point can be chosen by: the fields that say something, as text."""
+    """Return the labels by which a point can be selected: its non-trivial fields, as text."""
     fields = ((field.name, getattr(point, field.name)) for field in dataclasses.fields(point))
     return {name: f"{value}" for name, value in fields if isinstance(value, str | int | float)}
 
@@ -227,9 +229,9 @@ def chosen(
     choices: Sequence[str] = (),
     precision: float | None = None,
 ) -> dict[Any, Run]:
-    """Return the points of figures that `choices` choose, texts such as `task=echo,synthetic`.
+    """Return the points of figures that `choices` select, texts such as `task=echo,synthetic`.
 
-    A figure whose points have no such label is not chosen from.
+    A choice does not affect figures whose points do not have its label.
     """
     wanted = [_choice(text) for text in choices]
     named = {name for name, _ in wanted}
@@ -288,7 +290,7 @@ def _by_number(text: str) -> tuple[float, str]:
 
 
 def as_json(rows: list[Row]) -> list[dict[str, Any]]:
-    """Return rows as the command line's JSON has them."""
+    """Return rows in the command line's JSON form."""
     documents = [dataclasses.asdict(row) for row in rows]
     for document in documents:
         del document["paper"]

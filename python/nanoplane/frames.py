@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FIELDS = ("throughput_mrps", "latency_ns.mean", "latency_ns.p99")
 QUEUEING_FIELDS = ("throughput", "latency_service_times.mean", "latency_service_times.p99")
-"""The numbers of each run if nothing is asked for."""
+"""The default numbers of each run."""
 OFFERED = "offered_mrps"
 _FOUND = "traffic.saturation_rate_mrps"
 ENDS = ("_ci95_low", "_ci95_high")
@@ -24,7 +24,7 @@ ENDS = ("_ci95_low", "_ci95_high")
 def fields(outcomes: Sequence[Outcome], asked: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the numbers to show: the requested ones, or throughput, mean and p99.
 
-    Where a load is given, the offered load stands before the throughput.
+    If a load is given, the offered load precedes the throughput.
     """
     if asked:
         return tuple(asked)
@@ -49,7 +49,7 @@ def numbers(outcome: Outcome, names: Sequence[str]) -> list[comparison.Number | 
 
 
 def remark(outcome: Outcome) -> str:
-    """Say whether a run was overloaded, or still changed with time."""
+    """Say whether a run was overloaded, or was not in a steady state."""
     measured = measurement(outcome.result)
     if not measured.get("keeps_up", True) and not saturates(outcome.description):
         return "DOES NOT KEEP UP"
@@ -117,7 +117,7 @@ def _is_uniform(values: Sequence[Any]) -> bool:
 
 
 def as_html(outcomes: Sequence[Outcome]) -> str:
-    """Return the table of some runs, as notebooks show it."""
+    """Return the table of some runs in the form of a notebook."""
     if not outcomes:
         return "<p>no runs</p>"
     points, names = varied(outcomes), fields(outcomes)
@@ -140,8 +140,8 @@ def page(
 ) -> str:
     """Make a page of plots and numbers of a sweep.
 
-    The first key with numbers is the horizontal axis, and the values of the others tell the lines
-    apart. Where no key has numbers, the first one's values are groups of bars.
+    The first key with numbers is the horizontal axis, and the values of the other keys distinguish
+    the lines. If no key has numbers, the values of the first one are groups of bars.
     """
     keys = list(points[0])
     across = next((key for key in keys if _are_numbers([one[key] for one in points])), keys[0])
@@ -183,7 +183,7 @@ def _row(
 
 
 _FEW_VALUES = 10
-"""So many values of a logarithmic axis have a tick each."""
+"""The maximum number of values with a tick each on a logarithmic axis."""
 
 
 def _chart(rows: list[Row]) -> Any:
@@ -196,7 +196,7 @@ def _chart(rows: list[Row]) -> Any:
         return row.labels[across]
 
     if not _are_numbers([value(row) for row in rows]):
-        # Bars that are alone in their groups have the colours of these.
+        # Single bars in groups have the colours of their values.
         of = value if len(series) == 1 else lambda row: row.series
         names = list(dict.fromkeys(map(of, rows)))
         return plots.bars(
@@ -224,7 +224,7 @@ def _chart(rows: list[Row]) -> Any:
 
 
 def _colours(names: Sequence[str]) -> list[str]:
-    """Return the colours that systems have in all figures, if these tell them apart."""
+    """Return the colours that systems have in all figures, if these distinguish them."""
     from nanoplane.papers import plots
 
     colours = plots.colours(names)

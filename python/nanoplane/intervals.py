@@ -1,7 +1,7 @@
 """Confidence intervals of values that are computed from several runs.
 
-A claim computes one number from the results of many runs: a quotient, a mean, the largest of some.
-Here its 95 % confidence interval follows from the intervals of the numbers that it reads.
+A claim computes one number from the results of many runs: a quotient, a mean, a maximum. Its 95 %
+confidence interval is computed here from the intervals of the numbers that it reads.
 """
 
 import dataclasses
@@ -24,18 +24,18 @@ class Part:
 
     combine: Combine
     values: Mapping[Any, float]
-    """Of the cases that have been measured."""
+    """The values of the measured cases."""
     wanted: int
-    """How many cases there are."""
+    """The number of cases."""
 
     @property
     def value(self) -> float:
-        """The number that the measured cases give."""
+        """The number computed from the measured cases."""
         return self.combine(list(self.values.values()))
 
     @property
     def found(self) -> int:
-        """How many cases have been measured."""
+        """The number of measured cases."""
         return len(self.values)
 
 
@@ -45,15 +45,15 @@ class Estimate:
 
     value: float
     ci95: tuple[float, float]
-    """The number twice if it is exact; infinite where there is no end."""
+    """Twice the number if it is exact; infinite where there is no limit."""
     why: str = ""
-    """Why it may differ from a paper's number, if that depends on what was measured."""
+    """Why it may differ from a paper's number, if that depends on the measurement."""
     points: frozenset[Any] = frozenset()
-    """The points of figures that make the interval as wide as it is."""
+    """The points of figures that determine the width of the interval."""
 
 
 class UndecidedError(Exception):
-    """What was run does not say what the number is; the message says why."""
+    """The available runs do not determine the number; the message says why."""
 
 
 Value = Callable[[Results], float | Part | Estimate]
@@ -61,9 +61,9 @@ Value = Callable[[Results], float | Part | Estimate]
 
 
 def part(combine: Combine, value: Callable[[_T], float], cases: Iterable[_T]) -> Part:
-    """Combine the values of all cases whose runs are there; a KeyError if none is.
+    """Combine the values of all cases that have been run; a KeyError if none has.
 
-    Cases that the figure leaves out are not wanted.
+    Cases that the figure leaves out do not count.
     """
     found: dict[Any, float] = {}
     wanted = 0
@@ -83,11 +83,11 @@ def part(combine: Combine, value: Callable[[_T], float], cases: Iterable[_T]) ->
 
 
 _Path = tuple[Any, ...]
-"""A point, and the names that lead to a number of its result."""
+"""A point, and the path to a number of its result."""
 
 
 class _Numbers(dict[str, Any]):
-    """A result that notes which of its numbers are read that have an interval."""
+    """A result that records the numbers with an interval that are read."""
 
     def __init__(self, numbers: Mapping[str, Any], path: _Path, read: set[_Path]) -> None:
         super().__init__(numbers)
@@ -117,7 +117,7 @@ class _Numbers(dict[str, Any]):
 
 
 class _Changed(Mapping[Any, Outcome]):
-    """Results of which some are not as they were measured."""
+    """Results in which some are replaced."""
 
     def __init__(self, results: Results, change: Callable[[Any, Outcome], Outcome]) -> None:
         self._results, self._change = results, change
@@ -133,7 +133,7 @@ class _Changed(Mapping[Any, Outcome]):
 
 
 def _with(numbers: Any, names: _Path, value: float) -> Any:
-    """Return a result in which one number has another value."""
+    """Return a result with one number replaced."""
     name, *rest = names
     changed = _with(numbers[name], tuple(rest), value) if rest else value
     if isinstance(numbers, list):
@@ -144,11 +144,11 @@ def _with(numbers: Any, names: _Path, value: float) -> Any:
 def estimate(results: Results, value: Value) -> tuple[Estimate, Part | None]:
     """Return the value that `value` computes from the results, with its interval, and its cases.
 
-    The runs are independent, so the changes caused by each number's interval are added as the root
-    of the sum of their squares, upwards and downwards separately. The interval of a minimum or
-    maximum of several cases goes from that of their lower ends to that of their upper ends. Moving
-    one number at a time would be wrong: the maximum of values that differ only by chance is above
-    all of them, and does not change when one of them moves down.
+    The runs are independent, so the changes caused by each number's interval are combined as the
+    root of the sum of their squares, upwards and downwards separately. The interval of a minimum or
+    maximum of several cases extends from that of their lower ends to that of their upper ends.
+    Moving one number at a time would be wrong: the maximum of values that differ only by chance is
+    above all of them, and does not change when one of them moves down.
     """
     read: set[_Path] = set()
 
@@ -169,7 +169,7 @@ def estimate(results: Results, value: Value) -> tuple[Estimate, Part | None]:
             if None in ends:
                 changes = [-math.inf, math.inf]
             else:
-                # A case that goes with this number is taken to be as it was measured.
+                # A case that depends on this number is taken as measured.
                 changes = [one.get(case, base[case]) - base[case] for one in ends if one]
             below[case] += min(*changes, 0.0) ** 2
             above[case] += max(*changes, 0.0) ** 2
@@ -189,7 +189,7 @@ def estimate(results: Results, value: Value) -> tuple[Estimate, Part | None]:
 
 
 def _quantities(measured: float | Part | Estimate, extreme: bool) -> dict[Any, float]:
-    """Return the numbers that have an interval of their own: all cases of an extreme, or one."""
+    """Return the numbers with their own intervals: all cases of an extreme, or one."""
     if isinstance(measured, Estimate):
         return {None: measured.value}
     if not isinstance(measured, Part):
@@ -200,10 +200,11 @@ def _quantities(measured: float | Part | Estimate, extreme: bool) -> dict[Any, f
 def _moved(
     results: Results, value: Value, path: _Path, end: int, extreme: bool
 ) -> dict[Any, float] | None:
-    """Return the quantities if a number that was read is at an end of its interval.
+    """Return the quantities with one number at an end of its interval.
 
-    None if they may be anything: the number has no interval for want of samples, or it is a divisor
-    and may be as small as it likes, as where a search knows no load that surely keeps its limit.
+    None if they are unbounded: the number has no interval for lack of samples, or it is a divisor
+    that may be arbitrarily small, for example if a search has found no load that certainly meets
+    its limit.
     """
     of, *names = path
     outcome = results[of]

@@ -13,17 +13,17 @@ _MOST = 2**64 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Limits as they are written; what is None is the simulator's default."""
+    """Limits as written; None stands for the simulator's default."""
 
     time: str | None = None
-    """The host's wall clock, as in `90s` or `2h`."""
+    """Wall-clock time of the host, as in `90s` or `2h`."""
     instructions: str | None = None
     """Instructions of all harts, as in `5000000` or `5e9`."""
     output: str | None = None
-    """What the guest writes, as in `10MiB`."""
+    """The guest's output, as in `10MiB`."""
 
     def options(self) -> dict[str, Any]:
-        """Check everything, and return what is given as the simulator takes it."""
+        """Check all limits, and return those that are given in the simulator's form."""
         options: dict[str, Any] = {}
         if self.time is not None:
             options["seconds"] = _quantity(

@@ -12,27 +12,28 @@ from nanoplane.outcomes import mean_service_ns, measurement
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limit:
-    """A service-level objective: the tail latency that must not be exceeded."""
+    """A service-level objective: a limit on the tail latency."""
 
     service_times: float = 10.0
-    """The limit on the p99, as a multiple of the mean service time; a server's is that of the peak,
-    the number of data plane cores over its throughput."""
+    """The limit on the p99, as a multiple of the mean service time; a server's is that at its peak,
+    the number of data plane cores divided by its throughput."""
     precision: float = 0.01
-    """The search ends when the rate is known to this part of itself."""
+    """The search ends when the relative uncertainty of the rate is at most this."""
     interval: bool = False
-    """Whether it then goes on until it knows a load that surely keeps the limit and one that surely
-    breaks it. Without, its interval is made of the loads that happened to be tried."""
+    """Whether it then continues until it knows a load that certainly meets the limit and one that
+    certainly exceeds it. Otherwise its interval is derived from the loads that happened to be
+    tried."""
     kind: str | None = None
-    """If given, the limit is on requests of this kind alone, such as `get`, and a multiple of their
-    own mean service time at the peak; others may take as long as they do."""
+    """If given, the limit applies only to requests of this kind, such as `get`, as a multiple of
+    their own mean service time at the peak; other requests are not limited."""
     absolute_ns: float | None = None
-    """If given, the limit itself, whatever the mean service time is."""
+    """If given, the limit itself, independent of the mean service time."""
     warmup: int | None = None
-    """If given, how many requests a run leaves out whose load is none of `Run.near`. A rule finds
-    no end of the warm-up of an overloaded server, and goes on for five times as many requests."""
+    """If given, the warm-up in requests of runs whose load is not in `Run.near`. A rule finds no
+    end of the warm-up of an overloaded server, and continues for five times as many requests."""
 
     def limit_ns(self, peak: Mapping[str, Any], cores: int) -> float:
-        """Return what the p99 may be, by the result of the peak."""
+        """Return the limit on the p99, from the result at the peak."""
         if self.absolute_ns is not None:
             return self.absolute_ns
         if self.kind is None:
@@ -43,15 +44,15 @@ class Limit:
         return self.service_times * float(service["mean"])
 
     def kept(self, result: Mapping[str, Any], limit: float) -> bool:
-        """Say whether a run kept the limit, and kept up with its load.
+        """Say whether a run met the limit, and kept up with its load.
 
-        A queue that overflows hides its latencies; of one that grows until the run is over they
-        only say how long the run was.
+        A queue that overflows hides its latencies; those of a queue that grows until the end of the
+        run only reflect the length of the run.
         """
         return bool(self.latencies(result)["p99"] <= limit and measurement(result)["keeps_up"])
 
     def latencies(self, result: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the latencies that are limited, in nanoseconds or in service times."""
+        """Return the limited latencies, in nanoseconds or in service times."""
         measured = self._measured(result)
         found: Mapping[str, Any] = measured.get("latency_service_times") or measured["latency_ns"]
         return found
@@ -67,20 +68,21 @@ class Limit:
 
 
 _MODEL_REQUESTS = 100_000
-"""Of a queueing system that says where to begin, a hundredth of a second of the host each."""
+"""Requests of the queueing system that gives the starting point, a hundredth of a second of the
+host."""
 _MODEL_STEPS = 8
-"""Loads of it that are tried, each of which halves what is left."""
+"""Loads of it that are tried, each of which halves the remaining range."""
 
 
 def modelled(
     peak: Mapping[str, Any], cores: int, limit_ns: float, organisation: tuple[int, int]
 ) -> tuple[float, ...]:
-    """Return the load at which a queueing system keeps a limit, in millions of requests a second.
+    """Return the load at which a queueing system meets a limit, in millions of requests a second.
 
-    Its service times are those that the saturated run `peak` measured, and what its throughput says
-    of each request beside them is the same for all. It has so many queues, and cores that serve
-    each, and tells where to begin: a server's queues are not ideal. Nothing where no service times
-    were measured, or no load keeps the limit.
+    Its service times are those measured in the saturated run `peak`; the rest of a request's time,
+    by the throughput, is the same for all requests. It has so many queues, and cores for each. It
+    is only a starting point, since a server's queues are not ideal. Empty if no service times were
+    measured, or no load meets the limit.
     """
     measured = measurement(peak)
     text = measured.get("service_histogram")
@@ -113,41 +115,43 @@ def modelled(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bracket:
-    """What a search knows of the largest load that keeps a limit."""
+    """The state of a search for the largest load that meets a limit."""
 
     key: str
-    """Of the load in the description."""
+    """The load's key in the description."""
     limit: float
-    """Of the p99."""
+    """The limit on the p99."""
     most: float
-    """No load is tried that is as large as this. A system's load never is, if this is the capacity;
-    else it is a guess, which is doubled if loads up to it keep the limit."""
+    """No load of this size or above is tried. A system's load never reaches it if this is the
+    capacity; otherwise it is a guess, which is doubled if loads up to it meet the limit."""
     capacity: float
-    """Where the p99 is taken to be without bound, as long as no load that breaks the limit was
-    tried: only a guess, which decides what is tried next."""
+    """The load at which the p99 is assumed to diverge, as long as no load that exceeds the limit
+    was tried: only a guess, which determines the next load."""
     near: tuple[float, ...]
-    """Loads to begin with, in ascending order."""
+    """Loads to start with, in ascending order."""
     low: float
-    """The largest load found that keeps the limit; 0 if none was."""
+    """The largest load found that meets the limit; 0 if there is none."""
     high: float
-    """The least found that does not."""
+    """The smallest load found that exceeds it."""
     surely_kept: float
-    """The largest whose p99 keeps it with all of its interval."""
+    """The largest load whose whole p99 interval meets it."""
     surely_broken: float
-    """The least whose p99 breaks it with all of its interval."""
+    """The smallest load whose whole p99 interval exceeds it."""
     below: float
-    """How far below `low` the next load is that may keep it surely, as a part of `low`."""
+    """How far below `low` the next candidate is that may certainly meet it, as a fraction of
+    `low`."""
     above: float
-    """How far above `high` the next load is that may break it surely, as a part of `high`."""
+    """How far above `high` the next candidate is that may certainly exceed it, as a fraction of
+    `high`."""
     seen: tuple[tuple[float, float], ...] = ()
-    """All loads that were tried, and the reciprocals of their p99. In place of one that breaks the
-    limit is what was served of it: with more than a server can serve, that says where its capacity
-    is, and the p99 only how long the run was."""
+    """All tried loads, and the reciprocals of their p99. A load that exceeds the limit is replaced
+    by the throughput: above the capacity, the throughput shows the capacity, and the p99 only the
+    length of the run."""
     ends: tuple[tuple[float, float, float], ...] = ()
-    """All loads that were tried, and the reciprocals of the most and the least that their p99 is
-    with 95 % confidence."""
+    """All tried loads, and the reciprocals of the upper and lower ends of the 95 % intervals of
+    their p99."""
     halve: bool = False
-    """The last load was a bad guess: it left more than three quarters of what there was."""
+    """The last load was a bad guess: it left more than three quarters of the range."""
 
     @classmethod
     def within(
@@ -158,13 +162,13 @@ class Bracket:
         near: Iterable[float],
         precision: float,
     ) -> "Bracket":
-        """Return what is known in the beginning: `loads` are the capacity and the most."""
+        """Return the initial state: `loads` are the capacity and `most`."""
         capacity, most = loads
         begin = tuple(sorted(near))
         return cls(key, limit, most, capacity, begin, 0.0, most, 0.0, most, precision, precision)
 
     def next(self, limit: Limit) -> float | None:
-        """Return the load to try next; None if the search is over."""
+        """Return the load to try next; None if the search is complete."""
         if not self.low or self.high - self.low > limit.precision * self.high:
             return self._nearer(limit.precision)
         if not limit.interval:
@@ -176,7 +180,7 @@ class Bracket:
         return None
 
     def further(self, precision: float) -> "Bracket":
-        """Return the same with twice as large a guess, if no load up to the guess was too large."""
+        """Return the state with a doubled guess, if no load up to it exceeded the limit."""
         near = self.high - self.low <= precision * self.high
         if not near or self.high < self.most or self.most == self.capacity:
             return self
@@ -186,7 +190,7 @@ class Bracket:
 
     @property
     def _end(self) -> float:
-        """Where the limit is taken to be broken."""
+        """The load above which the limit is assumed to be exceeded."""
         untried = self.high == self.most
         return self.capacity if untried and self.low < self.capacity else self.high
 
@@ -196,23 +200,23 @@ class Bracket:
             return inside[len(inside) // 2]
         if not self.low or self.halve:
             return (self.low + self._end) / 2
-        # A little below the load that is expected, or a little above, and then both are near enough
-        # if it was right; first on the side where more would be left.
+        # Slightly below the expected load, or slightly above; if the expectation was right, both
+        # ends are then close enough. First on the side that leaves the larger range.
         expected = self._expected(precision)
         aside = 0.45 * precision * expected
         more_below, more_above = expected - aside - self.low, self._end - expected - aside
-        # Where the end is a guess, there may be nothing left on either side.
+        # If the end is a guess, there may be nothing left on either side.
         return expected - aside if more_below >= max(0, more_above) else expected + aside
 
     def _expected(self, precision: float) -> float:
         """Return the load at which the limit is expected to be met.
 
-        Where queues are long, the p99 is the sum of a constant and a term proportional to 1 /
+        If queues are long, the p99 is the sum of a constant and a term proportional to 1 /
         (capacity - load). Load and p99 are therefore each a ratio of linear functions of the other,
         which three loads determine; two suffice without the constant.
         """
         wanted = 1 / self.limit
-        # What was served may be a little below what is kept.
+        # The throughput may be slightly below the load that was met.
         least = self.low * (1 + precision)
         known = sorted((at if one >= wanted else max(at, least), one) for at, one in self.seen)
         if self.high == self.most:
@@ -229,7 +233,7 @@ class Bracket:
         return low + (at_low - wanted) / (at_low - at_high) * (high - low)
 
     def interval95(self) -> list[float]:
-        """Return from where to where the largest load that keeps the limit is."""
+        """Return the confidence interval of the largest load that meets the limit."""
         ends, wanted = sorted(self.ends), 1 / self.limit
         kept, broken = self.surely_kept, self.surely_broken
         at = {load: number for number, (load, _, _) in enumerate(ends)}
@@ -241,8 +245,8 @@ class Bracket:
             if math.isfinite(one):
                 broken = below + (one - wanted) / (one - two) * (broken - below)
         elif at.get(self.high, 0) > 1:
-            # None was surely broken: the line goes on. Its slope is that from the load before the
-            # last two, which are near each other, and rather too small, for tails grow faster.
+            # No load exceeds it certainly: extrapolate. The slope is that from the load before the
+            # last two, which are close together; it tends to be too small, since tails grow faster.
             (below, _, one), (above, _, two) = ends[at[self.high] - 2], ends[at[self.high]]
             if one > two and math.isfinite(one):
                 broken = min(broken, above + (two - wanted) / (one - two) * (above - below))
@@ -251,7 +255,7 @@ class Bracket:
     def tried(
         self, load: float, kept: bool, p99: float, interval: tuple[float, float], served: float
     ) -> "Bracket":
-        """Return what is known when a load has been tried; the steps outwards double."""
+        """Return the state after a load has been tried; the steps outwards double."""
         least, most = interval
         ends = (load, 1 / most, 1 / least if least else math.inf)
         at = served if not kept and self.low < served < load else load

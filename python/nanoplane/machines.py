@@ -1,7 +1,7 @@
-"""Machines: what `server.preset` names, one of the simulator's presets or a TOML file of the user.
+"""Machines: values of `server.preset`, the simulator's presets or the user's TOML files.
 
 A file has one table, `server`, with any of its keys. Its own `server.preset` is the machine that it
-changes.
+modifies.
 """
 
 import json
@@ -17,15 +17,15 @@ from nanoplane.wording import DEEPEST, TOO_DEEP, choice, no_such_file, short, sh
 
 
 def is_file(preset: str) -> bool:
-    """Say whether a preset is a file of the user, and not a name."""
+    """Say whether a preset is a file of the user rather than a name."""
     return preset.endswith(".toml")
 
 
 def extended(server: Any, directory: Path, key: str) -> Any:
-    """Return a table `server` with everything that its preset has, and the preset's own preset.
+    """Return a table `server` with all keys of its preset, and of that preset's preset.
 
-    A file's path starts at `directory`; in a file, where that file is. Raises a DescriptionError,
-    which begins with `key` where the key itself is wrong.
+    A file's path is relative to `directory` or, in a file, to that file. Raises a DescriptionError,
+    which begins with `key` if the key itself is wrong.
     """
     read: list[Path] = []
     while isinstance(server, dict) and "preset" in server:
@@ -59,10 +59,10 @@ def _machine(path: Path) -> Mapping[str, Any]:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a value with Python's own numbers in place of NumPy's, and lists in place of arrays.
+    """Return a value with Python's own numbers and lists in place of NumPy's.
 
-    They are known by `tolist()`, which returns them: NumPy need not be there. What is too deep for
-    a description is left as it is.
+    They are recognized by `tolist()`, so NumPy need not be installed. Values nested too deeply for
+    a description are returned unchanged.
     """
     if depth > DEEPEST:
         return value
@@ -75,13 +75,13 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def check_plain(data: Mapping[str, Any], source: str, depth: int = 0) -> None:
-    """Refuse what a description cannot have, whatever its keys are.
+    """Refuse values that no description can have, whatever the keys.
 
     These are values without a JSON form, such as the dates of TOML; numbers beyond the range of the
-    simulator; and nesting so deep that recursive functions would not end. `depth` is how many
-    tables `data` is in already.
+    simulator; and nesting so deep that recursive functions would fail. `depth` is the nesting depth
+    of `data`.
     """
-    # By hand, as this must come to one.
+    # Iterative, since recursion would fail, too.
     waiting: list[tuple[str, Any, int]] = [("", data, depth)]
     while waiting:
         key, value, depth = waiting.pop()
@@ -125,7 +125,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Put `changes` over `base`, table by table."""
+    """Override `base` by `changes`, table by table."""
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
@@ -137,13 +137,13 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def toml(server: Mapping[str, Any]) -> str:
-    """Return a machine as a TOML file: a line for each key, without those that are unset."""
+    """Return a machine as a TOML file: a line for each key, without unset ones."""
     lines = [f"{key} = {_value(value)}" for key, value in leaves(server) if value is not None]
     return "\n".join(["[server]", *lines, ""])
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Return all dotted keys with their values; entries of a list of tables have a number."""
+    """Return all dotted keys with their values; entries of a list of tables have an index."""
     if isinstance(value, Mapping):
         for name, of in value.items():
             yield from leaves(of, f"{key}.{name}".lstrip("."))
@@ -155,5 +155,5 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _value(value: Any) -> str:
-    """Write a number, a text, a truth value or a list of these, which TOML has as JSON does."""
+    """Write a number, a text, a truth value or a list of these: TOML's form is that of JSON."""
     return json.dumps(value, ensure_ascii=False)

@@ -26,7 +26,7 @@ def page() -> str:
         *_commands(top, "nanoplane"),
         ".SH EXIT STATUS",
         *_list({
-            "0": "What was asked was done.",
+            "0": "The command succeeded.",
             "1": "It failed: a guest has crashed, a disk is full.",
             "2": "The request was wrong: a key, a value, a file or a name that cannot be used.",
             "130, 143": "Ctrl-C or SIGTERM has ended it.",
@@ -72,7 +72,7 @@ def _sentence(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape what roff would read as its own, and put a paragraph on one line."""
+    """Escape roff's control characters, and put a paragraph on one line."""
     text = " ".join(text.split()).replace("\\", r"\e").replace("-", r"\-")
     text = "".join(c if c.isascii() else rf"\[u{ord(c):04X}]" for c in text)
     return rf"\&{text}" if text.startswith((".", "'")) else text

@@ -9,13 +9,13 @@ if TYPE_CHECKING:  # An extra, which only data frames need.
 
 
 def measurement(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what was measured: of a rack, by all its clients together."""
+    """Return the measurement: for a rack, that of all its clients together."""
     found: Mapping[str, Any] = result["measurement"] if "clients" in result else result
     return found
 
 
 def mean_service_ns(result: Mapping[str, Any], cores: int) -> float:
-    """Return the mean service time of a request on a core, of so many when saturated."""
+    """Return the mean service time of a request on a core, from the saturated throughput."""
     return 1000 * cores / float(measurement(result)["throughput_mrps"])
 
 
@@ -24,23 +24,23 @@ class Outcome:
     """One run and its result."""
 
     description: dict[str, Any]
-    """Resolved: every key with its value."""
+    """The resolved description: every key with its value."""
     key: str
-    """Under which the store has the result."""
+    """The key of the result in the store."""
     result: Mapping[str, Any]
-    """What was measured: docs/result-fields.md. Where the largest load was searched for that keeps
-    a limit, that load is here as `largest_load`, in what the description has it in.
-    `largest_load_ci95` goes from the load up to which the p99 keeps the limit with all of its 95 %
-    confidence interval, to that from which on it breaks it with all of it; between loads that were
-    tried, the reciprocals of the interval's ends are joined by straight lines; if none of them
-    breaks the limit so, the line goes on."""
+    """The result: docs/result-fields.md. A search for the largest load that meets a limit adds that
+    load as `largest_load`, in the description's unit. `largest_load_ci95` extends from the load up
+    to which the whole 95 % confidence interval of the p99 meets the limit, to that from which on
+    the whole interval exceeds it. Between tried loads, the reciprocals of the interval's ends are
+    interpolated linearly; if no tried load certainly exceeds the limit, they are extrapolated."""
     stored: bool
-    """The result was there before; nothing was run."""
+    """The result was in the store; nothing was run."""
     unkept: str | None = None
-    """Why the store does not have the result, if it has not taken it, and where it is instead."""
+    """Why the store does not have the result, if it could not be stored, and where it is
+    instead."""
 
     def __repr__(self) -> str:
-        """Say what it is of, and how it went: the result has thousands of numbers."""
+        """Summarize it: the result has thousands of numbers."""
         from nanoplane import comparison
 
         measured = (
@@ -52,7 +52,7 @@ class Outcome:
 
 
 class Outcomes(list[Outcome]):
-    """The outcomes of a sweep, in the order of its runs; a table where a notebook shows it."""
+    """The outcomes of a sweep, in the order of its runs; notebooks show it as a table."""
 
     def to_frame(self, *fields: str) -> "polars.DataFrame":
         """Return a Polars data frame with a row for each run; its columns are Arrow's.
@@ -69,7 +69,7 @@ class Outcomes(list[Outcome]):
         return frames.frame(frames.columns(self, frames.varied(self), names))
 
     def __repr__(self) -> str:
-        """Say how many there are: their results have thousands of numbers."""
+        """Summarize them: the results have thousands of numbers."""
         runs = "1 run" if len(self) == 1 else f"{len(self)} runs"
         return f"<{runs}, {sum(one.stored for one in self)} of them from the store>"
 
@@ -82,8 +82,8 @@ class Outcomes(list[Outcome]):
 def settled(outcome: Outcome) -> bool:
     """Say whether a longer run would have the same result.
 
-    The run is steady, and the system keeps up with its load, unless it is saturated on purpose: by
-    an open load, or by a new request for each answer.
+    It does if the run is steady, and the system keeps up with its load or is saturated on purpose:
+    by an open load, or by a new request for each answer.
     """
     measured = measurement(outcome.result)
     return bool(measured["steady"] and (saturates(outcome.description) or measured["keeps_up"]))

@@ -1,7 +1,7 @@
 """Parameters: the values and meaning of each key of a description, from the simulator's schemas.
 
-A parameter is declared once, at its field in Rust. In the text of a table the paragraph that begins
-with `Defaults:` is the source of its defaults, and of those of the tables in it that have none.
+A parameter is declared once, at its field in Rust. In a table's text the paragraph that begins with
+`Defaults:` gives the source of its defaults, and of those of its tables without their own.
 """
 
 import difflib
@@ -21,22 +21,22 @@ _SCHEMAS: tuple[Callable[[], dict[str, Any]], ...] = (
     schemas.queueing_schema,
     schemas.rack_schema,
 )
-"""Of the kinds of descriptions: of a server, of a queueing system, of a rack."""
+"""The schemas of the kinds of descriptions: a server, a queueing system, a rack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A key of a description: a value, or a table with keys of its own."""
+    """A key of a description: a value, or a table with its own keys."""
 
     key: str
-    """As `--set` takes it; of a list, that of the first entry."""
+    """In the form of `--set`; for a list, the key of the first entry."""
     schema: Mapping[str, Any]
     around: str = ""
-    """The source of the defaults of the table that it is in."""
+    """The source of the defaults of the enclosing table."""
 
     @property
     def text(self) -> str:
-        """What it is."""
+        """Its meaning."""
         return "\n\n".join(one for one in self._paragraphs() if not one.startswith(_DEFAULTS))
 
     @property
@@ -60,7 +60,7 @@ class Parameter:
 
     @property
     def default(self) -> Any:
-        """Its default; None if there is none, or nothing is the default."""
+        """Its default; None if there is none, or if the default is null."""
         return None if self.is_table else self.schema.get("default")
 
     @property
@@ -71,25 +71,25 @@ class Parameter:
 
     @property
     def presets(self) -> dict[str, Any]:
-        """Its values in the presets, if it is the machine's."""
+        """Its values in the presets, if it belongs to the machine."""
         key = self.key.removeprefix("rack.servers.0.")
         values = {name: _at(of, key) for name, of in simulator.presets().items()}
         return {name: value for name, value in values.items() if value is not None}
 
     @property
     def is_table(self) -> bool:
-        """Whether it has keys of its own."""
+        """Whether it has its own keys."""
         return bool(self.inside())
 
     def inside(self) -> list["Parameter"]:
-        """Return the parameters of a table; of a list of tables, its first entry."""
+        """Return the parameters of a table; for a list of tables, those of its first entry."""
         found: dict[str, Parameter] = {}
         for one in schemas.branches(self.schema):
             if "items" in one:
                 entry = Parameter(f"{self.key}.0", one["items"], self.source)
                 return [entry] if entry.is_table else []
             for name, of in one.get("properties", {}).items():
-                # What tells alternatives apart is in each of them.
+                # The key that distinguishes alternatives is in each of them.
                 of = _joined(found[name].schema, of) if name in found else of
                 found[name] = Parameter(f"{self.key}.{name}".lstrip("."), of, self.source)
         return list(found.values())
@@ -114,7 +114,7 @@ def _at(value: Any, key: str) -> Any:
 
 
 def find(key: str) -> Parameter:
-    """Return the parameter of a dotted key: a server's, if descriptions of others have it, too."""
+    """Return the parameter of a dotted key; a server's, if several kinds of descriptions fit."""
     for root in _roots():
         if (found := _inside(root, key)) is not None:
             return found
@@ -122,11 +122,11 @@ def find(key: str) -> Parameter:
 
 
 def every(prefix: str = "") -> Iterator[Parameter]:
-    """Return all keys that begin with a prefix, in the order of a description, tables included.
+    """Return all keys that begin with a prefix, in the order of a description, including tables.
 
-    The prefix ends with a whole name. A table whose keys are those of an earlier one, such as a
-    rack's server, is there without them, unless the prefix leads into it. Raises a
-    DescriptionError if nothing begins so.
+    The prefix ends with a whole name. A table with the same keys as an earlier one, such as a
+    rack's server, is listed without them, unless the prefix leads into it. Raises a
+    DescriptionError if no key begins with the prefix.
     """
     shapes: list[list[Line]] = []
 
@@ -139,7 +139,7 @@ def every(prefix: str = "") -> Iterator[Parameter]:
 
     if prefix:
         found = find(prefix)
-        # As the user wrote it: another entry of a list, for example.
+        # As the user wrote it: for example another entry of a list.
         yield Parameter(prefix, found.schema, found.around)
         yield from walk(Parameter(prefix, found.schema, found.around))
         return
@@ -162,7 +162,7 @@ def _inside(table: Parameter, key: str) -> Parameter | None:
 
 
 def _near(key: str) -> str:
-    """Say which keys may have been meant."""
+    """Suggest the intended key."""
 
     def keys(table: Parameter) -> Iterator[str]:
         for one in table.inside():
@@ -185,10 +185,10 @@ def _roots() -> Iterator[Parameter]:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of what a user writes: a server, a queueing system, or a rack.
+    """Return the JSON Schema of a user's description: a server, a queueing system, or a rack.
 
-    What a preset or a default fills in may be left out, so nothing is required. Alternatives that
-    a name tells apart keep that name.
+    Keys that a preset or a default fills in may be missing, so nothing is required. Alternatives
+    that a name distinguishes keep that name.
     """
     kinds = [_optional(one()) for one in _SCHEMAS]
     for kind in kinds:
@@ -237,12 +237,12 @@ def _optional(schema: Any) -> Any:
 
 
 class Line(NamedTuple):
-    """What a list of parameters says of one."""
+    """A line of the list of parameters."""
 
     name: str
     takes: str
     default: str
-    """Where there is none, the values of the presets."""
+    """Without a default, the values of the presets."""
     unit: str
     sentence: str
 
@@ -283,7 +283,7 @@ def markdown() -> str:
     written = [_HEAD.replace("PRESETS.", _wrapped(", ".join(simulator.presets()) + "."))]
 
     def add(table: Parameter) -> str:
-        """Write a table and those in it, unless it is there; return the key under which it is."""
+        """Write a table and those in it, unless it has been written; return its key."""
         shape = lines(table)
         if shape in known:
             return places[known.index(shape)]

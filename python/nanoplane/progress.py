@@ -17,14 +17,14 @@ class Watcher(Protocol):
     """The receiver of a sweep's progress."""
 
     def update(self, fraction: float, finished: int, runs: int) -> None:
-        """Take note: which part of the work is done (0 to 1), and how many runs of how many."""
+        """Report the completed fraction (0 to 1), and the numbers of finished and of all runs."""
 
 
 class Progress:
-    """A watcher that shows, once a second has gone by, what is done and how long the rest takes."""
+    """A watcher that shows, at most once a second, the progress and the remaining time."""
 
     def __init__(self) -> None:
-        """Say nothing yet."""
+        """Start without output."""
         self._start = time.monotonic()
         self._last_line = self._start
         self._bar: rich.progress.Progress | None = None
@@ -40,14 +40,14 @@ class Progress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave the terminal as it was."""
+        """Restore the terminal."""
         if self._bar is not None:
             with contextlib.suppress(OSError):
                 self._bar.stop()
 
     def update(self, fraction: float, finished: int, runs: int) -> None:
         """Show the state, see `Watcher`."""
-        # Work does not end because nobody can see how far it is.
+        # Work does not end because its progress cannot be shown.
         with contextlib.suppress(OSError):
             self._tell(fraction, finished, runs)
 

@@ -1,7 +1,7 @@
-"""Reports: one HTML page that needs nothing else, and the same plots as a picture.
+"""Reports: one self-contained HTML page, and the same plots as a picture.
 
-The plots are drawn by Vega, whose code is put into the page once; nothing is fetched. The page is
-a template, nanoplane/page/page.html.
+The plots are drawn by Vega, whose code is embedded in the page once; nothing is fetched. The page
+is a template, nanoplane/page/page.html.
 """
 
 import collections
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _GREY = "#808080"
 _BLACK = "#000000"
-# Text is black; a page gives it the colour of its own text, so that it can be dark.
+# Text is black; a page replaces it by the colour of its own text, so that it can be dark.
 _CONFIG: dict[str, Any] = {
     "background": None,
     "view": {"stroke": None},
@@ -56,7 +56,7 @@ _CONFIG: dict[str, Any] = {
 
 
 def printable(text: str) -> str:
-    """Escape what would control a terminal, but for the ends of lines; guests make up names."""
+    """Escape control characters of terminals, except line ends; guests choose names."""
     return "".join(
         c if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs") else _escaped(c)
         for c in text
@@ -68,7 +68,7 @@ def _escaped(character: str) -> str:
 
 
 def number(value: float | str | None) -> str:
-    """Write a measured number with the digits that a reader needs: four significant ones."""
+    """Write a measured number with four significant digits."""
     if value is None:
         return "-"
     if isinstance(value, str):
@@ -85,7 +85,7 @@ def interval(ends: Sequence[float] | None) -> str:
 
 
 def claimed(value: float | str) -> str:
-    """Write a paper's number as the paper does."""
+    """Write a paper's number like the paper."""
     return value if isinstance(value, str) else f"{value:g}"
 
 
@@ -94,7 +94,7 @@ def picture(charts: "Sequence[altair.TopLevelMixin]") -> bytes:
     import altair
     import vl_convert
 
-    # The same colour stands for something else in each.
+    # The same colour has a different meaning in each.
     column = altair.vconcat(*cast("Any", charts)).resolve_scale(
         color="independent", fill="independent", strokeDash="independent"
     )
@@ -111,9 +111,9 @@ def page(
     parts: Sequence[tuple[Figure, list[Row]]],
     claims: Sequence[dict[str, Any]],
 ) -> str:
-    """Make the page: what the figures say, each figure with its claims, and then all other claims.
+    """Make the page: the figures' summaries, each figure with its claims, all other claims.
 
-    What has been run comes first.
+    Figures that have been run come first.
     """
     import jinja2
     import vl_convert
@@ -122,7 +122,7 @@ def page(
     counts = collections.Counter(claim["verdict"] for claim in claims)
     shown = [figure.name for figure, _ in parts]
     answers = [figure.answer(rows) for figure, rows in parts if figure.answer and rows]
-    # The end of the element must not stand in a text of the code; `\x3C` there is `<`.
+    # The end tag must not occur in the code's texts; `\x3C` is `<` there.
     bundle: str = cast("Any", vl_convert).javascript_bundle()
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("nanoplane", "page"),
@@ -165,11 +165,11 @@ def page(
 
 
 _ANSWERS = 3
-"""So many sentences begin a page, and leave room for the first plot."""
+"""The maximum number of sentences at the top of a page, which leaves room for the first plot."""
 
 
 def interactive(spec: dict[str, Any]) -> dict[str, Any]:
-    """Let the legend's names be clicked, and each panel be moved and magnified.
+    """Make the legend's names clickable, and allow panning and zooming of each panel.
 
     The wheel alone scrolls the page.
     """
@@ -202,7 +202,7 @@ def interactive(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 _COLOUR_FIELD = "colour"
-"""What `plots` calls the series of a point in a plot's data."""
+"""The field of a point's series in the data of `plots`."""
 
 
 def _colour(layer: dict[str, Any]) -> str | None:
@@ -222,7 +222,7 @@ def _views(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise a Failure if a file cannot be written; leave what is there as it is."""
+    """Raise a Failure if a file cannot be written; do not change its contents."""
     new = not path.exists()
     _attempt(path, lambda: path.open("ab").close())
     if new:
@@ -230,7 +230,7 @@ def check_writable(path: Path) -> None:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file, and the directory that it is in."""
+    """Write a file, and create its directory if necessary."""
     data = content.encode() if isinstance(content, str) else content
     _attempt(path, lambda: path.write_bytes(data))
 
@@ -256,7 +256,7 @@ def _script_json(data: object) -> str:
 def _part(
     index: int, figure: Figure, rows: list[Row], claims: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what the page shows of a figure."""
+    """Return the page's contents for a figure."""
     return {
         "index": index,
         "figure": figure,
@@ -284,14 +284,14 @@ def _part(
 
 
 def _across(row: Row) -> str:
-    """Write where a row is across: a sweep's value, which may be a text, or a number."""
+    """Write a row's horizontal position: a sweep's value, which may be a text, or a number."""
     if (label := row.labels.get(row.x_unit)) is not None:
         return label
     return f"{row.x:.0f}" if abs(row.x) >= 1000 else f"{row.x:.3g}"
 
 
 def _kinds(claims: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort claims by their verdicts; those that have not been run are the last line."""
+    """Sort claims by verdict; those that have not been run are the last line."""
     run, not_run = by_verdict(list(claims))
     kinds = []
     for verdict in VERDICTS:
@@ -304,24 +304,24 @@ def _kinds(claims: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def counted(count: int, verdict: str) -> str:
-    """Say how many claims have a verdict: 1 differs, 2 differ."""
+    """Count claims with a verdict: 1 differs, 2 differ."""
     return f"{count} {'differ' if verdict == DIFFERS and count != 1 else verdict}"
 
 
 def not_run_line(rows: Sequence[dict[str, Any]]) -> str:
-    """Say how many claims have no verdict."""
+    """Count claims without a verdict."""
     return f"{len(rows)} claim{'s' if len(rows) > 1 else ''} not yet run"
 
 
 def _code(text: str) -> "markupsafe.Markup":
-    """Set as code what stands between backquotes."""
+    """Format text between backquotes as code."""
     import markupsafe
 
     return markupsafe.Markup(re.sub("`(.+?)`", r"<code>\1</code>", html.escape(text)))
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:
-    """Make a table of cells that are HTML."""
+    """Make a table of HTML cells."""
 
     def line(tag: str, cells: list[str]) -> str:
         return "<tr>" + "".join(f"<{tag}>{cell}</{tag}>" for cell in cells) + "</tr>"

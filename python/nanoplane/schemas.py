@@ -1,6 +1,6 @@
 """The schemas of descriptions: keys and their values.
 
-The schemas are the simulator's, without references, with what only Python resolves.
+The schemas are the simulator's, without references, and with the parts that only Python resolves.
 """
 
 import copy
@@ -12,7 +12,7 @@ from typing import Any
 from nanoplane import simulator
 from nanoplane.wording import alternatives, bound, show
 
-# The unit in a key's name (its end, after an underscore), as a sentence names it.
+# The unit at the end of a key's name, after an underscore, in words.
 _UNITS = {
     "bytes": "bytes",
     "bytes_per_bank": "bytes",
@@ -47,9 +47,9 @@ _LARGEST |= {"uint64": 2**64 - 1, "uint": 2**64 - 1}
 
 @functools.cache
 def user_schema() -> dict[str, Any]:
-    """Return the schema of a description whose preset has been put in.
+    """Return the schema of a description whose preset has been filled in.
 
-    It is the simulator's, and the keys that Python resolves.
+    It is the simulator's, with the keys that Python resolves.
     """
     schema = _expanded(simulator.schema("server"))
     schema["properties"]["traffic"]["properties"]["load"] = {
@@ -73,17 +73,16 @@ def queueing_schema() -> dict[str, Any]:
 
 @functools.cache
 def rack_schema() -> dict[str, Any]:
-    """Return the schema of a description of a rack whose presets have been put in."""
+    """Return the schema of a description of a rack whose presets have been filled in."""
     return _expanded(simulator.schema("rack"))
 
 
 def _expanded(schema: dict[str, Any]) -> dict[str, Any]:
-    """Put in what each `$ref` of a schema names, and the largest number of every integer.
+    """Replace each `$ref` of a schema by its definition, and bound every integer.
 
-    What a definition says of itself is `about`, beside the `description` of the key that names it.
-
-    Nothing that is looked up in it later then has to follow references. A definition that is
-    named more than once is shared.
+    A definition's own description becomes `about`, next to the `description` of the key that refers
+    to it. Later look-ups then need not follow references. Definitions with several references are
+    shared.
     """
     known: dict[str, Any] = {}
 
@@ -122,7 +121,7 @@ def branches(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _over_default(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a table over what the table around it has as its default.
+    """Return a table with the enclosing table's default for it applied.
 
     That can differ from the defaults of its own fields: PCI Express has eight lanes, and that of
     `cqe_nic` 16.
@@ -135,7 +134,7 @@ def _over_default(value: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return `value` with every default of the schema put in and numbers as the schema has them."""
+    """Return `value` with all defaults of the schema, and with the schema's types of numbers."""
     ones = branches(schema)
     if isinstance(value, dict):
         branch = next(
@@ -186,7 +185,7 @@ def types_of(schema: Mapping[str, Any]) -> list[str]:
 
 
 def schema_at(key: str) -> list[Mapping[str, Any]]:
-    """Return the alternatives that the schema has for a dotted key; none if it is not known."""
+    """Return the alternatives of the schema for a dotted key; empty if it is unknown."""
     names = key.split(".")
     schemas = {"queueing": queueing_schema, "rack": rack_schema}
     found: list[Mapping[str, Any]] = [schemas.get(names[0], user_schema)()]
@@ -202,7 +201,7 @@ def schema_at(key: str) -> list[Mapping[str, Any]]:
 
 
 def choices(key: str) -> list[str]:
-    """Return the texts that a key can be, in the schema's order."""
+    """Return the texts that a key can have, in the schema's order."""
     values: list[Any] = []
     for branch in schema_at(key):
         values += [branch["const"]] if "const" in branch else branch.get("enum", [])
@@ -210,7 +209,7 @@ def choices(key: str) -> list[str]:
 
 
 def notes(key: str) -> dict[str, str]:
-    """Return what the schema says of the texts that a key can be, a sentence each."""
+    """Return the schema's description of each text that a key can have."""
     return {
         branch["const"]: " ".join(branch.get("description", "").split()).split(". ")[0].rstrip(".")
         for branch in schema_at(key)
@@ -220,10 +219,10 @@ def notes(key: str) -> dict[str, str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What the simulator says of a value of `data_plane.notify`."""
+    """The simulator's declaration of a value of `data_plane.notify`."""
 
     label: str
-    """What figures call it."""
+    """Its name in figures."""
     sleeps: bool
     """Whether a hart without work halts."""
     owns_queues: bool
@@ -231,18 +230,18 @@ class Mechanism:
     needs_device: bool
     """Whether cores cannot be the sources of its traffic."""
     brings_requests: bool
-    """Whether requests come from a system, and not through queues in memory."""
+    """Whether requests come from a system instead of through queues in memory."""
 
 
 @functools.cache
 def mechanisms() -> dict[str, Mechanism]:
-    """Return the values of `data_plane.notify` in the simulator's order, with what each is."""
+    """Return the values of `data_plane.notify` and their declarations, in order."""
     values = schema_at("data_plane.notify")
     return {one["const"]: Mechanism(one["title"], **one["mechanism"]) for one in values}
 
 
 def unit_of(key: str) -> str | None:
-    """Return the unit that a key's name ends with, if any."""
+    """Return the unit at the end of a key's name, if any."""
     words = key.rsplit(".", 1)[-1].split("_")
     for start in range(1, len(words)):
         if (unit := _UNITS.get("_".join(words[start:]))) is not None:
@@ -265,7 +264,7 @@ def accepts(schema: Mapping[str, Any], key: str) -> str:
 
 
 def bounds(schema: Mapping[str, Any]) -> str:
-    """Say what a schema's numbers must be between: `from 1 to 64`, `above 0 and below 1`."""
+    """Describe the range of a schema's numbers: `from 1 to 64`, `above 0 and below 1`."""
     low, high = schema.get("minimum"), schema.get("maximum")
     above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
     if low is not None and high is not None:

@@ -1,7 +1,7 @@
-"""Temporary directories that do not stay for good when their process is killed.
+"""Temporary directories that are removed eventually even if their process is killed.
 
-Beside each is a file that its process keeps locked. The system lets go of the lock when the process
-ends, however that happens; whoever makes the next directory removes those that nobody has locked.
+Each has a file beside it that its process keeps locked. The system releases the lock when the
+process ends for any reason; the process that makes the next directory removes those without a lock.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _LOCK = ".lock"
 
 @contextlib.contextmanager
 def directory(parent: Path, prefix: str) -> Iterator[Path]:
-    """Make a directory in `parent` whose name begins with `prefix`, for as long as this lasts."""
+    """Make a directory in `parent` whose name begins with `prefix`, for a context's duration."""
     remove_leftovers(parent, prefix)
     with _locked(parent, prefix) as lock:
         made = lock.with_name(lock.name.removesuffix(_LOCK))
@@ -30,9 +30,9 @@ def directory(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def remove_leftovers(parent: Path, prefix: str) -> None:
-    """Remove what processes of this user that were killed have left in `parent`."""
+    """Remove the directories that killed processes of this user have left in `parent`."""
     for lock in parent.glob(f"{prefix}*{_LOCK}"):
-        # What cannot be removed stays: it is in nobody's way.
+        # Directories that cannot be removed stay and do no harm.
         with contextlib.suppress(OSError):
             _remove_leftover(lock)
 
@@ -59,10 +59,10 @@ def _locked(parent: Path, prefix: str) -> Iterator[Path]:
     while True:
         descriptor, name = tempfile.mkstemp(suffix=_LOCK, prefix=prefix, dir=parent)
         lock = Path(name)
-        # Where files cannot be locked, nothing is ever taken for a leftover.
+        # If files cannot be locked, no directory counts as a leftover.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Another process may have taken it for a leftover before it was locked.
+        # Another process may have removed it before it was locked.
         if lock.exists():
             break
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The simulator as Python sees it: the compiled module's functions, with parsed JSON."""
+"""The simulator's interface to Python: the compiled module's functions, with parsed JSON."""
 
 import functools
 import importlib
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError, ProgramError
 
-if TYPE_CHECKING:  # Types alone are not worth their time at the start of the command.
+if TYPE_CHECKING:  # Importing types only for annotations would delay the command.
     from nanoplane.results import (
         ExecuteResult,
         FunctionalResult,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # Types alone are not worth their time at the start of the co
         RunResult,
     )
 
-# Kinds of the compiled module's errors which mean that the question was wrong.
+# Kinds of the compiled module's errors that are errors of the request.
 _WRONG_QUESTION = {"description": DescriptionError, "program": ProgramError}
 
 
@@ -44,14 +44,14 @@ def schema(kind: str) -> dict[str, Any]:
 
 @functools.cache
 def result_schema(kind: str) -> dict[str, Any]:
-    """Return the JSON schema of the results of `fields.KINDS`, which has every field."""
+    """Return the JSON schema of the results of a kind of `fields.KINDS`, which has every field."""
     parsed: dict[str, Any] = json.loads(_module().result_schema(kind))
     return parsed
 
 
 @functools.cache
 def presets() -> dict[str, dict[str, Any]]:
-    """Return the papers' machines: name to `server`, `description` and `source`."""
+    """Return the papers' machines: from name to `server`, `description` and `source`."""
     parsed: dict[str, dict[str, Any]] = json.loads(_module().presets())
     return parsed
 
@@ -63,11 +63,10 @@ def version() -> str:
 
 
 def histogram_bins(text: str) -> list[tuple[int, int]]:
-    """Return the bins of a result's histogram that are not empty, in ascending order.
+    """Return the non-empty bins of a result's histogram, in ascending order.
 
-    Each is the least value that falls into it, in the unit that docs/result-fields.md tells of the
-    histogram, and its count. Raises `DescriptionError` if `text` is not an HdrHistogram (V2,
-    compressed) in base64.
+    Each is the lowest value of the bin, in the unit given in docs/result-fields.md, and its count.
+    Raises `DescriptionError` if `text` is not an HdrHistogram (V2, compressed) in base64.
     """
     try:
         bins: list[tuple[int, int]] = _module().histogram_bins(text)
@@ -77,7 +76,7 @@ def histogram_bins(text: str) -> list[tuple[int, int]]:
 
 
 def without_host(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a result without what it has cost the host.
+    """Return a result without the fields about the host.
 
     The rest is the same to the bit on any host and with any `simulator.lookahead_cycles` and
     `simulator.skip_spinning`.
@@ -121,11 +120,11 @@ def run(
     progress: Callable[[float], None] | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> "RunResult":
-    """Run one resolved description of a server and return what was measured.
+    """Run one resolved description of a server and return the result.
 
-    `files` has the contents of the files with data that the description names, by their paths:
-    `Resolved.contents`. `progress` is called now and then with the part that is done, from 0 to 1;
-    the run ends early with whatever exception it raises.
+    `files` has the contents of the data files that the description names, by path:
+    `Resolved.contents`. `progress` is called regularly with the completed fraction, from 0 to 1; if
+    it raises an exception, the run ends early with it.
     """
     result: RunResult = _run(description, [elf], options, progress, files)
     return result
@@ -147,7 +146,7 @@ def rack(
 
 
 def check(description: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the error of a resolved description, as far as it is known without a run.
+    """Return the error of a resolved description that can be detected without a run.
 
     It is the key of the wrong parameter and a sentence, or None if the description can run.
     """
@@ -161,10 +160,10 @@ def check(description: Mapping[str, Any]) -> tuple[str, str] | None:
 def conflicts(
     hyperplane: Mapping[str, Any], banks: int, lines: str, doorbells: int, seeds: int
 ) -> list[int]:
-    """Return how many of `doorbells` QWAIT.ADDs conflict, for each of so many monitoring sets.
+    """Return how many of `doorbells` QWAIT.ADDs conflict, for each of several monitoring sets.
 
-    `hyperplane` is the table `server.hyperplane`; `lines` says which lines the doorbells have:
-    `random`, `random-in-turn` (the banks have their turn) or `consecutive`.
+    `hyperplane` is the table `server.hyperplane`; `lines` selects the lines of the doorbells:
+    `random`, `random-in-turn` (the banks in turn) or `consecutive`.
     """
     try:
         found: list[int] = _module().conflicts(
@@ -209,11 +208,11 @@ def warm_up(
 
 @dataclass(frozen=True)
 class Program:
-    """An ELF file to execute, and what it is given.
+    """An ELF file to execute, and its input.
 
-    `path` is its first argument; `environment` has a `NAME=VALUE` each. A Linux program reaches the
-    files in the working directory, those beneath `root`, or with `host_files` all of the user's;
-    with `read_only` it changes none.
+    `path` is its first argument; `environment` has entries `NAME=VALUE`. A Linux program can access
+    the files in the working directory, those beneath `root`, or with `host_files` all of the
+    user's; with `read_only` it can change none.
     """
 
     elf: bytes
@@ -254,10 +253,10 @@ def execute_functionally(
     description: Mapping[str, Any],
     options: Mapping[str, Any] | None = None,
 ) -> "FunctionalResult":
-    """Run a program as `execute` does, but only for what it computes: no time is simulated.
+    """Run a program like `execute`, but without simulated time, only for its output.
 
-    `options` has `limits`, as those of `execute`, and `log`: the file that gets a line for each
-    instruction that retires.
+    `options` has `limits`, like those of `execute`, and `log`: the file that gets a line for each
+    retired instruction.
     """
     try:
         text = _module().execute_functionally(

@@ -1,8 +1,9 @@
-"""The store: one row for each result, under a key made of everything that determines it.
+"""The store: one row for each result, under a key of everything that determines it.
 
-SQLite in one file, because any number of processes may write to it at once and each row is there
-or not. A row holds the resolved description, the versions of simulator and guest, the result with
-latencies as an HdrHistogram, and a checksum of all these: a damaged row counts as absent.
+It is SQLite in one file, because any number of processes may write to it concurrently and each row
+is written atomically. A row holds the resolved description, the versions of simulator and guest,
+the result with latencies as an HdrHistogram, and a checksum of all these: a damaged row counts as
+absent.
 """
 
 import contextlib
@@ -31,11 +32,11 @@ create table if not exists results (
 )
 """
 COLUMNS = ("key", "description", "guest", "simulator", "result")
-"""The columns that make up a row, and whose checksum is in the next one."""
+"""The columns that make up a row; the next column has their checksum."""
 _PATIENCE_SECONDS = 60.0
 """The maximum wait while other processes write."""
 _ROOM_BYTES = 1 << 20
-"""The space that a run requires on the disk: more than any result takes."""
+"""The disk space that a run requires: more than any result takes."""
 
 
 def hexdigest(data: bytes) -> str:
@@ -46,10 +47,10 @@ def hexdigest(data: bytes) -> str:
 def key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -> str:
     """Return the SHA-256 of everything that determines a result.
 
-    `files` has the contents of `resolved.files` by their paths, and is what the run is given. The
-    table `simulator` only says how fast a result comes, and where the program and the files with
-    data lie does not matter: their contents do. Nor does the rate that would saturate the server,
-    if another rate is given: a search for a load shares its runs with a curve over given rates.
+    `files` has the contents of `resolved.files` by path, as given to the run. The table `simulator`
+    only affects the speed of a run, and only the contents of the program and of data files matter,
+    not their paths. A rate that would saturate the server does not matter if another rate is given,
+    so that a search for a load shares its runs with a curve over given rates.
     """
     data = resolved.data
     if "traffic" in data and data["traffic"].get("rate_mrps") is not None:
@@ -76,7 +77,7 @@ def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -
     ):
         table.pop(name, None)
     if measure["warm_start"].get("rate_mrps") is not None:
-        # Its own rate is what it is offered.
+        # Its own rate is the offered rate.
         traffic.pop("saturation_rate_mrps", None)
     return _key(resolved, data, elf, files)
 
@@ -94,7 +95,7 @@ def _key(resolved: Resolved, data: dict[str, Any], elf: bytes, files: Mapping[st
 
 
 class Store:
-    """A directory of results: `$NANOPLANE_STORE`, or `.nanoplane/results` where you are.
+    """A directory of results: `$NANOPLANE_STORE`, or `.nanoplane/results` in the working directory.
 
     Its methods raise a Failure if the directory or the file in it cannot be used.
     """
@@ -107,13 +108,13 @@ class Store:
     def get(self, key: str) -> dict[str, Any] | None:
         """Return the result under a key, None if there is none.
 
-        A row that is damaged is dropped, and standard error is told.
+        A damaged row is deleted, with a message on standard error.
         """
         found = self.entry(key)
         return None if found is None else found[1]
 
     def entry(self, key: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Return the resolved description and the result under a key; otherwise as `get`."""
+        """Return the resolved description and the result under a key; otherwise like `get`."""
         with self._reading() as connection:
             if connection is None:
                 return None
@@ -129,13 +130,13 @@ class Store:
             "its run counts as one that has not been made",
             file=sys.stderr,
         )
-        # Where nothing can be written, it is damaged the next time, too.
+        # If the store is read-only, the row will be reported again.
         with contextlib.suppress(Failure), self._writing() as connection:
             connection.execute("delete from results where key = ?", [key])
         return None
 
     def keys(self, beginning: str = "") -> list[str]:
-        """Return the keys that begin so, in alphabetical order."""
+        """Return the keys with this prefix, in alphabetical order."""
         with self._reading() as connection:
             if connection is None:
                 return []
@@ -146,7 +147,7 @@ class Store:
             return [key.decode() for (key,) in rows]
 
     def put(self, key: str, resolved: Resolved, elf: bytes, result: Mapping[str, Any]) -> None:
-        """Keep a result; it is safe once this returns."""
+        """Store a result durably."""
         row = [key, resolved.text, hexdigest(elf), simulator.version(), json.dumps(result)]
         checksum = _checksum([column.encode() for column in row])
         with self._writing() as connection:
@@ -157,7 +158,7 @@ class Store:
             )
 
     def rows(self) -> Iterator[dict[str, str]]:
-        """Return the rows that are whole, by their columns' names, in the order of their keys."""
+        """Return the undamaged rows as dictionaries, in the order of their keys."""
         for key in self.keys():
             row = None
             with self._reading() as connection:
@@ -169,9 +170,9 @@ class Store:
                 yield dict(zip(COLUMNS, (column.decode() for column in row[:-1]), strict=True))
 
     def add(self, rows: Iterable[Mapping[str, str]]) -> int:
-        """Put rows of another store into this one, all or none; return how many are new.
+        """Add rows of another store to this one, all or none; return the number of new ones.
 
-        A row that is there stays: rows with the same key have the same result.
+        Existing rows are kept: rows with the same key have the same result.
         """
         added = 0
         with self._writing() as connection:
@@ -186,11 +187,11 @@ class Store:
         return added
 
     def check_writable(self) -> None:
-        """Find out before long work whether results can be kept: the disk gets room for one."""
+        """Check before long work that results can be stored: reserve disk space for one."""
         with self._writing() as connection:
             connection.execute("create table if not exists room (bytes blob)")
             connection.execute("insert into room values (zeroblob(?))", [_ROOM_BYTES])
-        # The file keeps the room, for the next rows.
+        # The file keeps the space for the next rows.
         with self._writing() as connection:
             connection.execute("delete from room")
 
@@ -212,7 +213,7 @@ class Store:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Connect for reading, texts as bytes; None if there are no rows that could be read."""
+        """Connect for reading, with texts as bytes; None if there are no readable rows."""
         with self._telling():
             if not self.path.exists():
                 yield None
@@ -233,14 +234,14 @@ class Store:
                     connection.execute(_TABLE)
                     yield connection
                 except BaseException:
-                    # It may be over already.
+                    # It may have ended already.
                     if connection.in_transaction:
                         connection.execute("rollback")
                     raise
                 connection.execute("commit")
 
     def _renew(self, connection: sqlite3.Connection) -> None:
-        """Make a table of an older version one of this version."""
+        """Migrate a table of an older version."""
         columns = _columns(connection)
         if not columns or columns >= {*COLUMNS, "checksum"}:
             return
@@ -259,7 +260,7 @@ class Store:
             checked = connection.execute(
                 f"select {', '.join(COLUMNS)} from results where rowid = ?", [row]
             ).fetchone()
-            # What cannot be right gets no checksum that says so.
+            # A row that is certainly damaged gets no checksum.
             with contextlib.suppress(ValueError, TypeError):
                 json.loads(checked[-1])
                 sum_of_row = _checksum(checked)
@@ -270,7 +271,7 @@ class Store:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        # Transactions begin and end where the code says so.
+        # The code begins and ends transactions explicitly.
         connection = sqlite3.connect(self.path, timeout=_PATIENCE_SECONDS, isolation_level=None)
         try:
             yield connection
@@ -279,13 +280,13 @@ class Store:
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
-        """Turn what the system and SQLite say into a sentence."""
+        """Turn errors of the system and of SQLite into a sentence."""
         try:
             yield
         except (OSError, sqlite3.Error) as error:
             why = error.strerror if isinstance(error, OSError) else error
             help_ = "NANOPLANE_STORE names another directory"
-            # Its subclasses are about the use of a file, and not about what is in it.
+            # Subclasses are errors of accessing the file rather than of its contents.
             if type(error) is sqlite3.DatabaseError:
                 help_ = f"move the file away, and its runs are made again, or {help_}"
             raise Failure(

@@ -1,11 +1,11 @@
 """Sweeps: many runs on all host cores, or on a cluster.
 
-Runs share nothing, and the simulator does not hold Python's interpreter lock, so threads suffice on
-one host. A cluster is a Dask scheduler's address (`dask-jobqueue` starts one on Slurm and its kin).
-Each result is in the store before the next one is looked at.
+Runs share nothing, and the simulator releases Python's interpreter lock, so threads suffice on one
+host. A cluster is the address of a Dask scheduler (`dask-jobqueue` starts one on Slurm and similar
+systems). Each result is stored before the next one is processed.
 
-Runs that have their warm start in common begin from a checkpoint of its end, which is made once and
-removed with the sweep. Results are the same without.
+Runs with a common warm start begin from a checkpoint of its end, which is made once and deleted
+after the sweep. It does not change results.
 """
 
 import concurrent.futures
@@ -31,24 +31,24 @@ from nanoplane.progress import Watcher
 
 _LOOK_SECONDS = 0.1
 _CHECKPOINTS = "checkpoints-"
-"""What the names of directories with checkpoints of warm starts begin with."""
+"""The prefix of directories with checkpoints of warm starts."""
 
 SATURATION = 1.35
-"""The offered load of a saturated run, as a multiple of its throughput. With less, a queue may be
-empty now and then. With more, the device that finds queues full repeatedly takes their doorbells
-from the data plane, which costs a monitoring set 4 % of its peak at seven times."""
+"""The offered load of a saturated run, as a multiple of its throughput. With less, a queue may
+occasionally be empty. With more, the device repeatedly takes the doorbells of full queues from the
+data plane, which costs a monitoring set 4 % of its peak at seven times."""
 _SATURATED = (1.2, 1.5)
 """The accepted range of the multiple."""
 _TRIALS = 9
-"""From 20 million requests a second on, each with twice as many: the schema's largest rate is twice
-that of the last one."""
+"""Trials start at 20 million requests a second and double the rate: the schema's largest rate is
+twice that of the last one."""
 _SATURATION_TRIES = 4
 _TRIAL_PART = 10
-"""A first trial measures this fraction of the requests, after a warm-up of as many."""
+"""A first trial measures this fraction of the requests, after a warm-up of the same length."""
 _LEAST_REQUESTS = 100
-"""That can be measured."""
+"""The minimum number of measured requests."""
 _CHECKPOINT_REQUESTS = 1000
-"""Of the run that finds what a run with a checkpoint is offered."""
+"""Measured requests of the run that determines the offered load of a run with a checkpoint."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,37 +57,37 @@ class Run:
 
     description: Description
     peak: Description | None = None
-    """The saturated run whose throughput the rate is a part of."""
+    """The saturated run whose throughput the rate is a fraction of."""
     part: float = 1.0
-    """Which part."""
+    """The fraction."""
     derive: Callable[[Mapping[str, Any]], Description] | None = None
-    """If given, makes the description out of the result of `peak`, instead of a rate."""
+    """If given, derives the description from the result of `peak`, instead of a rate."""
     limit: "Limit | None" = None
-    """If given, the rate is not a part, but the largest at which the latency keeps the limit. A
-    queueing system without a server has no peak: its load is at most 1."""
+    """If given, the rate is the largest at which the latency meets the limit, instead of a
+    fraction. A queueing system without a server has no peak: its load is at most 1."""
     near: tuple[float, ...] = ()
-    """Loads, in what the description has them in, with which the search for that rate begins: such
-    as those that a figure shows anyway. More of them cost nothing then, and save searching."""
+    """Loads with which the search for that rate begins, in the description's unit: for example
+    those that a figure shows anyway, which then cost nothing and shorten the search."""
     by_tail: bool = False
-    """Of the result only the p99 counts, and the server is warm when the run begins: it may end
-    when that is precise, in figures whose runs do."""
+    """Only the p99 of the result counts, and the server is warm when the run begins: it may end
+    when the p99 is precise, in figures whose runs do."""
     organisation: tuple[int, int] | None = None
-    """The queues, and the cores that serve each, of the queueing system that the server would be at
-    best; without, one queue for all cores. A search for a load begins where that keeps the limit.
+    """The queues of the ideal queueing system of the server, and the cores for each; by default one
+    queue for all cores. A search for a load begins where that system meets the limit.
     """
 
     @classmethod
     def of(cls, description: Description) -> "Run":
-        """Make a run of a description; `load = 0.5` is a half of its own peak."""
+        """Make a run of a description; `load = 0.5` is half of its own peak."""
         if (found := description.part_of_peak()) is not None:
             return cls(description, *found)
         return cls(description)
 
     def longer(self, times: int) -> "Run | None":
-        """Return this run with so many times the requests; None if its programs say how many.
+        """Return this run with `times` as many requests; None if its programs set the number.
 
-        The peak remains as it is, and with it what is offered. A search becomes as much more
-        precise as the intervals of the latencies that it compares.
+        The peak does not change, and neither does the offered load. A search becomes more precise
+        in proportion to the intervals of the latencies that it compares.
         """
         if self.description.is_rack and not self.description.get("rack.clients"):
             return None
@@ -112,9 +112,9 @@ class Run:
     def precise(self, precision: float, tail: float) -> "Run":
         """Return this run and its peak, ended as soon as they are precise.
 
-        Half of the 95 % confidence interval is then at most this part of the throughput of a data
-        plane that is saturated, or `tail` of the p99 of a run of which only that counts. Runs that
-        say themselves how precise they are remain as they are.
+        Half of the 95 % confidence interval is then at most this fraction of the throughput of a
+        saturated data plane, or `tail` of the p99 of a run of which only that counts. Runs with
+        their own precision are unchanged.
         """
 
         def ends(description: Description, saturates: bool) -> Description:
@@ -126,7 +126,7 @@ class Run:
         peak, description = self.peak, self.description
         saturates = peak is None and description.get("traffic.load") == "saturate"
         if peak is not None:
-            # What is a part of it, or is searched for, does not saturate.
+            # A run at a fraction of the peak, or of a search, does not saturate.
             peak = ends(peak, True)
         if not description.is_queueing:
             description = ends(description, saturates)
@@ -134,14 +134,14 @@ class Run:
 
 
 def _cores(data: Mapping[str, Any]) -> int:
-    """Return how many cores serve: of a rack, those of its first server."""
+    """Return the number of serving cores: for a rack, those of its first server."""
     if "rack" in data:
         return int(data["rack"]["servers"][0]["server"]["fabric"]["cores"])
     return int(data["server"]["data_plane_cores"])
 
 
 def _rate_key(description: Description) -> str:
-    """Return the key of the rate at which requests come: of a rack, its first client's."""
+    """Return the key of the request rate: for a rack, that of its first client."""
     return "rack.clients.0.load.offer.rate_mrps" if description.is_rack else "traffic.rate_mrps"
 
 
@@ -152,27 +152,27 @@ class _Job:
     resolved: Resolved
     elf: bytes
     files: Mapping[str, bytes]
-    """What is in the files with data, by their paths."""
+    """The contents of the data files, by path."""
     key: str
     cost: float
     warm_start: str | None
-    """Tells which warm start the run begins with, if it does."""
+    """Identifies the run's warm start, if it has one."""
     then: list[Callable[["_Job", Mapping[str, Any], bool], None]]
     done: float = 0.0
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _WarmStart:
-    """A warm start that several runs may have in common."""
+    """A warm start that several runs may share."""
 
     users: set[int] = dataclasses.field(default_factory=set)
-    """The runs, by their numbers, that have it and are not over: a search is one of them."""
+    """The indices of unfinished runs that use it: a search counts as one."""
     is_shared: bool = False
-    """There were several of them."""
+    """Several runs have used it."""
     making: "concurrent.futures.Future[Path] | None" = None
-    """Makes its checkpoint, or has made it."""
+    """The run that makes its checkpoint, or has made it."""
     checkpoint: Path | None = None
-    """Its checkpoint, when that is there."""
+    """Its checkpoint, if it has been made."""
     waiting: list[_Job] = dataclasses.field(default_factory=list)
     """Runs that wait for the checkpoint."""
 
@@ -191,11 +191,11 @@ def sweep(
     limits: Mapping[str, Any] | None = None,
     watcher: Watcher | None = None,
 ) -> Outcomes:
-    """Run what the store does not have yet, the longest first; return an outcome for each run.
+    """Run what the store does not have, the longest run first; return an outcome for each run.
 
-    `workers` is the number of concurrent runs on this host (all its cores), `scheduler` the address
-    of a Dask scheduler to use instead. `fresh` runs everything again. `limits` is how much of the
-    host each run may take, as `Limits.options()` has it. Ctrl-C raises Interrupted.
+    `workers` is the number of concurrent runs on this host (all its cores by default), `scheduler`
+    the address of a Dask scheduler to use instead. `fresh` runs everything again. `limits` limits
+    each run's use of the host, in the form of `Limits.options()`. Ctrl-C raises Interrupted.
     """
     if isinstance(runs, (Run, Description)):
         raise TypeError("sweep() takes a list of descriptions: write sweep([description])")
@@ -215,9 +215,9 @@ def run_alone(
     store: stores.Store | None = None,
     watcher: Watcher | None = None,
 ) -> Outcome:
-    """Run one description with options of the simulator; the store is not asked and gets nothing.
+    """Run one description with options of the simulator, without the store.
 
-    `debug`: the guest has debug information. The peak that a load is a part of is still looked up.
+    `debug`: the guest has debug information. The peak of a fractional load is still looked up.
     """
     run = Run.of(description)
     unkept = None
@@ -225,8 +225,8 @@ def run_alone(
         limits = options.get("limits")
         like = description
         if options.get("checkpoint"):
-            # A run that goes on from a checkpoint is offered what the one that saved it was, and
-            # may differ from it in what is measured.
+            # A run that continues from a checkpoint has the same offered load as the one that saved
+            # it, and may differ from it in the measurement.
             like = description.measures(_CHECKPOINT_REQUESTS)
         (found,) = sweep([like], store=store, limits=limits, watcher=watcher)
         rate = found.description["traffic"]["saturation_rate_mrps"]
@@ -253,7 +253,7 @@ def run_alone(
 
 
 def look_up(runs: Iterable[Run], store: stores.Store | None = None) -> list[Outcome | None]:
-    """Return what the store has: an outcome for each run, None where it has not been run."""
+    """Return the stored results: an outcome for each run, None if it has not been run."""
     found = _Sweep(list(runs), store, fresh=False, watcher=None, runs_nothing=True)
     # Resolving thousands of descriptions takes seconds.
     if found.store.has_results_of(simulator.version()):
@@ -284,9 +284,9 @@ class _Sweep:
         self.order = itertools.count()
         self.resolved: dict[Description, Resolved] = {}
         self.elves: dict[tuple[Guest, ...], bytes] = {}
-        # Each is read once: what the key is made of is what the run gets.
+        # Each is read once, so that the run gets the contents of the key.
         self.files: dict[Path, bytes] = {}
-        # Results that the store has not taken.
+        # Results that could not be stored.
         self.unkept: dict[str, tuple[_Job, Mapping[str, Any]]] = {}
         self.finished: dict[str, Mapping[str, Any]] = {}
         self.later_cost = 0.0
@@ -296,7 +296,7 @@ class _Sweep:
         self.warm_starts: dict[str, _WarmStart] = {}
 
     def prepare(self) -> None:
-        """Ask for every run; what is stored is answered at once, the rest becomes jobs."""
+        """Request every run; stored results are used immediately, other runs become jobs."""
         for index, run in enumerate(self.runs):
             self._ask(index, run)
 
@@ -341,7 +341,7 @@ class _Sweep:
         ]
 
     def _keep_the_rest(self) -> str | None:
-        """Try again to keep what the store has not taken; say why and where it is if not there."""
+        """Retry storing results that failed before; return why and where they are otherwise."""
         if not self.unkept:
             return None
         try:
@@ -406,7 +406,7 @@ class _Sweep:
                 self._request(run.description.set(key, run.part * peak_mrps), answer)
                 return
             limit_ns = run.limit.limit_ns(result, _cores(job.resolved.data))
-            # That peak, which the limit is made of, may be another server's.
+            # That peak, from which the limit is derived, may be another server's.
             loads, precision = (peak_mrps, 2 * peak_mrps), run.limit.precision
             cores = _cores(job.resolved.data)
             near = run.near or modelled(result, cores, limit_ns, run.organisation or (1, cores))
@@ -423,7 +423,7 @@ class _Sweep:
         best: tuple[_Job, Mapping[str, Any], bool] | None,
         answer: Callable[[_Job, Mapping[str, Any], bool, Bracket], None],
     ) -> None:
-        """Go on between the largest load that keeps the limit and the least that does not."""
+        """Continue between the largest load that meets the limit and the smallest that does not."""
         known = known.further(limit.precision)
         load = known.next(limit)
         if load is None and best is not None:
@@ -440,11 +440,12 @@ class _Sweep:
             served = measurement(result).get("throughput_mrps", load)
             latencies = limit.latencies(result)
             p99 = latencies["p99"]
-            # Without an interval nothing is sure; what does not keep up surely breaks the limit.
+            # Without an interval nothing is certain; a run that does not keep up certainly exceeds
+            # the limit.
             interval = latencies.get("p99_ci95") or (0.0, math.inf)
             if not measurement(result)["keeps_up"]:
                 p99, interval = math.inf, (math.inf, math.inf)
-            # What is tried for the interval alone is no answer.
+            # Loads tried only for the interval are not the answer.
             found = (job, result, stored) if kept and known.low < load < known.high else best
             self._search(run, limit, known.tried(load, kept, p99, interval, served), found, answer)
 
@@ -456,7 +457,7 @@ class _Sweep:
     def _request(
         self, description: Description, then: Callable[[_Job, Mapping[str, Any], bool], None]
     ) -> None:
-        """Ask for one run; for several, if what saturates it has to be found first."""
+        """Request one run; several, if its saturating rate must be found first."""
         if description.seeks_saturation:
             self._saturate(description, then)
         else:
@@ -465,11 +466,11 @@ class _Sweep:
     def _saturate(
         self, description: Description, then: Callable[[_Job, Mapping[str, Any], bool], None]
     ) -> None:
-        """Find the rate that saturates a run: 1.2 to 1.5 times what is served at this rate.
+        """Find the rate that saturates a run: 1.2 to 1.5 times its throughput at this rate.
 
-        A short trial, which begins with the schema's rate, says what the run itself is offered. The
-        run is repeated if it serves something else than the trial did. If the throughput follows
-        the offered load, because a program or a policy does not serve some queues, the run gets the
+        A short trial, which begins with the schema's rate, determines the run's offered load. The
+        run is repeated if its throughput differs from the trial's. If the throughput follows the
+        offered load, because a program or a policy does not serve some queues, the run gets the
         rate of the trial.
         """
         key = "traffic.saturation_rate_mrps"
@@ -478,7 +479,7 @@ class _Sweep:
         trial = description.measures(requests).set("measure.warmup", requests)
 
         def served(result: Mapping[str, Any]) -> float:
-            # What comes to a queue that is closed does not load the server.
+            # Arrivals at a closed queue do not load the server.
             is_open = 1 - result.get("refused", 0) / result["generated"]
             return float(measurement(result)["throughput_mrps"] / is_open)
 
@@ -541,11 +542,11 @@ class _Sweep:
         except Failure:
             if not self.has_begun:
                 raise
-            # What fails only now costs another run, and nothing that has been run.
+            # A failure at this point costs another run, but no finished one.
             return None
 
     def _resolve(self, description: Description) -> Resolved:
-        """Resolve a description, once: the points of a figure share their peaks."""
+        """Resolve a description once: the points of a figure share their peaks."""
         if description not in self.resolved:
             self.resolved[description] = description.resolve(check=not self.runs_nothing)
         return self.resolved[description]
@@ -567,7 +568,7 @@ class _Sweep:
 
     @contextlib.contextmanager
     def _room_for_checkpoints(self) -> Iterator[Path | None]:
-        """Make a directory beside the store for as long as this lasts, if it can be made."""
+        """Make a temporary directory beside the store, if possible."""
         with contextlib.ExitStack() as stack:
             room = None
             if self._shares_warm_starts():
@@ -578,9 +579,10 @@ class _Sweep:
             yield room
 
     def _shares_warm_starts(self) -> bool:
-        """Note which runs have which warm start; a part of a peak has that of the peak or its own.
+        """Determine the runs of each warm start; a fraction of a peak has the peak's or its own.
 
-        What saturates is found by runs at several rates, which have a warm start in common if that
+        Saturating rates are found by runs at several rates, which share a warm start if it has its
+        own rate.
         has a rate of its own.
         """
         for index, run in enumerate(self.runs):
@@ -635,26 +637,26 @@ class _Sweep:
                 )
                 for warm in [one for one in warming if one.done()]:
                     start = warming.pop(warm)
-                    # Where it could not be made, each run has a warm start of its own.
+                    # If it could not be made, each run has its own warm start.
                     if warm.exception() is None:
                         start.checkpoint = warm.result()
                     for job in start.waiting:
                         self._push(job)
                 for future in [one for one in flying if one.done()]:
-                    # Taken off the list afterwards, so that Ctrl-C in between does not lose it.
+                    # Removed from the list afterwards, so that Ctrl-C in between does not lose it.
                     self._finish(flying[future], future)
                     del flying[future]
                 self._show()
         except BaseException:
             self.stop.set()
             for future, job in flying.items():
-                # What has just ended is kept too.
+                # Runs that have just ended are stored, too.
                 if not future.cancel() and (local or future.done()):
                     self._keep(job, future)
             raise
 
     def _finish(self, job: _Job, future: "concurrent.futures.Future[Mapping[str, Any]]") -> None:
-        """Keep a result, and ask for the runs that have waited for it."""
+        """Store a result, and request the runs that have waited for it."""
         result = self._keep(job, future)
         job.done = 1.0
         if result is None:
@@ -668,7 +670,7 @@ class _Sweep:
     def _keep(
         self, job: _Job, future: "concurrent.futures.Future[Mapping[str, Any]]"
     ) -> Mapping[str, Any] | None:
-        """Put a result into the store and return it; None if the run was stopped or failed."""
+        """Store a result and return it; None if the run was stopped or failed."""
         try:
             result = future.result()
         except _StoppedError:
@@ -680,12 +682,12 @@ class _Sweep:
         try:
             self.store.put(job.key, job.resolved, job.elf, result)
         except Failure:
-            # It is tried again when all is done, and the others go on.
+            # Storing is retried at the end, and the other runs continue.
             self.unkept[job.key] = (job, result)
         return result
 
     def _release(self, index: int) -> None:
-        """Remove the checkpoints that nobody needs any more, as a run is over."""
+        """Remove the checkpoints that are no longer needed after a run."""
         for start in self.warm_starts.values():
             start.users.discard(index)
             if not start.users and start.checkpoint is not None:

@@ -16,7 +16,7 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s)")
 
 
 def nanoseconds(text: str) -> float | None:
-    """Read a simulated time such as `10us`; None if it is none."""
+    """Parse a simulated time such as `10us`; return None if it is invalid."""
     match = _TIME.fullmatch(text)
     time_ns = math.inf if match is None else float(match[1]) * _UNITS_NS[match[2]]
     return time_ns if math.isfinite(time_ns) else None
@@ -29,7 +29,7 @@ class Traces:
     files: tuple[Path, ...] = ()
     """A timeline for Perfetto (.pftrace), the pipeline of one core for Konata (.kanata)."""
     window: str | None = None
-    """Simulated time to show, as in `10us..20us`."""
+    """The simulated time to show, as in `10us..20us`."""
     slower_than: str | None = None
     """Show only requests slower than this percentile, as in `p99.9`."""
     core: int = 0
@@ -37,16 +37,16 @@ class Traces:
     profile: Path | None = None
     """The profile of cycles, as folded stacks."""
     slowest: int = 0
-    """How many of the slowest requests are explained, and shown."""
+    """The number of slowest requests to explain and show."""
     log: Path | None = None
-    """Every instruction that retires, in the format of Spike's log of commits."""
+    """A log of all retired instructions, in the format of Spike's commit log."""
 
     def __bool__(self) -> bool:
         """Whether any option is set."""
         return bool(self.paths) or self.slowest > 0
 
     def options(self) -> dict[str, Any]:
-        """Check everything, and return it as the simulator takes it."""
+        """Check all options, and return them in the simulator's form."""
         options: dict[str, Any] = {"pipeline_core": self.core, "slowest": self.slowest}
         for path in self.files:
             kind = _FORMATS.get(path.suffix)
@@ -127,7 +127,7 @@ class Traces:
         return (*self.files, *(path for path in others if path is not None))
 
     def check(self, result: Mapping[str, Any]) -> None:
-        """Raise Failure if some of what was asked for is not there, or not whole."""
+        """Raise Failure if a requested trace is missing or incomplete."""
         for trace in result.get("traces", []):
             if trace["error"] is not None:
                 raise Failure(trace["error"])

@@ -1,4 +1,4 @@
-"""Wording: common parts of sentences about wrong input."""
+"""Common parts of messages about wrong input."""
 
 import decimal
 import difflib
@@ -11,12 +11,12 @@ from nanoplane import compiler
 EXAMPLES = Path(__file__).parent / "examples"
 """The examples: in a checkout a link to examples/, in a wheel a copy of it."""
 DEEPEST = 32
-"""So many tables and arrays may be in each other: more than any key takes."""
+"""The maximum nesting depth of tables and arrays: more than any key needs."""
 TOO_DEEP = f"tables or arrays are more than {DEEPEST} deep in each other, and no key takes that"
 
 
 def show(value: Any) -> str:
-    """Write a value as a sentence about it has it."""
+    """Write a value for a message."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):
@@ -25,7 +25,7 @@ def show(value: Any) -> str:
 
 
 def short(text: str) -> str:
-    """Return the beginning of a text that is too long for a sentence, and other texts whole."""
+    """Return the beginning of a text that is too long for a message, and other texts unchanged."""
     return text if len(text) <= 200 else f"{text[:200]}…"
 
 
@@ -38,7 +38,7 @@ def bound(value: float) -> str:
 
 
 def choice(found: str, known: Any) -> str:
-    """Say what is known, and what may have been meant."""
+    """List the known names, and suggest the intended one."""
     names = sorted(known)
     near = difflib.get_close_matches(found, names, 1, 0.6)
     if near:
@@ -52,7 +52,7 @@ def alternatives(names: list[str]) -> str:
 
 
 def no_such_file(path: Path) -> str:
-    """Say that a file is not there, and which one may have been meant."""
+    """Say that a file does not exist, and suggest the intended one."""
     if compiler.is_directory(path):
         return f"{path}: this is a directory, not a file"
     sentence = f"{path}: there is no such file"
