@@ -1,4 +1,4 @@
-"""`exec --gdb`: a debugger at a socket, which speaks GDB's remote protocol."""
+"""`exec --gdb` and `run --gdb`: a debugger at a socket, which speaks GDB's remote protocol."""
 
 import contextlib
 import json
@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from command_line import completed
 from nanoplane import compiler, simulator
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 pytestmark = pytest.mark.simulator
 
@@ -88,6 +91,8 @@ class Client:
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        # An acknowledgement and the next packet go out one after the other.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.bytes = b""
 
     def byte(self) -> bytes:
@@ -135,6 +140,17 @@ class Client:
             answer = self.answer()
         return text
 
+    def file(self, path: str) -> bytes:
+        """What a file has that the debugger is given."""
+        assert self.ask(f"vFile:open:{path.encode().hex()},2,0").startswith("F-1")
+        assert self.ask(f"vFile:open:{b'/etc/passwd'.hex()},0,0").startswith("F-1")
+        number = self.ask(f"vFile:open:{path.encode().hex()},0,0").removeprefix("F")
+        data = b""
+        while part := self.ask(f"vFile:pread:{number},400,{len(data):x}").partition(";")[2]:
+            data += part.encode("latin-1")
+        assert int(self.ask(f"vFile:close:{number}").removeprefix("F"), 16) == 0
+        return data
+
     def cycle(self) -> int:
         (cycle,) = re.findall(r"cycle (\d+)", self.monitor("cycles"))
         return int(cycle)
@@ -143,9 +159,9 @@ class Client:
 class Debugged:
     """A program that waits for a debugger."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: object, command: str = "exec", gdb: str = "0") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "nanoplane", "exec", *map(str, arguments), "--gdb", "0"],
+            [sys.executable, "-m", "nanoplane", command, *map(str, arguments), "--gdb", gdb],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -163,8 +179,10 @@ class Debugged:
 
 
 @contextlib.contextmanager
-def debugged(*arguments: object) -> Iterator[tuple[Debugged, Client]]:
-    program = Debugged(*arguments)
+def debugged(
+    *arguments: object, command: str = "exec", gdb: str = "0"
+) -> Iterator[tuple[Debugged, Client]]:
+    program = Debugged(*arguments, command=command, gdb=gdb)
     try:
         yield program, Client(program.port)
     finally:
@@ -175,6 +193,7 @@ def debugged(*arguments: object) -> Iterator[tuple[Debugged, Client]]:
 @pytest.fixture(autouse=True)
 def _in_an_empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NANOPLANE_STORE", str(tmp_path / "store"))
 
 
 def built(text: str, *options: str) -> tuple[Path, dict[str, int]]:
@@ -463,6 +482,149 @@ def test_a_linux_program_is_seen_in_user_mode(count: int) -> None:
         assert program.end()[0] == 12
 
 
+DATA_PLANE = """
+#include <data_plane.h>
+volatile uint64_t prepared;
+volatile uint64_t seen;
+void prepare(void) { prepared = 42; }
+__attribute__((noinline)) void note(uint64_t queue) { seen = seen + 1 + 0 * queue; }
+static void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
+  note(queue);
+  memcpy(out->packet, in->packet, in->length);
+  out->length = in->length;
+}
+int main(void) { return data_plane(); }
+"""
+
+SERVER = """
+server = { preset = "hyperplane-table1", data_plane_cores = 2 }
+data_plane = { program = "data-plane.c", notify = "NOTIFY", queues = 4 }
+traffic = { shape = "fully-balanced", rate_mrps = 1.0 }
+measure.requests = 200
+"""
+
+
+def data_plane(notify: str) -> dict[str, int]:
+    """Write a data plane and its description; the addresses of what the program has."""
+    Path("data-plane.c").write_text(DATA_PLANE)
+    Path("server.toml").write_text(SERVER.replace("NOTIFY", notify))
+    with debugged("server.toml", command="run") as (_, client):
+        assert client.ask("qXfer:exec-file:read::0,fff").endswith("/program.elf")
+        Path("found.elf").write_bytes(client.file("/program.elf"))
+    return symbols(Path("found.elf"))
+
+
+def told(*arguments: object) -> Any:
+    done = completed("run", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return simulator.without_host(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("notify", ["spin", "hyperplane"])
+def test_a_data_plane_is_debugged(notify: str) -> None:
+    at = data_plane(notify)
+    plain = told("server.toml")
+    with debugged("server.toml", "--json", command="run") as (program, client):
+        # It begins behind prepare().
+        assert client.register(PC) == at["main"]
+        assert client.word(at["prepared"]) == 42
+        assert client.ask("vCont;c") == "W00"
+        assert program.process.stdout is not None
+        document = json.loads(program.process.stdout.read())
+        assert program.end()[0] == 0
+    assert simulator.without_host(document) == plain
+    with debugged("server.toml", "--json", command="run") as (program, client):
+        client.ask(f"Z0,{at['note']:x},4")
+        cycles = [client.cycle()]
+        for number in range(5):
+            stop = client.ask("vCont;c")
+            assert re.match(r"T05thread:0[12];swbreak:", stop), stop
+            hart = stop[10:12]
+            client.ask(f"Hg{hart}")
+            assert client.register(PC) == at["note"]
+            assert client.register(A0) <= 4
+            assert client.word(at["seen"]) == number
+            cycles.append(client.cycle())
+            assert client.ask(f"vCont;s:{hart}").startswith(f"T05thread:{hart}")
+            assert cycles[-1] < client.cycle() < cycles[-1] + 2000
+        assert cycles == sorted(set(cycles))
+        client.ask(f"z0,{at['note']:x},4")
+        assert client.ask(f"Z2,{at['seen']:x},8") == "OK"
+        stop = client.ask("vCont;c")
+        assert f"watch:{at['seen']:x};" in stop, stop
+        assert client.word(at["seen"]) == 5
+        assert client.ask("D") == "OK"
+        assert program.process.stdout is not None
+        document = json.loads(program.process.stdout.read())
+        assert document["latency_ns"]["samples"] >= 200
+        assert program.end()[0] == 0
+    # What was stopped is not kept: the result in the store is that of the run without a debugger.
+    again = told("server.toml")
+    assert (plain.pop("stored"), again.pop("stored")) == (False, True)
+    assert again == plain
+
+
+def test_a_server_of_a_rack_is_debugged() -> None:
+    """The others stand still with it, and what is only attached to has the same result."""
+    example, short = EXAMPLES / "rack-data-plane.toml", ("--set", "measure.requests=200")
+    plain = told(example, *short)
+    with debugged(example, *short, "--json", command="run", gdb="data plane:0") as (
+        program,
+        client,
+    ):
+        Path("found.elf").write_bytes(client.file("/program.elf"))
+        assert client.ask("vCont;c") == "W00"
+        assert program.process.stdout is not None
+        document = json.loads(program.process.stdout.read())
+        assert program.end()[0] == 0
+    assert simulator.without_host(document) == plain
+    at = symbols(Path("found.elf"))
+    with debugged(example, *short, "--json", command="run", gdb="data plane:0") as (
+        program,
+        client,
+    ):
+        client.ask(f"Z0,{at['main']:x},4")
+        assert "swbreak" in client.ask("vCont;c") or client.register(PC) == at["main"]
+        client.ask(f"z0,{at['main']:x},4")
+        last = client.cycle()
+        for _ in range(50):
+            assert client.ask("vCont;s:1;c").startswith("T05")
+            assert last < client.cycle() < last + 2000
+            last = client.cycle()
+        client.send("vCont;c")
+        client.socket.sendall(b"\x03")
+        assert client.answer().startswith("T02")
+        assert client.cycle() > last
+        assert client.ask("D") == "OK"
+        assert program.process.stdout is not None
+        document = json.loads(program.process.stdout.read())
+        assert program.end()[0] == 0
+    assert len(document["clients"]) == len(plain["clients"])
+
+
+def test_errors_of_runs_with_a_debugger_are_sentences() -> None:
+    Path("data-plane.c").write_text(DATA_PLANE)
+    Path("server.toml").write_text(SERVER.replace("NOTIFY", "spin"))
+    rack = EXAMPLES / "rack-data-plane.toml"
+
+    def error(*arguments: object) -> str:
+        done = completed("run", *arguments)
+        assert done.returncode == 2, done.stderr
+        return " ".join(re.sub(r"[│╭╮╰╯─]", " ", done.stderr).split())
+
+    assert "is no port" in error("server.toml", "--gdb", "65536")
+    assert "this one is alone" in error("server.toml", "--gdb", "server:0")
+    assert "one server is debugged: --gdb SERVER:0" in error(rack, "--gdb", "0")
+    assert 'names the server "nobody"; there are data plane, loopback' in error(
+        rack, "--gdb", "nobody:0"
+    )
+    assert "leave --gdb out" in error(
+        "server.toml", "--gdb", "0", "--trace", "t.pftrace", "--slowest", "3"
+    )
+    queueing = EXAMPLES / "queueing.toml"
+    assert "a queueing system, which has no program" in error(queueing, "--gdb", "0")
+
+
 GDB = shutil.which("gdb-multiarch")
 
 
@@ -501,4 +663,34 @@ def test_gdb_itself() -> None:
     assert "Hardware watchpoint 2: cell" in told, told
     assert re.search(r"cycle \d+, [\d.]+ ns", told), told
     assert "exited with code" in told, told
+    program.end()
+
+
+@pytest.mark.skipif(GDB is None, reason="gdb-multiarch is not installed")
+def test_gdb_finds_the_lines_of_a_data_plane() -> None:
+    Path("data-plane.c").write_text(DATA_PLANE)
+    Path("server.toml").write_text(SERVER.replace("NOTIFY", "hyperplane"))
+    program = Debugged("server.toml", command="run")
+    commands = [
+        f"target remote 127.0.0.1:{program.port}",
+        "print prepared",
+        "break process",
+        "continue",
+        "backtrace 2",
+        "print in->length > 0",
+        "next",
+        "info threads",
+        "kill",
+    ]
+    done = subprocess.run(
+        [str(GDB), "-nx", "-batch", *(x for one in commands for x in ("-ex", one))],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    told = done.stdout + done.stderr
+    assert "$1 = 42" in told, told
+    assert "data-plane.c:8" in told, told
+    assert "$2 = 1" in told, told
     program.end()

@@ -1,9 +1,10 @@
-//! A debugger at the other end of a socket: GDB's remote protocol, for a program of `execute`.
+//! A debugger at the other end of a socket: GDB's remote protocol, for the program of one server.
 //!
 //! Harts are threads, numbered from 1. They are all stopped, or some of them run: when one stops,
 //! the others do before their next instruction, or when what they wait for has come. Simulated time
-//! stands still meanwhile. What the debugger reaches are the harts' registers and the server's
-//! memory, through the page tables that a hart uses; of the host it reaches nothing.
+//! stands still meanwhile, in a rack that of all servers. What the debugger reaches are the harts'
+//! registers, the server's memory, through the page tables that a hart uses, and the program's ELF
+//! file, which is all that there is at the path [`ELF_PATH`]; of the host it reaches nothing.
 //!
 //! A Linux program is seen in user mode: a hart that is in the code that takes traps, because it
 //! waits for the answer of a system call, shows what that has saved of its thread.
@@ -13,7 +14,7 @@ use crate::limits::Guard;
 use crate::machine::Machine;
 use crate::prepared::Prepared;
 use fabric::{LINE_BYTES, LineAddress, NewerLines};
-use gdbstub::common::{Signal, Tid};
+use gdbstub::common::{Pid, Signal, Tid};
 use gdbstub::stub::state_machine::GdbStubStateMachine;
 use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError, MultiThreadStopReason};
 use gdbstub::target::ext::base::BaseOps;
@@ -27,6 +28,12 @@ use gdbstub::target::ext::base::single_register_access::{
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, BreakpointsOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint, SwBreakpointOps,
     WatchKind,
+};
+use gdbstub::target::ext::exec_file::{ExecFile, ExecFileOps};
+use gdbstub::target::ext::host_io::{
+    HostIo, HostIoClose, HostIoCloseOps, HostIoErrno, HostIoError, HostIoFstat, HostIoFstatOps,
+    HostIoOpen, HostIoOpenFlags, HostIoOpenMode, HostIoOpenOps, HostIoOps, HostIoPread,
+    HostIoPreadOps, HostIoResult, HostIoStat,
 };
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd, MonitorCmdOps, outputln};
 use gdbstub::target::ext::target_description_xml_override::{
@@ -51,6 +58,10 @@ const WAIT: Duration = Duration::from_millis(20);
 const STEPS: u32 = 64;
 /// Steps in which a cache gives up a line that a debugger writes; more than that takes.
 const GIVING_UP_STEPS: u32 = 10_000;
+/// The path at which a debugger finds the program; there is no other file.
+const ELF_PATH: &str = "/program.elf";
+/// The number of that file when it is open.
+const ELF_FILE: u32 = 1;
 /// GDB's number of the first CSR (`RISCV_FIRST_CSR_REGNUM` in `riscv-tdep.h`).
 const FIRST_CSR: usize = 65;
 
@@ -119,8 +130,16 @@ fn registers_xml() -> String {
     xml + "</feature></target>"
 }
 
+/// The debugged program.
+pub(crate) struct Debuggee<'e> {
+    /// The number of its server.
+    pub server: usize,
+    /// The ELF file.
+    pub elf: &'e [u8],
+}
+
 /// Waits for a debugger at `port` of 127.0.0.1 and lets it have the program, which has not begun,
-/// until it lets go or the program is over.
+/// until it lets go or the run is over.
 ///
 /// # Errors
 ///
@@ -128,11 +147,12 @@ fn registers_xml() -> String {
 /// fails.
 pub(crate) fn debug(
     prepared: &mut Prepared<'_>,
+    debuggee: Debuggee<'_>,
     port: u16,
     guard: &mut Guard<'_>,
 ) -> Result<(), RunError> {
     let connection = wait_for_debugger(prepared, port, guard)?;
-    let mut session = Session::new(prepared, guard)?;
+    let mut session = Session::new(prepared, debuggee, guard)?;
     let reason = converse(&mut session, connection);
     let error = session.end()?;
     match (reason, error) {
@@ -192,7 +212,7 @@ fn next_byte(connection: &mut TcpStream, waits: bool) -> io::Result<Option<u8>> 
 
 /// Does what the debugger says until one of the sides ends it.
 fn converse(
-    session: &mut Session<'_, '_, '_>,
+    session: &mut Session<'_, '_, '_, '_>,
     connection: TcpStream,
 ) -> Result<DisconnectReason, Failure> {
     let mut stub = GdbStub::new(connection).run_state_machine(session)?;
@@ -273,9 +293,11 @@ enum Action {
 }
 
 /// A program and its debugger.
-struct Session<'s, 'p, 'g> {
+struct Session<'s, 'p, 'g, 'e> {
     prepared: &'s mut Prepared<'p>,
     guard: &'s mut Guard<'g>,
+    server: usize,
+    elf: &'e [u8],
     harts: usize,
     cores: usize,
     is_linux: bool,
@@ -303,13 +325,14 @@ fn tid(hart: usize) -> Tid {
     Tid::new(hart + 1).unwrap_or(Tid::MIN)
 }
 
-impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
+impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
     /// All harts are stopped before their first instruction.
     fn new(
         prepared: &'s mut Prepared<'p>,
+        Debuggee { server, elf }: Debuggee<'e>,
         guard: &'s mut Guard<'g>,
-    ) -> Result<Session<'s, 'p, 'g>, RunError> {
-        let machine = prepared.machine()?;
+    ) -> Result<Session<'s, 'p, 'g, 'e>, RunError> {
+        let machine = prepared.machine(server)?;
         let cores = machine.engine.cores.len();
         let harts = cores * usize::from(machine.threads());
         let is_linux = machine.is_linux();
@@ -318,9 +341,12 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
             machine.engine.update_next(core);
         }
         machine.engine.is_debugged = true;
+        prepared.refresh(server);
         let mut session = Session {
             prepared,
             guard,
+            server,
+            elf,
             harts,
             cores,
             is_linux,
@@ -342,7 +368,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
     /// The debugger has let go: an error that has ended the run.
     fn end(mut self) -> Result<Option<RunError>, RunError> {
         let cycle = self.now();
-        let machine = self.prepared.machine()?;
+        let machine = self.prepared.machine(self.server)?;
         machine.engine.is_debugged = false;
         for hart in 0..self.harts {
             let (core, thread) = (hart % self.cores, (hart / self.cores) as u8);
@@ -352,11 +378,12 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
             machine.engine.cores[core].debug(None);
             machine.engine.update_next(core);
         }
+        self.prepared.refresh(self.server);
         Ok(self.error.take())
     }
 
     fn machine(&self) -> Option<&Machine> {
-        self.prepared.machine_seen()
+        self.prepared.machine_seen(self.server)
     }
 
     /// The cycle at which harts that go on do so: that of the server while all are stopped.
@@ -382,11 +409,12 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
         change: impl FnOnce(&mut dyn pipeline::CoreModel, u8),
     ) -> bool {
         let (cores, core) = (self.cores, hart % self.cores);
-        let Ok(machine) = self.prepared.machine() else {
+        let Ok(machine) = self.prepared.machine(self.server) else {
             return false;
         };
         change(&mut *machine.engine.cores[core], (hart / cores) as u8);
         machine.engine.update_next(core);
+        self.prepared.refresh(self.server);
         true
     }
 
@@ -405,10 +433,13 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
             (true, Some(machine)) => machine.engine.now().saturating_add(1),
             _ => NEVER,
         };
-        match self.prepared.advance_by_step(pause) {
+        match self
+            .prepared
+            .advance_by_step(self.server, pause, self.guard)
+        {
             Ok(true) => true,
             Ok(false) => {
-                let status = match self.prepared.machine() {
+                let status = match self.prepared.machine(self.server) {
                     Ok(machine) => machine.exit().map_or(0, |(_, status)| status),
                     Err(_) => 0,
                 };
@@ -420,7 +451,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
                 false
             }
             Err(error) => {
-                if let Ok(machine) = self.prepared.machine() {
+                if let Ok(machine) = self.prepared.machine(self.server) {
                     self.fault = machine.fault();
                 }
                 self.error = Some(error);
@@ -442,8 +473,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
 
     /// Whether nothing will happen before a hart goes on that has been stopped.
     fn is_idle(&self) -> bool {
-        self.machine()
-            .is_some_and(|machine| machine.engine.now() == NEVER)
+        self.prepared.is_idle()
     }
 
     /// A hart has stopped, or is to stop: the others stop, too.
@@ -576,7 +606,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
     }
 
     fn has_exited(&mut self) -> bool {
-        let machine = self.prepared.machine();
+        let machine = self.prepared.machine(self.server);
         machine.is_ok_and(|machine| machine.exit().is_some())
     }
 
@@ -722,7 +752,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
 
     fn patch(&mut self, line: LineAddress, offset: usize, bytes: &[u8]) -> Option<()> {
         for _ in 0..GIVING_UP_STEPS {
-            let machine = self.prepared.machine().ok()?;
+            let machine = self.prepared.machine(self.server).ok()?;
             let cores = &mut machine.engine.cores;
             let done = cores.iter_mut().all(|core| core.patch(line, offset, bytes))
                 && machine.engine.fabric.patch(line, offset, bytes);
@@ -737,7 +767,7 @@ impl<'s, 'p, 'g> Session<'s, 'p, 'g> {
     }
 }
 
-impl Target for Session<'_, '_, '_> {
+impl Target for Session<'_, '_, '_, '_> {
     type Arch = Riscv64;
     type Error = String;
 
@@ -746,6 +776,14 @@ impl Target for Session<'_, '_, '_> {
     }
 
     fn support_breakpoints(&mut self) -> Option<BreakpointsOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_exec_file(&mut self) -> Option<ExecFileOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_host_io(&mut self) -> Option<HostIoOps<'_, Self>> {
         Some(self)
     }
 
@@ -760,7 +798,7 @@ impl Target for Session<'_, '_, '_> {
     }
 }
 
-impl MultiThreadBase for Session<'_, '_, '_> {
+impl MultiThreadBase for Session<'_, '_, '_, '_> {
     fn read_registers(
         &mut self,
         regs: &mut RiscvCoreRegs<u64>,
@@ -811,7 +849,7 @@ impl MultiThreadBase for Session<'_, '_, '_> {
     }
 }
 
-impl Session<'_, '_, '_> {
+impl Session<'_, '_, '_, '_> {
     /// Changes a register of a hart that has stopped in the program.
     fn write_one(&mut self, tid: Tid, id: RiscvRegId<u64>, value: u64) -> TargetResult<(), Self> {
         let hart = self.hart(tid).ok_or(TargetError::NonFatal)?;
@@ -835,7 +873,7 @@ impl Session<'_, '_, '_> {
     }
 }
 
-impl SingleRegisterAccess<Tid> for Session<'_, '_, '_> {
+impl SingleRegisterAccess<Tid> for Session<'_, '_, '_, '_> {
     fn read_register(
         &mut self,
         tid: Tid,
@@ -873,7 +911,7 @@ impl SingleRegisterAccess<Tid> for Session<'_, '_, '_> {
     }
 }
 
-impl MultiThreadResume for Session<'_, '_, '_> {
+impl MultiThreadResume for Session<'_, '_, '_, '_> {
     fn resume(&mut self) -> Result<(), String> {
         let default = match self.others_stay {
             true => Action::Stay,
@@ -918,7 +956,7 @@ impl MultiThreadResume for Session<'_, '_, '_> {
     }
 }
 
-impl Session<'_, '_, '_> {
+impl Session<'_, '_, '_, '_> {
     /// Whether a hart is where it has stopped for a reason that holds still.
     fn is_still_stopped_for_cause(&self, hart: usize) -> bool {
         match self.halt(hart) {
@@ -932,7 +970,7 @@ impl Session<'_, '_, '_> {
     }
 }
 
-impl MultiThreadSingleStep for Session<'_, '_, '_> {
+impl MultiThreadSingleStep for Session<'_, '_, '_, '_> {
     fn set_resume_action_step(&mut self, tid: Tid, _: Option<Signal>) -> Result<(), String> {
         if let Some(hart) = self.hart(tid) {
             self.actions[hart] = Some(Action::Step);
@@ -941,14 +979,14 @@ impl MultiThreadSingleStep for Session<'_, '_, '_> {
     }
 }
 
-impl MultiThreadSchedulerLocking for Session<'_, '_, '_> {
+impl MultiThreadSchedulerLocking for Session<'_, '_, '_, '_> {
     fn set_resume_action_scheduler_lock(&mut self) -> Result<(), String> {
         self.others_stay = true;
         Ok(())
     }
 }
 
-impl ThreadExtraInfo for Session<'_, '_, '_> {
+impl ThreadExtraInfo for Session<'_, '_, '_, '_> {
     fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, String> {
         let Some(hart) = self.hart(tid) else {
             return Ok(0);
@@ -965,7 +1003,7 @@ impl ThreadExtraInfo for Session<'_, '_, '_> {
     }
 }
 
-impl Breakpoints for Session<'_, '_, '_> {
+impl Breakpoints for Session<'_, '_, '_, '_> {
     fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
         Some(self)
     }
@@ -975,7 +1013,7 @@ impl Breakpoints for Session<'_, '_, '_> {
     }
 }
 
-impl SwBreakpoint for Session<'_, '_, '_> {
+impl SwBreakpoint for Session<'_, '_, '_, '_> {
     fn add_sw_breakpoint(&mut self, address: u64, _: usize) -> TargetResult<bool, Self> {
         self.stops.breakpoints.insert(address);
         self.set_stops();
@@ -998,7 +1036,7 @@ fn watch(address: u64, bytes: u64, kind: WatchKind) -> Watch {
     }
 }
 
-impl HwWatchpoint for Session<'_, '_, '_> {
+impl HwWatchpoint for Session<'_, '_, '_, '_> {
     fn add_hw_watchpoint(
         &mut self,
         address: u64,
@@ -1026,7 +1064,7 @@ impl HwWatchpoint for Session<'_, '_, '_> {
     }
 }
 
-impl MonitorCmd for Session<'_, '_, '_> {
+impl MonitorCmd for Session<'_, '_, '_, '_> {
     fn handle_monitor_cmd(
         &mut self,
         command: &[u8],
@@ -1049,7 +1087,7 @@ impl MonitorCmd for Session<'_, '_, '_> {
     }
 }
 
-impl TargetDescriptionXmlOverride for Session<'_, '_, '_> {
+impl TargetDescriptionXmlOverride for Session<'_, '_, '_, '_> {
     fn target_description_xml(
         &self,
         annex: &[u8],
@@ -1060,10 +1098,115 @@ impl TargetDescriptionXmlOverride for Session<'_, '_, '_> {
         if annex != b"target.xml" {
             return Err(TargetError::NonFatal);
         }
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let rest = self.xml.as_bytes().get(start..).unwrap_or_default();
-        let length = length.min(rest.len()).min(buf.len());
-        buf[..length].copy_from_slice(&rest[..length]);
-        Ok(length)
+        Ok(part(self.xml.as_bytes(), offset, length, buf))
+    }
+}
+
+/// Copies what there is at an offset: how many bytes.
+fn part(bytes: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let rest = bytes.get(start..).unwrap_or_default();
+    let length = length.min(rest.len()).min(buf.len());
+    buf[..length].copy_from_slice(&rest[..length]);
+    length
+}
+
+impl ExecFile for Session<'_, '_, '_, '_> {
+    fn get_exec_file(
+        &self,
+        _: Option<Pid>,
+        offset: u64,
+        length: usize,
+        buf: &mut [u8],
+    ) -> TargetResult<usize, Self> {
+        Ok(part(ELF_PATH.as_bytes(), offset, length, buf))
+    }
+}
+
+impl HostIo for Session<'_, '_, '_, '_> {
+    fn support_open(&mut self) -> Option<HostIoOpenOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_close(&mut self) -> Option<HostIoCloseOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_pread(&mut self) -> Option<HostIoPreadOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_fstat(&mut self) -> Option<HostIoFstatOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+fn no_file<T>(errno: HostIoErrno) -> Result<T, HostIoError<String>> {
+    Err(HostIoError::Errno(errno))
+}
+
+impl HostIoOpen for Session<'_, '_, '_, '_> {
+    fn open(
+        &mut self,
+        filename: &[u8],
+        flags: HostIoOpenFlags,
+        _: HostIoOpenMode,
+    ) -> HostIoResult<u32, Self> {
+        let writes = HostIoOpenFlags::O_WRONLY
+            | HostIoOpenFlags::O_RDWR
+            | HostIoOpenFlags::O_CREAT
+            | HostIoOpenFlags::O_TRUNC;
+        match filename == ELF_PATH.as_bytes() {
+            false => no_file(HostIoErrno::ENOENT),
+            true if flags.intersects(writes) => no_file(HostIoErrno::EROFS),
+            true => Ok(ELF_FILE),
+        }
+    }
+}
+
+impl HostIoClose for Session<'_, '_, '_, '_> {
+    fn close(&mut self, fd: u32) -> HostIoResult<(), Self> {
+        match fd {
+            ELF_FILE => Ok(()),
+            _ => no_file(HostIoErrno::EBADF),
+        }
+    }
+}
+
+impl HostIoPread for Session<'_, '_, '_, '_> {
+    fn pread(
+        &mut self,
+        fd: u32,
+        count: usize,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> HostIoResult<usize, Self> {
+        match fd {
+            ELF_FILE => Ok(part(self.elf, offset, count, buf)),
+            _ => no_file(HostIoErrno::EBADF),
+        }
+    }
+}
+
+impl HostIoFstat for Session<'_, '_, '_, '_> {
+    fn fstat(&mut self, fd: u32) -> HostIoResult<HostIoStat, Self> {
+        match fd {
+            ELF_FILE => Ok(HostIoStat {
+                st_dev: 0,
+                st_ino: 1,
+                st_mode: HostIoOpenMode::S_IFREG | HostIoOpenMode::S_IRUSR,
+                st_nlink: 1,
+                st_uid: 0,
+                st_gid: 0,
+                st_rdev: 0,
+                st_size: self.elf.len() as u64,
+                st_blksize: LINE_BYTES as u64,
+                st_blocks: 0,
+                st_atime: 0,
+                st_mtime: 0,
+                st_ctime: 0,
+            }),
+            _ => no_file(HostIoErrno::EBADF),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Programs on a server without a data plane: bare-metal, or for Linux.
 
 use crate::checkpoint::{CheckpointOptions, Kind};
-use crate::debugger::debug;
+use crate::debugger::{Debuggee, debug};
 use crate::description::ServerDescription;
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
@@ -86,7 +86,13 @@ pub fn execute(
     let subject = (Kind::Program, description);
     let traces = (trace, vec![trace.window()?]);
     let mut prepared = Prepared::of(wanted, subject, checkpoint, traces, &mut guard)?;
-    let debugged = gdb.map_or(Ok(()), |port| debug(&mut prepared, port, &mut guard));
+    let debuggee = Debuggee {
+        server: 0,
+        elf: &program.elf,
+    };
+    let debugged = gdb.map_or(Ok(()), |port| {
+        debug(&mut prepared, debuggee, port, &mut guard)
+    });
     let ended = debugged.and_then(|()| prepared.simulate(&mut guard));
     let traces = prepared.finish_traces();
     ended?;

@@ -67,7 +67,7 @@ pub use registry::{SYSTEMS, ServerSpec};
 pub use results::{
     ExecuteResult, Outcome, RackClientResult, RackResult, RackServerResult, RunResult, SwitchResult,
 };
-pub use run::{Options, run, warm_up};
+pub use run::{Gdb, Options, run, warm_up};
 pub use schema::result_schema;
 pub use slowest::SlowRequest;
 pub use system::Wire;

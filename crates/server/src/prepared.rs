@@ -1,6 +1,7 @@
 //! Servers and network, ready to run: their construction, run and results. A server alone is a rack
 //! of one without a network.
 
+mod course;
 mod drain;
 mod report;
 
@@ -14,13 +15,13 @@ use crate::limits::{Guard, Spent};
 use crate::machine::Machine;
 use crate::meter::Meter;
 use crate::program::said;
-use crate::rack::{
-    Flows, Rack, RackAdvance, RackDescription, RackServer, Watchdog, Wires, name_of, wire_up,
-};
+use crate::rack::{Flows, Rack, RackAdvance, RackDescription, RackServer, Wires, name_of, wire_up};
 use crate::totals::Totals;
 use crate::traces::{Harts, TraceOptions, TraceReport, Traces};
+use course::Course;
 use fabric::Time;
 use network::LoadGenerator;
+use pipeline::NEVER;
 use serde::Serialize;
 use std::ops::Range;
 use workload::Recorder;
@@ -43,6 +44,8 @@ pub(crate) struct Wanted<'a, 'p> {
 /// The state of a server outside the simulation.
 struct Host<'a> {
     spec: HostSpec<'a>,
+    /// The number of the entry that describes it, in a rack's servers.
+    entry: usize,
     hardware: Hardware,
 }
 
@@ -98,8 +101,7 @@ pub(crate) struct Prepared<'a> {
     flows: Option<Flows>,
     /// Number of instructions restored from a checkpoint.
     brought: u64,
-    /// The start of the first client.
-    begin: Time,
+    course: Course,
 }
 
 impl<'a> Prepared<'a> {
@@ -141,7 +143,8 @@ impl<'a> Prepared<'a> {
         let wired = rack.map(|rack| wire_up(rack, files)).transpose()?;
         let (network, wires) = wired.unzip();
         let (mut servers, mut hosts) = (Vec::new(), Vec::new());
-        for (spec, (image, elf)) in specs.iter().zip(images.iter().zip(&programs)) {
+        for (entry, (spec, elf)) in specs.iter().zip(&programs).enumerate() {
+            let image = &images[entry];
             let preparation = spec.prepare(image, &common, guard);
             let preparation = preparation.map_err(|error| of(spec, error))?;
             let mut traced = None;
@@ -177,7 +180,11 @@ impl<'a> Prepared<'a> {
                 }
                 servers.push(server);
                 let spec = *spec;
-                hosts.push(Host { spec, hardware });
+                hosts.push(Host {
+                    spec,
+                    entry,
+                    hardware,
+                });
             }
         }
         let lookahead_cycles = common.simulator.lookahead_cycles;
@@ -200,7 +207,7 @@ impl<'a> Prepared<'a> {
         let begin_ns = clients
             .map(|client| client.begin_ns)
             .fold(f64::INFINITY, f64::min);
-        Ok(Prepared {
+        let mut prepared = Prepared {
             brought: brought.sum(),
             rack: simulated,
             hosts,
@@ -208,8 +215,10 @@ impl<'a> Prepared<'a> {
             saver,
             traces,
             flows,
-            begin: Time::from_ns(begin_ns.min(1e9)),
-        })
+            course: Course::default(),
+        };
+        prepared.begin_course(Time::from_ns(begin_ns.min(1e9)));
+        Ok(prepared)
     }
 
     /// Ends the run when a checkpoint has been saved.
@@ -403,12 +412,12 @@ impl<'a> Prepared<'a> {
         RunError::Deadlock(self.rack.describe_waiting(&text))
     }
 
-    /// Advances by a window of the network or, without a network, by at most `steps` steps, and
-    /// saves the requested checkpoint when it is time to.
-    fn advance(&mut self, steps: u32) -> Result<RackAdvance, RunError> {
+    /// Advances by a window of the network or, without a network, by at most `steps` steps before
+    /// cycle `pause`, and saves the requested checkpoint when it is time to.
+    fn advance(&mut self, pause: u64, steps: u32) -> Result<RackAdvance, RunError> {
         let advance = match self.wires {
             Some(_) => self.rack.advance()?,
-            None => self.rack.advance_alone(steps)?,
+            None => self.rack.advance_alone(pause, steps)?,
         };
         if self.begin_measuring()? {
             return Ok(RackAdvance::End);
@@ -420,26 +429,66 @@ impl<'a> Prepared<'a> {
         Ok(advance)
     }
 
-    /// Advances the only server by one step, which nothing at cycle `pause` or later belongs to;
-    /// whether it goes on.
-    pub fn advance_by_step(&mut self, pause: u64) -> Result<bool, RunError> {
-        match self.rack.advance_alone_until(pause, 1) {
-            Ok(advance) => Ok(advance != RackAdvance::End),
-            Err(error) => {
-                self.check()?;
-                Err(error)
-            }
-        }
+    /// The number of the server of this name; without one, of the server that is alone.
+    pub fn server_named(&self, name: Option<&str>) -> Result<usize, RunError> {
+        let servers = &self.rack.servers;
+        let Some(name) = name else {
+            return match servers.as_slice() {
+                [_] => Ok(0),
+                _ => Err(RunError::Description(format!(
+                    "a rack has several servers: say which, as in --gdb {}:3333",
+                    servers.first().map_or("server", |server| &server.name)
+                ))),
+            };
+        };
+        let place = servers.iter().position(|server| server.name == name);
+        place.filter(|_| self.wires.is_some()).ok_or_else(|| {
+            let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+            RunError::Description(match self.wires {
+                None => format!(
+                    "--gdb names the server \"{name}\", and this one is alone: leave the name out"
+                ),
+                Some(_) => format!(
+                    "--gdb names the server \"{name}\"; there are {}",
+                    names.join(", ")
+                ),
+            })
+        })
     }
 
-    /// The only server's machine.
-    pub fn machine(&mut self) -> Result<&mut Machine, RunError> {
-        self.only().map(|(server, _)| &mut server.machine)
+    /// The number of the entry that describes a server, in a rack's servers.
+    pub fn entry_of(&self, server: usize) -> Option<usize> {
+        self.hosts.get(server).map(|host| host.entry)
+    }
+
+    /// A server's machine.
+    pub fn machine(&mut self, server: usize) -> Result<&mut Machine, RunError> {
+        let server = self.rack.servers.get_mut(server);
+        let machine = server.map(|server| &mut server.machine);
+        machine.ok_or_else(|| RunError::Description("there is no server".to_string()))
     }
 
     /// The same, of which nothing is changed.
-    pub fn machine_seen(&self) -> Option<&Machine> {
-        self.rack.servers.first().map(|server| &server.machine)
+    pub fn machine_seen(&self, server: usize) -> Option<&Machine> {
+        self.rack.servers.get(server).map(|server| &server.machine)
+    }
+
+    /// To be called when a server has been changed from outside.
+    pub fn refresh(&mut self, server: usize) {
+        if let Some(server) = self.rack.servers.get_mut(server) {
+            server.refresh();
+        }
+    }
+
+    /// Whether nothing will ever happen unless something is changed.
+    pub fn is_idle(&self) -> bool {
+        match self.wires {
+            Some(_) => self.rack.now() == Time::NEVER,
+            None => {
+                let mut servers = self.rack.servers.iter();
+                servers.all(|server| server.machine.engine.now() == NEVER)
+            }
+        }
     }
 
     /// Whether the run goes on, whose guest takes what it takes of the host.
@@ -455,7 +504,7 @@ impl<'a> Prepared<'a> {
         let steps = if self.saver.is_waiting() { 1 } else { STEPS };
         let mut rounds = STEPS / steps;
         loop {
-            match self.advance(steps) {
+            match self.advance(NEVER, steps) {
                 Ok(RackAdvance::Running) if self.wires.is_some() => {}
                 Ok(RackAdvance::Running) if rounds > 1 => rounds -= 1,
                 Ok(other) => return Ok(other),
@@ -465,65 +514,6 @@ impl<'a> Prepared<'a> {
                     return Err(error);
                 }
             }
-        }
-    }
-
-    /// Advances until all is done, or no event remains. The end of a rack does not depend on how
-    /// far servers run ahead, because all earlier events have been handled when it is determined.
-    pub fn simulate(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
-        let clients = self.clients().count();
-        let mut watchdog = Watchdog::new(self.rack.now(), clients);
-        let mut look_at = Time::ZERO;
-        // A restored checkpoint may contain the reading.
-        let has_read = |server: &RackServer| server.machine.first_reading.is_some();
-        let mut has_read = clients == 0 || self.rack.servers.iter().any(has_read);
-        loop {
-            let looks = self.rack.now().as_fs() / LOOK_EVERY.as_fs();
-            let next = looks.saturating_add(1).saturating_mul(LOOK_EVERY.as_fs());
-            // The rest of the cycle of the last pause precedes it.
-            look_at = Time::from_fs(next).max(look_at.saturating_add(LOOK_EVERY));
-            if !has_read && self.begin <= look_at {
-                has_read = true;
-                self.advance_to(self.begin)?;
-                self.read_energy(self.begin);
-            }
-            let advance = self.advance_to(look_at)?;
-            if self.saver.has_stopped() {
-                return Ok(());
-            }
-            self.check()?;
-            self.show_requests()?;
-            let done = self.done()?;
-            match (&self.wires, advance) {
-                (None, RackAdvance::End) => return self.saver.check(),
-                (None, _) => {}
-                (Some(_), _) if done >= 1.0 => {
-                    self.rack.set_end(look_at);
-                    while self.rack.advance()? != RackAdvance::End {}
-                    self.check()?;
-                    return self.saver.check();
-                }
-                (Some(_), RackAdvance::Idle | RackAdvance::End) => {
-                    let stop = "the rack has come to a stop: nothing will ever happen again";
-                    return Err(self.stuck(stop));
-                }
-                (Some(_), _) => {
-                    let packets = self.packets();
-                    let summary = watchdog.look(look_at, packets, self.clients());
-                    if let Some(summary) = summary {
-                        return Err(self.stuck(&summary));
-                    }
-                }
-            }
-            let mut servers = self.rack.servers.iter_mut();
-            let looked = servers.find_map(|server| {
-                let data_plane = server.data_plane.as_mut()?;
-                data_plane.look(&server.machine)
-            });
-            if let Some(summary) = looked {
-                return Err(self.stuck(&summary));
-            }
-            guard.check(done, self.spent(Machine::spent))?;
         }
     }
 

@@ -190,17 +190,22 @@ impl RackServer {
         Ok(())
     }
 
-    /// Simulates the events in whole cycles before `end`.
-    fn run_until(&mut self, end: Time) -> Result<(), RunError> {
+    /// Simulates the events in whole cycles before `end`; of a server with a debugger, those of one
+    /// step of its engine, behind which it may be asked to stop. False: some events remain.
+    fn run_until(&mut self, end: Time) -> Result<bool, RunError> {
         let pause = self.machine.engine.clock().cycle_of(end);
-        self.run(pause, u32::MAX)?;
+        let is_debugged = self.machine.engine.is_debugged;
+        self.run(pause, if is_debugged { 1 } else { u32::MAX })?;
+        if is_debugged && !self.has_ended && self.machine.engine.now() < pause {
+            return Ok(false);
+        }
         let is_over = self.machine.is_ending() && pause >= self.machine.end();
         if is_over && self.reading_due.is_none() && !self.has_ended {
             self.machine.finish();
             self.has_ended = true;
         }
         self.refresh();
-        Ok(())
+        Ok(true)
     }
 
     /// Appends the packets that it has sent at a port.
@@ -308,13 +313,9 @@ impl Rack {
         }
     }
 
-    /// Advances servers without a network by at most `steps` steps of their engines.
-    pub(crate) fn advance_alone(&mut self, steps: u32) -> Result<RackAdvance, RunError> {
-        self.advance_alone_until(NEVER, steps)
-    }
-
-    /// The same, but nothing at cycle `pause` or later happens.
-    pub(crate) fn advance_alone_until(
+    /// Advances servers without a network by at most `steps` steps of their engines, to nothing at
+    /// cycle `pause` or later.
+    pub(crate) fn advance_alone(
         &mut self,
         pause: u64,
         steps: u32,
@@ -390,13 +391,16 @@ impl Rack {
                 self.servers[*server].receive(port, at, packet)?;
             }
         }
+        let mut is_whole = true;
         for server in &mut self.servers {
             // An event in the cycle of the end waits for the next window.
             if server.next >= end {
                 continue;
             }
             self.server_windows += 1;
-            server
+            // The next window begins with what a server leaves, so it does not reach further than
+            // answers to that.
+            is_whole &= server
                 .run_until(end)
                 .map_err(|error| error.of(&server.name))?;
             if let Some((_, place)) = server.wire {
@@ -409,7 +413,7 @@ impl Rack {
             }
         }
         // The remaining events are in the cycle of the pause.
-        Ok(match end == self.pause {
+        Ok(match is_whole && end == self.pause {
             true => RackAdvance::Paused,
             false => RackAdvance::Running,
         })

@@ -1,6 +1,7 @@
 //! Runs of a description: data planes or a rack, and their measurements.
 
 use crate::checkpoint::{CheckpointOptions, Kind};
+use crate::debugger::{Debuggee, debug};
 use crate::description::Description;
 use crate::error::RunError;
 use crate::host::HostClock;
@@ -30,6 +31,19 @@ pub struct Options {
     pub files: Files,
     /// Limits on the run's use of the host.
     pub limits: Limits,
+    /// Wait for a debugger.
+    pub gdb: Option<Gdb>,
+}
+
+/// A debugger to wait for before the first instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gdb {
+    /// The port of 127.0.0.1, or any that is free if it is 0.
+    pub port: u16,
+    /// The server of a rack whose program is debugged; none if the server is alone.
+    #[serde(default)]
+    pub server: Option<String>,
 }
 
 /// Builds the servers of `description` and their network. Traces cover the times `shown`.
@@ -80,7 +94,18 @@ pub fn run(
         let begin = HostClock::start();
         let mut guard = Guard::new(&options.limits, progress);
         let mut prepared = prepare(description, programs, options, shown, &mut guard)?;
-        let simulated = prepared.simulate(&mut guard);
+        let debugged = options.gdb.as_ref().map_or(Ok(()), |gdb| {
+            let server = prepared.server_named(gdb.server.as_deref())?;
+            let elf = prepared.entry_of(server).and_then(|at| programs.get(at));
+            let elf = elf.map_or(&[][..], Vec::as_slice);
+            debug(
+                &mut prepared,
+                Debuggee { server, elf },
+                gdb.port,
+                &mut guard,
+            )
+        });
+        let simulated = debugged.and_then(|()| prepared.simulate(&mut guard));
         let traces = prepared.finish_traces();
         simulated?;
         prepared.check_amount(&guard)?;

@@ -1,5 +1,6 @@
 """`run`: one description."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,7 @@ from nanoplane.progress import Progress
 from nanoplane.sweep import run_alone, sweep
 from nanoplane.traces import Traces
 
+_GDB_PORT = re.compile(r"(?:(?P<server>.+):)?(?P<port>\d{1,5})")
 _MOST_EXPLAINED = 10_000
 """The maximum number of requests that `--slowest` explains."""
 
@@ -50,6 +52,17 @@ def _slowest(text: str) -> int:
     return number
 
 
+def _gdb(text: str) -> dict[str, Any]:
+    """Return `--gdb` as the simulator takes it."""
+    match = _GDB_PORT.fullmatch(text)
+    if match is None or int(match["port"]) > 65535:
+        raise typer.BadParameter(
+            f"{text} is no port; it must be a whole number from 0 to 65535, and for a server of a "
+            "rack its name and one, as in server-0:3333"
+        )
+    return {"port": int(match["port"]), "server": match["server"]}
+
+
 @app.command(
     epilog=example(
         "nanoplane run examples/encapsulation.toml",
@@ -58,6 +71,7 @@ def _slowest(text: str) -> int:
         "nanoplane run examples/encapsulation.toml --from-checkpoint warm",
         "nanoplane run examples/encapsulation.toml --set traffic.load=0.5 --slowest 10",
         "nanoplane run examples/rack.toml --trace rack.pftrace --trace-slower-than p99",
+        "nanoplane run examples/encapsulation.toml --gdb 3333",
     )
 )
 def run(
@@ -94,6 +108,15 @@ def run(
     trace_core: TraceCore = 0,
     profile: Profile = None,
     log: Log = None,
+    gdb: Annotated[
+        dict[str, Any] | None,
+        typer.Option(
+            parser=_gdb,
+            metavar="[SERVER:]PORT",
+            help="Wait for a debugger at this port of 127.0.0.1 before the first instruction of "
+            "the server, or of one server of a rack; 0 takes a port that is free.",
+        ),
+    ] = None,
     save_checkpoint: SaveCheckpoint = None,
     checkpoint_at: Annotated[
         str | None,
@@ -130,6 +153,8 @@ def run(
             f"{file} describes a queueing system, which has no guest; leave --max-time, "
             "--max-instructions and --max-output out"
         )
+    if gdb is not None:
+        _check_debugged(description, gdb, traces)
     if description.is_rack and capture:
         raise DescriptionError(
             f"{file} describes a rack, of which no packets are printed; leave --capture out"
@@ -144,23 +169,28 @@ def run(
         "trace": traces.options(),
         "checkpoint": checkpoints.options(),
         "limits": limits.options(),
+        "gdb": gdb,
     }
     again: Mapping[str, Any] = {}
     with Progress() as progress:
-        if not checkpoints:
+        is_kept = not checkpoints and gdb is None
+        if is_kept:
             (outcome,) = sweep(
                 [description], fresh=fresh, limits=options["limits"], watcher=progress
             )
-        if capture or traces or checkpoints:
-            # The store has neither packets nor traces, and nothing that was cut in two.
-            alone = run_alone(description, options, debug=bool(traces), watcher=progress)
+        if capture or traces or not is_kept:
+            # The store has neither packets nor traces, and nothing that was cut in two or stopped
+            # by a debugger, for whom nobody can say how long is left.
+            watcher = progress if gdb is None else None
+            debug = bool(traces) or gdb is not None
+            alone = run_alone(description, options, debug=debug, watcher=watcher)
             again = alone.result
-            if not checkpoints and alone.key != outcome.key:
+            if is_kept and alone.key != outcome.key:
                 raise Failure(
                     f"{file}: a file that it names has changed between the run that is measured "
                     "and the one that is looked into; the same command makes both again"
                 )
-            outcome = alone if checkpoints else outcome
+            outcome = outcome if is_kept else alone
     captured = again.get("captured") if capture else None
     document = run_document(outcome)
     if captured is not None:
@@ -184,6 +214,25 @@ def run(
         written = [*traces.paths, *([save_checkpoint] if save_checkpoint is not None else [])]
         for path in written:
             print(f"written: {path}")
+
+
+def _check_debugged(description: Description, gdb: Mapping[str, Any], traces: Traces) -> None:
+    """Reject what cannot be together with `--gdb`."""
+    if description.is_queueing:
+        raise DescriptionError(
+            f"{description.source} describes a queueing system, which has no program; leave --gdb "
+            "out"
+        )
+    if (traces.files or traces.log) and (traces.slower_than or traces.slowest):
+        raise DescriptionError(
+            "the slowest requests are found by a first run, and a debugger is there in one; leave "
+            "--gdb out, or give the times to show with --trace-window"
+        )
+    if description.is_rack and gdb["server"] is None:
+        raise DescriptionError(
+            f"{description.source} describes a rack, of which one server is debugged: --gdb "
+            f"SERVER:{gdb['port']}"
+        )
 
 
 def _has_data_planes(description: Description) -> bool:
