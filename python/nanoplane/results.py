@@ -879,9 +879,9 @@ class SlowRequest(TypedDict):
     """One of the slowest requests."""
 
     arrived_us: float
-    """Simulated time at which it was in its queue, in microseconds."""
+    """Simulated time of its arrival in the queue, in microseconds."""
     behind: int | None
-    """The request that its core was at work on when this one came, if there was one."""
+    """The request that its core was serving when this one arrived, if any."""
     core: int
     """The core that served it."""
     item: int
@@ -889,19 +889,19 @@ class SlowRequest(TypedDict):
     latency_ns: float
     """From its arrival until it was done."""
     others_ns: float | None
-    """The part of the wait in which its core was at work on other requests; `None` if cores serve
-    several at a time.
+    """The part of the wait in which its core served other requests; `None` if cores serve several
+    at a time.
     """
     queue: int
-    """The queue in which it was."""
+    """Its queue."""
     reason: str
     """Why it took so long, as a sentence."""
     served_before: int
     """Requests that its core finished while this one waited."""
     service_ns: float | None
-    """From there until it was done."""
+    """From the start of its service until it was done; `None` if the start was not observed."""
     waited_ns: float | None
-    """From its arrival until its core began with it; `None` if that was not seen."""
+    """From its arrival until its core started to serve it; `None` if the start was not observed."""
 
 
 class SourceResults(TypedDict):

@@ -356,7 +356,7 @@ def test_a_program_goes_on_when_its_debugger_is_gone(says: bool) -> None:
         client.socket.close()
         status, told = program.end()
         assert status == STATUS, told
-        assert ("the debugger is gone" in told) is not says
+        assert ("the debugger has disconnected" in told) is not says
         assert statistics("stats.json")["exit_status"] == STATUS
 
 

@@ -1,13 +1,13 @@
-//! A debugger at the other end of a socket: GDB's remote protocol, for the program of one server.
+//! A debugger on a socket: GDB's remote protocol, for the program of one server.
 //!
-//! Harts are threads, numbered from 1. They are all stopped, or some of them run: when one stops,
-//! the others do before their next instruction, or when what they wait for has come. Simulated time
-//! stands still meanwhile, in a rack that of all servers. What the debugger reaches are the harts'
-//! registers, the server's memory, through the page tables that a hart uses, and the program's ELF
-//! file, which is all that there is at the path [`ELF_PATH`]; of the host it reaches nothing.
+//! Harts are threads, numbered from 1. When one of those that run stops, the others stop before
+//! their next instruction, or at the end of their wait. Meanwhile simulated time stands still, in a
+//! rack for all servers. The debugger can access the harts' registers, the server's memory through
+//! the page tables of a hart, and the program's ELF file, the only file, at the path [`ELF_PATH`];
+//! it has no access to the host.
 //!
-//! A Linux program is seen in user mode: a hart that is in the code that takes traps, because it
-//! waits for the answer of a system call, shows what that has saved of its thread.
+//! A Linux program is shown in user mode: a hart in the trap handler, which waits for the result of
+//! a system call, shows the registers that the handler has saved of its thread.
 
 use crate::error::RunError;
 use crate::limits::Guard;
@@ -52,20 +52,20 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// How long the wait for a debugger lasts between two looks at whether to go on.
+/// The longest wait for the debugger between two checks of whether the run may continue.
 const WAIT: Duration = Duration::from_millis(20);
-/// Steps of the engine between two looks at what the debugger has sent.
+/// Steps of the engine between two checks for bytes from the debugger.
 const STEPS: u32 = 64;
-/// Steps in which a cache gives up a line that a debugger writes; more than that takes.
-const GIVING_UP_STEPS: u32 = 10_000;
-/// The path at which a debugger finds the program; there is no other file.
+/// The most steps for which a write by the debugger is retried while a cache is evicting the line.
+const PATCH_STEPS: u32 = 10_000;
+/// The path of the program's ELF file; there is no other file.
 const ELF_PATH: &str = "/program.elf";
-/// The number of that file when it is open.
+/// The descriptor of that file when it is open.
 const ELF_FILE: u32 = 1;
 /// GDB's number of the first CSR (`RISCV_FIRST_CSR_REGNUM` in `riscv-tdep.h`).
 const FIRST_CSR: usize = 65;
 
-/// CSRs that are shown, beside those of floating point.
+/// CSRs that are shown in addition to those of floating point.
 const CSRS: &[(&str, u16)] = &[
     ("sstatus", 0x100),
     ("stvec", 0x105),
@@ -89,8 +89,8 @@ const CSRS: &[(&str, u16)] = &[
     ("instret", 0xc02),
 ];
 
-/// The registers, for the debugger: features "org.gnu.gdb.riscv.cpu", ".fpu" and ".csr" of GDB's
-/// manual, "RISC-V Features".
+/// The target description: features "org.gnu.gdb.riscv.cpu", ".fpu" and ".csr" of GDB's manual,
+/// "RISC-V Features".
 fn registers_xml() -> String {
     let mut xml = "<?xml version=\"1.0\"?><!DOCTYPE target SYSTEM \"gdb-target.dtd\">\
                    <target version=\"1.0\"><architecture>riscv:rv64</architecture>\
@@ -105,7 +105,7 @@ fn registers_xml() -> String {
             2..=4 | 8 => "data_ptr",
             _ => "int",
         };
-        // GDB calls it so; `s0` is its other name there.
+        // GDB's name of this register; `s0` is an alias.
         let name = match number {
             8 => "fp",
             _ => riscv::register_name(number),
@@ -138,12 +138,12 @@ pub(crate) struct Debuggee<'e> {
     pub elf: &'e [u8],
 }
 
-/// Waits for a debugger at `port` of 127.0.0.1 and lets it have the program, which has not begun,
-/// until it lets go or the run is over.
+/// Waits for a debugger at `port` of 127.0.0.1 and lets it control the program, which has not
+/// started, until it detaches or the run ends.
 ///
 /// # Errors
 ///
-/// The port cannot be used, the caller stops the run, the debugger ends the program, or the run
+/// The port cannot be used, the caller stops the run, the debugger kills the program, or the run
 /// fails.
 pub(crate) fn debug(
     prepared: &mut Prepared<'_>,
@@ -161,18 +161,18 @@ pub(crate) fn debug(
             Err(RunError::Guest("the debugger has ended the program".into()))
         }
         (Ok(_), None) => Ok(()),
-        // A debugger that is gone has let go.
+        // A lost connection counts as a detach.
         (Err(Failure::Connection), None) => {
-            tell("the debugger is gone; the program goes on without it");
+            print_message("the debugger has disconnected; the program continues without it");
             Ok(())
         }
         (Err(Failure::Protocol(sentence)), None) => Err(RunError::Output(format!(
-            "the debugger has sent what cannot be understood: {sentence}"
+            "the debugger has sent an invalid request: {sentence}"
         ))),
     }
 }
 
-/// Why a session has ended that neither side has.
+/// Why a session has ended other than by a request of the debugger or the end of the run.
 enum Failure {
     Connection,
     Protocol(String),
@@ -193,7 +193,8 @@ impl From<GdbStubError<String, io::Error>> for Failure {
     }
 }
 
-/// The next byte that the debugger has sent, if there is one; or if it comes soon.
+/// The next byte from the debugger, if there is one; with `waits`, one that arrives within [`WAIT`]
+/// counts.
 fn next_byte(connection: &mut TcpStream, waits: bool) -> io::Result<Option<u8>> {
     connection.set_nonblocking(!waits)?;
     connection.set_read_timeout(Some(WAIT))?;
@@ -210,7 +211,7 @@ fn next_byte(connection: &mut TcpStream, waits: bool) -> io::Result<Option<u8>> 
     }
 }
 
-/// Does what the debugger says until one of the sides ends it.
+/// Serves the debugger's requests until the debugger or the run ends the session.
 fn converse(
     session: &mut Session<'_, '_, '_, '_>,
     connection: TcpStream,
@@ -244,9 +245,9 @@ fn converse(
     }
 }
 
-/// Says something to whoever waits.
-fn tell(sentence: &str) {
-    // Without a standard error there is nobody.
+/// Prints a message on standard error.
+fn print_message(sentence: &str) {
+    // If standard error is closed, the message is lost.
     let _ = writeln!(io::stderr(), "nanoplane: {sentence}");
 }
 
@@ -257,7 +258,7 @@ fn wait_for_debugger(
 ) -> Result<TcpStream, RunError> {
     let unusable = |error: io::Error| {
         let why = match error.kind() {
-            io::ErrorKind::AddrInUse => "another program uses it; --gdb 0 takes one that is free",
+            io::ErrorKind::AddrInUse => "another program uses it; --gdb 0 takes a free one",
             io::ErrorKind::PermissionDenied => "only the administrator may use it",
             _ => return RunError::Description(format!("--gdb {port}: {error}")),
         };
@@ -266,7 +267,7 @@ fn wait_for_debugger(
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(unusable)?;
     listener.set_nonblocking(true).map_err(unusable)?;
     let port = listener.local_addr().map_err(unusable)?.port();
-    tell(&format!(
+    print_message(&format!(
         "waiting for a debugger at 127.0.0.1:{port}; in gdb: target remote :{port}"
     ));
     loop {
@@ -284,7 +285,7 @@ fn wait_for_debugger(
     }
 }
 
-/// What a hart is to do when the debugger lets it go on.
+/// The action of a hart when the debugger resumes the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Stay,
@@ -302,20 +303,20 @@ struct Session<'s, 'p, 'g, 'e> {
     cores: usize,
     is_linux: bool,
     stops: Stops,
-    /// By hart: what it is to do next, or does. `None`: the debugger has not said.
+    /// By hart: its current or next action. `None`: the debugger has not chosen one.
     actions: Vec<Option<Action>>,
-    /// The harts for which it has not said anything stay where they are.
+    /// Harts without a chosen action stay stopped.
     others_stay: bool,
-    /// Stops of harts beside the one that was told last.
+    /// Harts that have stopped besides the one reported last.
     unreported: Vec<usize>,
-    /// What is newer in caches, if nothing has happened since.
+    /// Lines that are newer in caches than in memory, if nothing has been simulated since.
     newer: Option<NewerLines>,
     xml: String,
-    /// The run has failed.
+    /// The error, if the run has failed.
     error: Option<RunError>,
-    /// The fault that was its reason.
+    /// The fault that caused it, if any.
     fault: Option<Fault>,
-    /// The program is over, and has exited with this status unless it has failed.
+    /// The exit status, if the program has ended without an error.
     exited: Option<u8>,
 }
 
@@ -365,7 +366,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         Ok(session)
     }
 
-    /// The debugger has let go: an error that has ended the run.
+    /// Detaches the debugger; returns the error, if any, that has ended the run.
     fn end(mut self) -> Result<Option<RunError>, RunError> {
         let cycle = self.now();
         let machine = self.prepared.machine(self.server)?;
@@ -386,7 +387,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         self.prepared.machine_seen(self.server)
     }
 
-    /// The cycle at which harts that go on do so: that of the server while all are stopped.
+    /// The cycle at which stopped harts resume: the server's, as all are stopped.
     fn now(&self) -> u64 {
         let Some(machine) = self.machine() else {
             return 0;
@@ -402,7 +403,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         })
     }
 
-    /// Changes something of the core of a hart.
+    /// Applies a change to the core of a hart.
     fn change(
         &mut self,
         hart: usize,
@@ -425,8 +426,9 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         }
     }
 
-    /// Advances the engine by one step; whether the run goes on. If a hart steps or is to stop, time
-    /// passes cycle by cycle, so that it has not gone further than they have.
+    /// Advances the engine by one step; returns whether the run continues. With `in_cycles`, for a
+    /// hart that single-steps or is to stop, time advances cycle by cycle, so that no hart runs
+    /// ahead of it.
     fn advance(&mut self, in_cycles: bool) -> bool {
         self.newer = None;
         let pause = match (in_cycles, self.machine()) {
@@ -460,7 +462,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         }
     }
 
-    /// Whether the caller lets the run go on.
+    /// Whether the caller lets the run continue.
     fn may_go_on(&mut self) -> bool {
         match self.prepared.check_guard(self.guard) {
             Ok(()) => true,
@@ -471,12 +473,12 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         }
     }
 
-    /// Whether nothing will happen before a hart goes on that has been stopped.
+    /// Whether no event remains unless a stopped hart resumes.
     fn is_idle(&self) -> bool {
         self.prepared.is_idle()
     }
 
-    /// A hart has stopped, or is to stop: the others stop, too.
+    /// Stops all harts after one has stopped, or on request.
     fn stop_all(&mut self, first: Option<usize>) {
         for hart in 0..self.harts {
             if self.halt(hart) == Halt::Runs || self.halt(hart) == Halt::Waits {
@@ -503,7 +505,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
             .collect();
     }
 
-    /// What the debugger is told of a hart that has stopped.
+    /// The stop reply for a hart that has stopped.
     fn report(&self, hart: usize, cause: StopCause) -> Stop {
         let tid = tid(hart);
         match cause {
@@ -528,8 +530,8 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         }
     }
 
-    /// The run is over: what the debugger is told of that. A fault is shown before.
-    fn over(&mut self) -> Option<Stop> {
+    /// The stop reply for the end of the run, if it has ended, without regard to a fault.
+    fn end_reply(&mut self) -> Option<Stop> {
         if let Some(status) = self.exited {
             return Some(Stop::Exited(status));
         }
@@ -546,9 +548,9 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         Some(Stop::Terminated(signal))
     }
 
-    /// Lets harts run until one stops, or for some steps.
+    /// Runs the harts until one stops, or for some steps.
     fn run(&mut self) -> Option<Stop> {
-        if let Some(over) = self.over() {
+        if let Some(over) = self.end_reply() {
             return Some(over);
         }
         let steps = self.actions.contains(&Some(Action::Step));
@@ -565,7 +567,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
             }
             let some_stay = self.actions.contains(&Some(Action::Stay));
             if some_stay && self.is_idle() {
-                // Those that run wait for those that do not.
+                // The running harts wait for stopped ones.
                 let hart = self
                     .actions
                     .iter()
@@ -577,25 +579,26 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
                 break;
             }
             if self.exited.is_none() && self.has_exited() {
-                self.let_end();
+                self.run_to_end();
             }
         }
         match self.may_go_on() {
             true if self.exited.is_none() && self.error.is_none() => None,
-            _ => self.first_of_over(),
+            _ => self.first_end_reply(),
         }
     }
 
-    /// The debugger wants all harts to stop.
+    /// Stops all harts at the debugger's request.
     fn interrupt(&mut self) -> Stop {
         self.stop_all(None);
-        let over = self.first_of_over();
+        let over = self.first_end_reply();
         over.unwrap_or_else(|| self.report(0, StopCause::Requested))
     }
 
-    /// The run has just ended. Of a fault the debugger is told first where it is.
-    fn first_of_over(&mut self) -> Option<Stop> {
-        let over = self.over();
+    /// The first stop reply at the end of the run: for a fault its hart, and otherwise
+    /// [`Session::end_reply`].
+    fn first_end_reply(&mut self) -> Option<Stop> {
+        let over = self.end_reply();
         match (&self.fault, over) {
             (Some(fault), Some(Stop::Terminated(signal))) => Some(Stop::SignalWithThread {
                 tid: tid(fault.hart),
@@ -610,8 +613,8 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         machine.is_ok_and(|machine| machine.exit().is_some())
     }
 
-    /// The program has exited, and what is left is not for the debugger.
-    fn let_end(&mut self) {
+    /// After the program's exit: removes all breakpoints and lets the harts run to the end.
+    fn run_to_end(&mut self) {
         let cycle = self.now();
         self.stops = Stops::default();
         self.set_stops();
@@ -623,7 +626,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         }
     }
 
-    /// The number of a hart, if there is one.
+    /// The index of a hart, if it exists.
     fn hart(&self, tid: Tid) -> Option<usize> {
         let hart = tid.get() - 1;
         (hart < self.harts).then_some(hart)
@@ -634,8 +637,8 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         Some(core.privileged((hart / self.cores) as u8))
     }
 
-    /// What the program's thread on a hart of a Linux program has saved, if the hart is in machine
-    /// mode.
+    /// The registers that the trap handler of a Linux program has saved of its thread, if the hart
+    /// is in machine mode.
     fn saved(&self, hart: usize) -> Option<Saved> {
         let privileged = self.privileged(hart)?;
         if !self.is_linux || privileged.privilege != Privilege::Machine {
@@ -667,7 +670,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         Some((pc, registers))
     }
 
-    /// Eight bytes at a physical address, if there is memory.
+    /// Eight bytes at a physical address, if it is in memory.
     fn read_physical(&self, newer: &NewerLines, address: u64) -> Option<u64> {
         let ram = self.machine()?.engine.fabric.ram();
         let line = LineAddress::of(address);
@@ -679,7 +682,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         Some(data.unwrap_or_else(|| ram.read_line(line)).read(offset, 8))
     }
 
-    /// The physical address of an access by a hart. A Linux program's is that of user mode.
+    /// The physical address of an access by a hart; for a Linux program, of one in user mode.
     fn physical(&self, newer: &NewerLines, hart: usize, address: u64) -> Option<u64> {
         let mut hart = self.privileged(hart)?.clone();
         if self.is_linux {
@@ -721,7 +724,8 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
         done
     }
 
-    /// Whether all of it is memory that the program may write, and has been written.
+    /// Writes to memory; `None` if the program may not write all of it, or an eviction of a line does
+    /// not end.
     fn write(&mut self, hart: usize, address: u64, data: &[u8]) -> Option<()> {
         let protected = match self.is_linux {
             true => linux::protected(),
@@ -751,7 +755,7 @@ impl<'s, 'p, 'g, 'e> Session<'s, 'p, 'g, 'e> {
     }
 
     fn patch(&mut self, line: LineAddress, offset: usize, bytes: &[u8]) -> Option<()> {
-        for _ in 0..GIVING_UP_STEPS {
+        for _ in 0..PATCH_STEPS {
             let machine = self.prepared.machine(self.server).ok()?;
             let cores = &mut machine.engine.cores;
             let done = cores.iter_mut().all(|core| core.patch(line, offset, bytes))
@@ -850,7 +854,7 @@ impl MultiThreadBase for Session<'_, '_, '_, '_> {
 }
 
 impl Session<'_, '_, '_, '_> {
-    /// Changes a register of a hart that has stopped in the program.
+    /// Writes a register of a hart that is stopped in the program.
     fn write_one(&mut self, tid: Tid, id: RiscvRegId<u64>, value: u64) -> TargetResult<(), Self> {
         let hart = self.hart(tid).ok_or(TargetError::NonFatal)?;
         let is_stopped = matches!(self.halt(hart), Halt::Stopped(_));
@@ -893,7 +897,7 @@ impl SingleRegisterAccess<Tid> for Session<'_, '_, '_, '_> {
             _ => return Err(TargetError::NonFatal),
         };
         let (Some(value), Some(place)) = (value, buf.get_mut(..8)) else {
-            // It exists, and has no value now.
+            // The register exists, but has no value now.
             return Ok(0);
         };
         place.copy_from_slice(&value.to_le_bytes());
@@ -920,10 +924,10 @@ impl MultiThreadResume for Session<'_, '_, '_, '_> {
         let cycle = self.now();
         for hart in 0..self.harts {
             let action = *self.actions[hart].get_or_insert(default);
-            // What has stopped meanwhile, and has not been told, is told now.
-            let is_untold =
+            // A stop that has not been reported yet is reported now.
+            let is_unreported =
                 self.unreported.contains(&hart) && self.is_still_stopped_for_cause(hart);
-            if action != Action::Stay && !is_untold {
+            if action != Action::Stay && !is_unreported {
                 let steps = action == Action::Step;
                 self.change(hart, |core, thread| core.go_on(thread, steps, cycle));
             }
@@ -940,7 +944,7 @@ impl MultiThreadResume for Session<'_, '_, '_, '_> {
     }
 
     fn set_resume_action_continue(&mut self, tid: Tid, _: Option<Signal>) -> Result<(), String> {
-        // Signals of GDB are none of the guest's.
+        // GDB's signals are not delivered to the guest.
         if let Some(hart) = self.hart(tid) {
             self.actions[hart] = Some(Action::Continue);
         }
@@ -957,7 +961,7 @@ impl MultiThreadResume for Session<'_, '_, '_, '_> {
 }
 
 impl Session<'_, '_, '_, '_> {
-    /// Whether a hart is where it has stopped for a reason that holds still.
+    /// Whether the cause of a hart's stop still holds.
     fn is_still_stopped_for_cause(&self, hart: usize) -> bool {
         match self.halt(hart) {
             Halt::Stopped(StopCause::Breakpoint) => self
@@ -1102,7 +1106,7 @@ impl TargetDescriptionXmlOverride for Session<'_, '_, '_, '_> {
     }
 }
 
-/// Copies what there is at an offset: how many bytes.
+/// Copies the bytes at an offset, and returns how many.
 fn part(bytes: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize {
     let start = usize::try_from(offset).unwrap_or(usize::MAX);
     let rest = bytes.get(start..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The slowest requests of a data plane, and why they were.
+//! The slowest requests of a data plane, and the reasons.
 
 use fabric::Time;
 use queues::ItemRecord;
@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// A service is called long if it takes this many times the mean.
+/// A service time is reported as long above this many times the mean.
 const LONG: f64 = 1.5;
 
 /// One of the slowest requests.
@@ -14,22 +14,22 @@ const LONG: f64 = 1.5;
 pub struct SlowRequest {
     /// The number of the request.
     pub item: u64,
-    /// The queue in which it was.
+    /// Its queue.
     pub queue: u32,
     /// The core that served it.
     pub core: u16,
-    /// Simulated time at which it was in its queue, in microseconds.
+    /// Simulated time of its arrival in the queue, in microseconds.
     pub arrived_us: f64,
     /// From its arrival until it was done.
     pub latency_ns: f64,
-    /// From its arrival until its core began with it; `None` if that was not seen.
+    /// From its arrival until its core started to serve it; `None` if the start was not observed.
     pub waited_ns: Option<f64>,
-    /// The part of the wait in which its core was at work on other requests; `None` if cores serve
-    /// several at a time.
+    /// The part of the wait in which its core served other requests; `None` if cores serve several
+    /// at a time.
     pub others_ns: Option<f64>,
-    /// From there until it was done.
+    /// From the start of its service until it was done; `None` if the start was not observed.
     pub service_ns: Option<f64>,
-    /// The request that its core was at work on when this one came, if there was one.
+    /// The request that its core was serving when this one arrived, if any.
     pub behind: Option<u64>,
     /// Requests that its core finished while this one waited.
     pub served_before: u64,
@@ -37,10 +37,10 @@ pub struct SlowRequest {
     pub reason: String,
 }
 
-/// The `count` slowest requests of those that are measured, which are all but the first `warmup` of
-/// `history`; the slowest first, and of equally slow ones that which was done first, as
-/// [`Recorder::slowest_together`](workload::Recorder::slowest_together) has them. What a core was at
-/// work on is only known if it serves one request at a time: if it has one of `threads`.
+/// The `count` slowest of the measured requests, which are all but the first `warmup` of `history`,
+/// in descending order of latency; ties are in order of completion, as in
+/// [`Recorder::slowest_together`](workload::Recorder::slowest_together). The other requests of a
+/// core are only considered if the core serves one at a time, i.e. has one of `threads`.
 pub(crate) fn slowest(
     history: &[ItemRecord],
     warmup: usize,
@@ -83,8 +83,7 @@ fn service_ns(record: &ItemRecord) -> Option<f64> {
     Some(record.done_at.saturating_sub(began_at).as_ns())
 }
 
-/// `of_core` are all requests of its core, in the order in which they were done, if it served one
-/// at a time.
+/// `of_core` has all requests of its core in order of completion, if the core served one at a time.
 fn explain(
     of_core: Option<&[&ItemRecord]>,
     record: &ItemRecord,
@@ -222,7 +221,7 @@ mod tests {
             "waited 10 ns for core 1, which had nothing else to do; its service took 440 ns, where \
              the mean is 185"
         );
-        // Of the 160 ns, 10 were for request 0, 100 for request 1, and in 50 nobody looked.
+        // Of the 160 ns, 10 are for request 0, 100 for request 1, and 50 between services.
         assert_eq!(found[1].behind, Some(0));
         assert_eq!(
             found[1].reason,
