@@ -203,7 +203,7 @@ class TranslationStatistics(TypedDict):
 
 
 class CoreResult(TypedDict):
-    """One core's part of the results."""
+    """The results of one core."""
 
     branches: int
     """Conditional branches and indirect jumps."""
@@ -1570,7 +1570,7 @@ class ExecuteResult(TypedDict):
     energy_nj: EnergyResult
     """The energy of the cores shown, and of the parts that all cores share, in nanojoules."""
     exit_status: int
-    """The guest's exit status; after a signal 128 and its number."""
+    """The guest's exit status; after a signal, 128 plus its number."""
     fabric: FabricStatistics
     """Counts of the fabric."""
     host_mips: NotRequired[float]
@@ -1601,10 +1601,10 @@ class ExecuteResult(TypedDict):
 
 
 class HartResult(TypedDict):
-    """One hart's part of a functional run."""
+    """The results of one hart in a functional run."""
 
     instructions: int
-    """Instructions that it executed."""
+    """Number of instructions executed."""
 
 
 class FunctionalResult(TypedDict):
@@ -1613,7 +1613,7 @@ class FunctionalResult(TypedDict):
     cores: list[HartResult]
     """The harts."""
     exit_status: int
-    """The guest's exit status; after a signal 128 and its number."""
+    """The guest's exit status; after a signal, 128 plus its number."""
     host_mips: NotRequired[float]
     """Millions of simulated instructions per second of processor time, without those before a
     checkpoint. Absent without instructions to execute.
@@ -1632,7 +1632,7 @@ class FunctionalResult(TypedDict):
     signal: str | None
     """The signal that ended it, such as `SIGABRT`."""
     traces: NotRequired[list[TraceReport]]
-    """The log of what was retired, if one was requested."""
+    """The log of retired instructions, if one was requested."""
     version: str
     """Version of the simulator."""
 

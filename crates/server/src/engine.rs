@@ -45,7 +45,7 @@ pub struct Engine {
     /// No event at this cycle or later is simulated before the pause has been moved.
     #[state(fixed)]
     pub(crate) pause: u64,
-    /// Nothing has happened behind this cycle, but on cores that have a later one of their own.
+    /// No core or event has passed this cycle, except cores that have a later one of their own.
     #[state(fixed)]
     pub(crate) reached: u64,
     /// A debugger stops harts.
@@ -273,7 +273,7 @@ impl Engine {
                 }
                 let mut next = self.update_next(core);
                 if self.is_debugged && self.cores[core].has_stopped() {
-                    // Its time has not gone on, and so nobody's has.
+                    // Its time has not advanced, and therefore no other time has.
                     next = next.min(self.cores[core].reached());
                 }
                 reached = reached.min(next);

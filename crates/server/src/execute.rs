@@ -34,7 +34,7 @@ pub struct ExecuteOptions {
     pub checkpoint: CheckpointOptions,
     /// Limits on the run's use of the host.
     pub limits: Limits,
-    /// Wait for a debugger at this port of 127.0.0.1, or at any that is free if it is 0.
+    /// Wait for a debugger at this port of 127.0.0.1; 0 selects a free one.
     pub gdb: Option<u16>,
 }
 
@@ -42,9 +42,9 @@ pub struct ExecuteOptions {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FunctionalOptions {
-    /// Every instruction that a hart retires, in the format of Spike's log of commits.
+    /// A file for every instruction that a hart retires, in the format of Spike's log of commits.
     pub log: Option<PathBuf>,
-    /// How much the run may take of the host.
+    /// Limits on the run's use of the host.
     pub limits: Limits,
 }
 
@@ -104,17 +104,17 @@ pub fn execute(
     Ok(result)
 }
 
-/// One hart's part of a functional run.
+/// The results of one hart in a functional run.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HartResult {
-    /// Instructions that it executed.
+    /// Number of instructions executed.
     pub instructions: u64,
 }
 
 /// The result of a program that ran without timing.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct FunctionalResult {
-    /// The guest's exit status; after a signal 128 and its number.
+    /// The guest's exit status; after a signal, 128 plus its number.
     pub exit_status: u64,
     /// The signal that ended it, such as `SIGABRT`.
     pub signal: Option<&'static str>,
@@ -122,10 +122,10 @@ pub struct FunctionalResult {
     pub cores: Vec<HartResult>,
     /// Instructions of all harts.
     pub instructions: u64,
-    /// What it has cost the host.
+    /// The run's use of the host.
     #[serde(flatten)]
     pub host: HostCost,
-    /// The log of what was retired, if one was requested.
+    /// The log of retired instructions, if one was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,
     /// Version of the simulator.
@@ -181,7 +181,7 @@ pub fn execute_functionally(
         guard.check_amount(machine.spent())
     };
     let ended = run();
-    // A run that fails leaves what it has retired before.
+    // The log of a failed run has the instructions retired until then.
     let traces = log.map(LogFile::finish).into_iter().collect();
     ended?;
     let cores: Vec<HartResult> = machine

@@ -468,7 +468,7 @@ impl Machine {
         (std::mem::take(self.engine.fabric.ram_mut()), newer)
     }
 
-    /// What is newer in caches than in memory.
+    /// The lines that are newer in caches than in memory.
     pub(crate) fn newer_lines(&self) -> NewerLines {
         let mut newer = NewerLines::default();
         for core in &self.engine.cores {

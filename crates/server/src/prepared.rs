@@ -468,19 +468,19 @@ impl<'a> Prepared<'a> {
         machine.ok_or_else(|| RunError::Description("there is no server".to_string()))
     }
 
-    /// The same, of which nothing is changed.
+    /// The same, without changing it.
     pub fn machine_seen(&self, server: usize) -> Option<&Machine> {
         self.rack.servers.get(server).map(|server| &server.machine)
     }
 
-    /// To be called when a server has been changed from outside.
+    /// Must be called after a server has been changed from outside.
     pub fn refresh(&mut self, server: usize) {
         if let Some(server) = self.rack.servers.get_mut(server) {
             server.refresh();
         }
     }
 
-    /// Whether nothing will ever happen unless something is changed.
+    /// Whether no event remains unless something is changed from outside.
     pub fn is_idle(&self) -> bool {
         match self.wires {
             Some(_) => self.rack.now() == Time::NEVER,
@@ -491,7 +491,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Whether the run goes on, whose guest takes what it takes of the host.
+    /// Whether the run may continue, given the guests' use of the host.
     pub fn check_guard(&mut self, guard: &mut Guard<'_>) -> Result<(), RunError> {
         let spent = self.spent(Machine::spent);
         guard.check(0.0, spent)

@@ -34,7 +34,7 @@ pub struct RunResult {
     /// What was measured of the data plane.
     #[serde(flatten)]
     pub data_plane: DataPlaneResult,
-    /// What every run has.
+    /// The totals that every run has.
     #[serde(flatten)]
     pub totals: Totals,
     /// What the systems that took part have counted, each under its key.
@@ -55,7 +55,7 @@ pub struct RunResult {
 /// The result of a program.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExecuteResult {
-    /// The guest's exit status; after a signal 128 and its number.
+    /// The guest's exit status; after a signal, 128 plus its number.
     pub exit_status: u64,
     /// The signal that ended it, such as `SIGABRT`.
     pub signal: Option<&'static str>,
@@ -63,7 +63,7 @@ pub struct ExecuteResult {
     /// program has no such function, or has failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
-    /// What every run has.
+    /// The totals that every run has.
     #[serde(flatten)]
     pub totals: Totals,
     /// The traces that were requested.
@@ -90,7 +90,7 @@ pub struct RackResult {
     pub instructions: u64,
     /// Simulated time.
     pub simulated_seconds: f64,
-    /// What it has cost the host.
+    /// The run's use of the host.
     #[serde(flatten)]
     pub host: HostCost,
     /// Version of the simulator.

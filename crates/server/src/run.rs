@@ -39,7 +39,7 @@ pub struct Options {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gdb {
-    /// The port of 127.0.0.1, or any that is free if it is 0.
+    /// The port of 127.0.0.1; 0 selects a free one.
     pub port: u16,
     /// The server of a rack whose program is debugged; none if the server is alone.
     #[serde(default)]

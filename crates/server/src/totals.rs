@@ -1,4 +1,4 @@
-//! The part of the results that every run has.
+//! The totals that every run has.
 
 use crate::host::{HostClock, HostCost};
 use crate::machine::Machine;
@@ -10,7 +10,7 @@ use pipeline::{CoreStatistics, CycleStack};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// One core's part of the results.
+/// The results of one core.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct CoreResult {
     /// Instructions per cycle, over the time of `energy_nj`.
@@ -68,7 +68,7 @@ pub struct EnergyResult {
     pub energy: Energy,
 }
 
-/// What every run has.
+/// The totals that every run has.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Totals {
     /// The cores: of a data plane the cores that run it, otherwise all.
@@ -79,7 +79,7 @@ pub struct Totals {
     pub cycles: u64,
     /// Simulated time.
     pub simulated_seconds: f64,
-    /// What it has cost the host.
+    /// The run's use of the host.
     #[serde(flatten)]
     pub host: HostCost,
     /// Counts of the fabric.

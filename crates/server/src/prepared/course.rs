@@ -1,4 +1,4 @@
-//! The course of a run, from look to look: whether it is over, or goes wrong.
+//! The course of a run: its steps, and the checks between them of whether it has ended or fails.
 
 use super::{LOOK_EVERY, Prepared, STEPS};
 use crate::checkpoint::Resumable;
@@ -9,23 +9,23 @@ use crate::rack::{RackAdvance, RackServer, Watchdog};
 use fabric::Time;
 use pipeline::NEVER;
 
-/// Where a run is between two looks.
+/// The state of a run between two checks.
 #[derive(Default)]
 pub(super) struct Course {
     watchdog: Watchdog,
-    /// The time of the next look, or of the last one.
+    /// The time of the next check, or of the last one.
     look_at: Time,
-    /// The time at which the servers' energy is read, unless it has been.
+    /// The time at which the servers' energy is to be read, if it has not been.
     reads_at: Option<Time>,
-    /// The time to which the run goes next, if that has been determined.
+    /// The time to advance to, if it has been determined.
     goes_to: Option<Time>,
-    /// Steps since the last look, if they are counted.
+    /// Steps since the last check, of a server alone.
     steps: u32,
     is_over: bool,
 }
 
 impl Prepared<'_> {
-    /// Makes a run ready, whose first client starts at `begin`.
+    /// Prepares the checks of a run whose first client starts at `begin`.
     pub(super) fn begin_course(&mut self, begin: Time) {
         let clients = self.clients().count();
         // A restored checkpoint may contain the reading.
@@ -49,9 +49,9 @@ impl Prepared<'_> {
         Ok(())
     }
 
-    /// Advances by one step of the engine of `server`, or by one window of the network in which
-    /// that server has no more to do, but to nothing at the server's cycle `pause` or later. Whether
-    /// the run goes on.
+    /// Advances by one step of the engine of `server`, or by one window of the network if that
+    /// server has no events in it, and simulates nothing at the server's cycle `pause` or later.
+    /// Returns whether the run continues.
     pub fn advance_by_step(
         &mut self,
         server: usize,
@@ -86,7 +86,7 @@ impl Prepared<'_> {
         Ok(!self.course.is_over)
     }
 
-    /// The time at which a rack is looked at next.
+    /// The time of the next check.
     fn next_look(&mut self) -> Time {
         if let Some(next) = self.course.goes_to {
             return next;
@@ -101,7 +101,7 @@ impl Prepared<'_> {
         *course.goes_to.insert(next)
     }
 
-    /// Looks at a run that has come to the time of the next look, or to its end: `advance` says so.
+    /// Checks a run that has reached the time of the next check, or its end, as `advance` says.
     fn look(&mut self, advance: RackAdvance, guard: &mut Guard<'_>) -> Result<(), RunError> {
         let look_at = self.course.look_at;
         if let Some(at) = self.course.reads_at.take_if(|at| *at <= look_at) {
