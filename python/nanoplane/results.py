@@ -893,7 +893,7 @@ class SlowRequest(TypedDict):
     at a time.
     """
     queue: int
-    """Its queue."""
+    """The queue of the request."""
     reason: str
     """Why it took so long, as a sentence."""
     served_before: int

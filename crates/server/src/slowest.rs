@@ -14,7 +14,7 @@ const LONG: f64 = 1.5;
 pub struct SlowRequest {
     /// The number of the request.
     pub item: u64,
-    /// Its queue.
+    /// The queue of the request.
     pub queue: u32,
     /// The core that served it.
     pub core: u16,
