@@ -3,18 +3,18 @@
  *
  * HyperPlane, MICRO 2020, Section III-A: "the code performing a background task might poll the
  * entire ready set with a single QWAIT instruction to see if any work item has arrived". The
- * background task multiplies matrices of 64-bit floating-point numbers, for ever; a slice of it is
- * a number of rows of the product. `program_counters.background_rows` in the result says how many
- * rows it did.
+ * background task multiplies matrices of 64-bit floating-point numbers endlessly; a slice of it is
+ * a number of rows of the product. `program_counters.background_rows` in the result is the number
+ * of completed rows.
  *
  * data_plane.parameters:
- *   slice_rows  rows between two polls (1): more leave fewer cycles to polls, and let items wait
+ *   slice_rows  rows between two polls (1): more spend fewer cycles on polls, but items wait longer
  */
 #include <queues.h>
 
 enum {
   SIZE = 32,    /* Rows and columns: three matrices of 8 KiB fit into an L1 cache of 32 KiB. */
-  REPORTS = 16, /* Rows between two writes of the counter, which is a device's register. */
+  REPORTS = 16, /* Rows between two writes of the counter, which is a device register. */
 };
 
 static double left[SIZE][SIZE], right[SIZE][SIZE], product[SIZE][SIZE];

@@ -1,16 +1,16 @@
 /**
  * Erasure coding: Reed-Solomon with a Cauchy matrix, four parity fragments for eight of data.
  *
- * An item is an object: eight data fragments of equal length, one behind the other. The tenant gets
- * the four parity fragments; any eight of the twelve are enough to have the object back. RS(8, 4)
- * is what Baidu's Atlas keeps its objects in (Lai et al., MSST 2015); HDFS and Ceph have codes of
- * this size, too.
+ * An item is an object: eight data fragments of equal length, one behind the other. The tenant
+ * receives the four parity fragments; any eight of the twelve fragments suffice to recover the
+ * object. Baidu's Atlas stores its objects with RS(8, 4) (Lai et al., MSST 2015); HDFS and Ceph
+ * have codes of this size, too.
  *
  * The code is Cauchy Reed-Solomon (Bloemer et al., "An XOR-Based Erasure-Resilient Coding Scheme",
  * 1995) over GF(16) modulo x^4 + x + 1. A fragment is four strips; strip b has bit b of its
- * elements. To multiply 64 elements by a constant is then a few exclusive-ors of words, as many as
- * the constant's 4 x 4 matrix of bits has ones. So an object is a multiple of 256 bytes: 8
- * fragments of 4 strips of 8 bytes. Any other length is passed on as an error.
+ * elements. Multiplying 64 elements by a constant then takes a few exclusive-ors of words, as many
+ * as the constant's 4 x 4 bit matrix has ones. So an object is a multiple of 256 bytes: 8 fragments
+ * of 4 strips of 8 bytes. Any other length is passed on as an error.
  */
 #include <data_plane.h>
 
@@ -24,9 +24,9 @@ enum {
 /*
  * Row i, column j: s(i) (x(0) + y(j)) / (x(i) + y(j)), with x = 0, 1, 2, 3, y = 4, 5, 7, 8, 9, 11,
  * 12, 13 and s = 1, 10, 12, 14. This is a Cauchy matrix whose rows and columns have been scaled,
- * which keeps every square part of it invertible (Plank and Xu, "Optimizing Cauchy Reed-Solomon
- * Codes", NCA 2006). Of all choices of x, y and s whose first row is ones, none has fewer ones in
- * its matrices of bits: 198, of 512.
+ * which keeps every square submatrix invertible (Plank and Xu, "Optimizing Cauchy Reed-Solomon
+ * Codes", NCA 2006). No choice of x, y and s whose first row is ones has fewer ones in its bit
+ * matrices: 198 of 512.
  */
 static const uint8_t matrix[PARITY][DATA] = {
     {1, 1, 1, 1, 1, 1, 1, 1},
@@ -36,7 +36,7 @@ static const uint8_t matrix[PARITY][DATA] = {
 };
 
 /* sum += constant * element, for 64 elements in words of one bit each. The loops are unrolled and
- * the constant is known, so that only exclusive-ors are left. */
+ * the constant is known, so that only exclusive-ors remain. */
 __attribute__((always_inline)) static inline void
 multiply_and_add(uint64_t sum[BITS], const uint64_t element[BITS], unsigned constant) {
 #pragma GCC unroll 4
@@ -49,8 +49,9 @@ multiply_and_add(uint64_t sum[BITS], const uint64_t element[BITS], unsigned cons
   }
 }
 
-/* Has a sum in registers at this point of the program. Otherwise the compiler looks for sums that
- * rows have in common, wants all 32 words of the data for it, and has registers for 16. */
+/* Keeps a sum in registers at this point of the program. Otherwise the compiler looks for
+ * subexpressions shared between rows, which needs all 32 words of the data live at once, with 16
+ * registers available. */
 __attribute__((always_inline)) static inline void keep(uint64_t sum[BITS]) {
   __asm__("" : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3]));
 }
@@ -62,7 +63,7 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
     out->flags = IO_FLAG_ERROR; /* The tenant counts it. */
     return;
   }
-  uint64_t words = in->length / OBJECT_UNIT; /* Of a strip. */
+  uint64_t words = in->length / OBJECT_UNIT; /* Per strip. */
   const uint64_t *data = (const uint64_t *)in->packet;
   uint64_t *parity = (uint64_t *)out->packet;
   for (uint64_t word = 0; word < words; word++) {

@@ -1,15 +1,15 @@
 /**
- * The cost of false sharing: a data plane whose doorbells share their lines with words that another
+ * The cost of false sharing: a data plane whose doorbells share cache lines with words that another
  * hart writes.
  *
- * The monitoring set knows lines, not words. A write to another word of an armed doorbell's line
- * wakes its queue, QWAIT.VERIFY finds it empty and arms it again: a spurious wake-up (HyperPlane,
- * MICRO 2020, Section III-A). Here a hart of its own writes the word behind the counter of
- * doorbells that it chooses at random. `hyperplane.spurious_wake_ups` in the result counts what
- * came of it, `program_counters.stray_writes` the writes.
+ * The monitoring set compares line addresses, not words. A write to another word of an armed
+ * doorbell's line wakes its queue, and QWAIT.VERIFY finds it empty and arms it again: a spurious
+ * wake-up (HyperPlane, MICRO 2020, Section III-A). Here a separate hart writes the word behind the
+ * counter of randomly chosen doorbells. In the result, `hyperplane.spurious_wake_ups` counts the
+ * spurious wake-ups, and `program_counters.stray_writes` the writes.
  *
  * data_plane.parameters:
- *   stray_mrps  writes, in millions a second (1; 0: none)
+ *   stray_mrps  writes, in millions per second (1; 0: none)
  */
 #include <queues.h>
 
@@ -22,7 +22,7 @@ static inline uint64_t cycle(void) {
   return cycle;
 }
 
-/* Cycles in a microsecond, times 2^8: over so many that the ends do not matter. */
+/* Cycles per microsecond, times 2^8, measured for so long that both ends do not matter. */
 static uint64_t measure_clock(void) {
   enum { MICROSECONDS = 64 };
   uint64_t begin_us = time_us(), now_us;
@@ -34,7 +34,7 @@ static uint64_t measure_clock(void) {
   return ((cycle() - begin) << 8) / MICROSECONDS;
 }
 
-/* The writer. */
+/* The writing hart. */
 static _Noreturn void stray(void) {
   uint64_t random = 1, due = cycle() << 8;
   for (uint64_t writes = 0;; due += cycles_between_writes) {
@@ -47,7 +47,7 @@ static _Noreturn void stray(void) {
   }
 }
 
-/* Algorithm 1, lines 10 to 20, with lines 18 and 19 swapped, as several harts may serve. */
+/* Algorithm 1, lines 10 to 20, with lines 18 and 19 swapped because several harts may serve. */
 static _Noreturn void serve(void) {
   for (;;) {
     uint64_t qid = qwait();

@@ -1,7 +1,7 @@
 /**
- * A key-value store: gets and puts of a hash table, in the manner of HERD over MICA.
+ * A key-value store: gets and puts of a hash table, modelled on HERD over MICA.
  *
- * See key_value.h and mica.h. An item that is no whole request, or a scan, goes to its tenant as an
+ * See key_value.h and mica.h. An incomplete request, or a scan, is passed to its tenant as an
  * error.
  */
 #include <data_plane.h>

@@ -1,12 +1,13 @@
 /**
- * Calibration: the latency of a load from memory while other cores use it, in the manner of Intel's
+ * Calibration: the latency of a load from memory while other cores load the memory, as in Intel's
  * Memory Latency Checker.
  *
  * The data plane, on one core, chases pointers in random order through an array of
- * `working_set_bytes` (67108864): `loads` (256) of them a request. Each of `streams` (0) other
- * cores goes for ever through an array of its own of `stream_bytes` (8388608), one line after the
- * other, with a delay of `delay_cycles` (0) between two lines. It reads them, or writes the
- * fraction `written_fraction` (0) of them, spread evenly. One instruction accesses each line, as a
+ * `working_set_bytes` (67108864), with `loads` (256) of them per request. Each of `streams` (0)
+ * other cores walks its own array of `stream_bytes` (8388608) line by line, endlessly, with a delay
+ * of `delay_cycles` (0) between two lines. It reads the lines, or writes the fraction
+ * `written_fraction` (0) of them, spread evenly. One instruction accesses each line, as a vector of
+ * 64 bytes would.
  * vector of 64 bytes would.
  */
 #include <data_plane.h>
@@ -15,7 +16,7 @@
 enum { WORDS = LINE_BYTES / sizeof(uint64_t) };
 
 static uint64_t loads, streams, stream_lines, delay_cycles, written_per_1024;
-static struct chase_line *place; /* Where the chase has come to. */
+static struct chase_line *place; /* The chase's current line. */
 static uint64_t **arrays;        /* Of the streams. */
 
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
@@ -43,12 +44,12 @@ void prepare(void) {
     arrays[stream] = aligned_alloc(LINE_BYTES, stream_lines * LINE_BYTES);
 }
 
-/* The cores beside that of the data plane, from 1 on. */
+/* The cores besides that of the data plane, from 1 on. */
 int hart_beside(int hart) {
   uint64_t stream = (uint64_t)hart - 1;
   if (hart == 0 || stream >= streams)
     return 0;
-  /* Streams begin at different lines, as memory-stream.c says. */
+  /* Streams start at different lines, for the reason in memory-stream.c. */
   uint64_t line = stream * 0x9e3779b97f4a7c15 % stream_lines, share = 0;
   for (;;) {
     volatile uint64_t *word = arrays[stream] + line * WORDS;

@@ -1,15 +1,14 @@
 /**
- * Calibration: the rate at which a core reads and writes memory, in sequence, or with `is_random` =
- * 1 at independent random lines.
+ * Calibration: the rate at which a core reads and writes memory, sequentially, or with `is_random`
+ * = 1 at independent random lines.
  *
  * Each queue has an array of `working_set_bytes` (1048576). A request reads the next `bytes`
- * (65536) of it, from the beginning again behind the end; with `written_fraction` = 1 it writes
- * them, and with a number between 0 and 1 it writes that fraction of the lines, spread evenly, and
- * reads the others. One instruction accesses each line, as a vector of 64 bytes would.
+ * (65536) of it, wrapping around at the end; with `written_fraction` = 1 it writes them, and with a
+ * number between 0 and 1 it writes that fraction of the lines, spread evenly, and reads the others.
+ * One instruction accesses each line, as a vector of 64 bytes would.
  *
- * Queues begin at different lines. If all began at the first, arrays whose size is a multiple of
- * the banks' would go through the banks of DRAM in step, which a real machine's scattered pages do
- * not.
+ * Queues start at different lines. If all started at the first, arrays whose size is a multiple of
+ * the DRAM banks' would use the banks in step, which a real machine's scattered pages do not.
  */
 #include <data_plane.h>
 
@@ -22,7 +21,7 @@ struct stream {
   uint64_t *words;
   uint64_t next;  /* Line. */
   uint64_t drawn; /* The last random number. */
-  uint64_t share; /* Of a write, in parts of 1024, that have come together. */
+  uint64_t share; /* The accumulated fraction of a write, in units of 1/1024. */
 } __attribute__((aligned(LINE_BYTES)));
 
 static struct stream *streams;
@@ -41,7 +40,7 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
       sum += *(volatile uint64_t *)line;
     }
     if (is_random) {
-      /* A linear congruential generator (Knuth), of which the upper half counts. */
+      /* A linear congruential generator (Knuth), of which the upper half is used. */
       stream->drawn = stream->drawn * 6364136223846793005 + 1442695040888963407;
       stream->next = (stream->drawn >> 32) * lines >> 32;
     } else if (++stream->next == lines) {

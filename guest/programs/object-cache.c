@@ -1,9 +1,8 @@
 /**
- * A cache of objects: gets and puts of a hash table with slabs and eviction, in the manner of
- * memcached.
+ * A cache of objects: gets and puts of a hash table with slabs and eviction, modelled on memcached.
  *
- * See object_cache.h and memcache.h. An item that is no whole request, or a scan, goes to its
- * tenant as an error.
+ * See object_cache.h and memcache.h. An incomplete request, or a scan, is passed to its tenant as
+ * an error.
  */
 #include <data_plane.h>
 #include <object_cache.h>

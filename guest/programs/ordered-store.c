@@ -1,9 +1,7 @@
 /**
- * An ordered key-value store: gets, puts and scans of a trie of B+-trees, in the manner of
- * Masstree.
+ * An ordered key-value store: gets, puts and scans of a trie of B+-trees, modelled on Masstree.
  *
- * See ordered_store.h and masstree.h. An item that is no whole request goes to its tenant as an
- * error.
+ * See ordered_store.h and masstree.h. An incomplete request is passed to its tenant as an error.
  */
 #include <data_plane.h>
 #include <ordered_store.h>

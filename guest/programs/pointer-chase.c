@@ -2,11 +2,11 @@
  * Calibration: the latency of a load in a chain of dependent loads.
  *
  * Each line of an array of `working_set_bytes` (4096) holds the address of another. A request
- * follows `loads` (1000) of these addresses. They lead through all lines and back to the first: in
- * an order drawn at random, or with `is_sequential` = 1 one line after the other. Queues of the
- * same number modulo `arrays` (1) follow each other through an array of their own.
+ * follows `loads` (1000) of these addresses. They visit all lines in a cycle: in random order, or
+ * with `is_sequential` = 1 in sequential order. Queues of the same number modulo `arrays` (1)
+ * continue each other's chase through a shared array.
  *
- * The time of a request is that of its loads and of the data plane around it, some 100 cycles. The
+ * The time of a request is that of its loads plus that of the data plane, some 100 cycles. The
  * array is filled before simulated time begins.
  */
 #include <data_plane.h>
@@ -16,7 +16,7 @@ static uint64_t loads;
 
 static uint64_t arrays;
 
-static struct chase_line **places; /* Of each array, the line that its queues have come to. */
+static struct chase_line **places; /* Of each array, the current line of its queues' chase. */
 
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {
   (void)in;

@@ -5,17 +5,17 @@
  * not be returned until its service procedure is re-enabled via QWAIT-ENABLE (e.g., by timer). An
  * example use case of these primitives is to limit the processing rate of a queue".
  *
- * Each limited queue has a token bucket. Who takes the last token disables the queue and notes it
- * in a timing wheel; a hart of its own, woken by the CLINT's timer each microsecond, enables the
- * queues whose next token is there. (It cannot be a hart of the data plane: one that halts in QWAIT
- * takes its interrupts afterwards.) Arrivals wait in their queue meanwhile, as the ready set
- * remembers them.
+ * Each limited queue has a token bucket. The hart that takes the last token disables the queue and
+ * enters it into a timing wheel; a separate hart, woken by the CLINT's timer each microsecond,
+ * enables the queues whose next token is due. (A hart of the data plane cannot do this: one that
+ * halts in QWAIT takes its interrupts afterwards.) Meanwhile arrivals wait in their queue, as the
+ * ready set remembers them.
  *
  * data_plane.parameters:
- *   rate_mrps       the limit of each limited queue, in million items a second (0.1)
- *   burst_items     what a queue that has been idle may have at once (8); below 2 tokens get lost
- *                   while the timer is late
- *   limited_queues  queues 0 to here - 1 are limited (all)
+ *   rate_mrps       the limit of each limited queue, in million items per second (0.1)
+ *   burst_items     the depth of the bucket: the burst of a queue that was idle (8); with less than
+ *                   2, tokens are lost while the timer is late
+ *   limited_queues  the number of limited queues, from queue 0 on (all)
  */
 #include <memory_map.h>
 #include <queues.h>
@@ -25,28 +25,29 @@ static const uint64_t TOKEN = 1 << 20;
 
 struct bucket {
   uint64_t tokens;
-  uint64_t filled_us; /* When it was filled up last. */
-  uint64_t next;      /* In the timing wheel: the queue behind this one and 1, or 0. */
+  uint64_t filled_us; /* The time of the last refill. */
+  uint64_t next;      /* In the timing wheel: 1 plus the next queue of the list, or 0. */
 } __attribute__((aligned(LINE_BYTES)));
 
 static struct bucket *buckets;
 static uint64_t limited, tokens_per_us, max_tokens;
 
-/* For each microsecond to come a list of the queues to be enabled in it. Any hart adds to a list by
- * an atomic exchange of its head; the timer's hart takes whole lists, so nothing is freed between.
+/* For each coming microsecond, a list of the queues to enable in it. Any hart pushes onto a list by
+ * a compare-and-swap of its head; the timer's hart takes whole lists, so that there is no ABA
+ * problem.
  */
 enum { WHEEL = 1024 };
 static uint64_t wheel[WHEEL];
-static uint64_t wheel_us; /* Lists up to here have been taken. */
+static uint64_t wheel_us; /* Lists before this time have been taken. */
 
-/* Keeps a queue from being served until it has a token. */
+/* Disables a queue until it has a token. */
 static void defer(uint64_t qid) {
   struct bucket *bucket = &buckets[qid];
   qwait_disable(qid);
   uint64_t wait_us = (TOKEN - bucket->tokens + tokens_per_us - 1) / tokens_per_us;
   uint64_t due_us = bucket->filled_us + wait_us;
-  /* A list that is being taken now would be a turn of the wheel late; and the wheel goes no further
-   * than one turn: then the queue has no token when it is enabled, and is deferred again. */
+  /* A list that is being taken now would serve its queue a revolution late, and the wheel covers
+   * only one revolution: a queue without a token when it is enabled is deferred again. */
   uint64_t taken_us = __atomic_load_n(&wheel_us, __ATOMIC_ACQUIRE);
   if (due_us < taken_us + 2)
     due_us = taken_us + 2;
@@ -59,7 +60,7 @@ static void defer(uint64_t qid) {
       !__atomic_compare_exchange_n(list, &first, qid + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
-/* One hart has a queue at a time: from QWAIT to QWAIT.RECONSIDER. So its bucket needs no lock. */
+/* A queue has one hart at a time, from QWAIT to QWAIT.RECONSIDER, so its bucket needs no lock. */
 static _Noreturn void serve(void) {
   for (;;) {
     uint64_t qid = qwait();
@@ -92,7 +93,7 @@ static _Noreturn void turn(uint64_t hart) {
   uint64_t tick_us = time_us();
   *compare = tick_us;
   __asm__ volatile(
-      "csrw mie, %0" ::"r"(1 << 7)); /* WFI ends when the timer's interrupt is pending. */
+      "csrw mie, %0" ::"r"(1 << 7)); /* WFI ends when the timer interrupt is pending. */
   for (;;) {
     for (uint64_t now_us = time_us(); tick_us <= now_us; tick_us++) {
       uint64_t qid = __atomic_exchange_n(&wheel[tick_us % WHEEL], 0, __ATOMIC_ACQUIRE);

@@ -1,15 +1,15 @@
 /**
- * Synthetic work: each packet states its processing time.
+ * Synthetic work: each packet specifies its processing time.
  *
  * A UDP packet (IPv4, no options) whose payload begins with the text "work" takes as many
- * nanoseconds as the four bytes behind it say, most significant byte first. So a pcap file holds
- * the distribution of service times, and each request has the same one whatever serves it. Any
- * other packet takes DEFAULT_NS. The tenant gets the packet's headers and first eight bytes, or,
- * with the parameter `reply_bytes`, that many bytes (16 more in all with the header of a slot),
- * written anew.
+ * nanoseconds as the four bytes behind it specify, most significant byte first. A pcap file thus
+ * holds the distribution of service times, and each request has the same service time in every
+ * system. Any other packet takes DEFAULT_NS. The tenant receives the packet's headers and first
+ * eight bytes, or, with the parameter `reply_bytes`, that many newly written bytes (plus the slot's
+ * header of 16).
  *
- * The time is that of a loop of dependent divisions, counted against the clock (`mtime`) when the
- * program starts. What the data plane itself does for an item comes on top.
+ * The time is spent in a loop of dependent divisions, calibrated against the clock (`mtime`) when
+ * the program starts. The data plane's own time for an item is added to it.
  */
 #include <data_plane.h>
 #include <memory_map.h>
@@ -19,13 +19,13 @@ enum { DEFAULT_NS = 1000 };
 /* Where the text and the time are: behind an IPv4 header (RFC 791) and a UDP header (RFC 768). */
 enum { WORK = 28, TIME = 32, WORK_END = 36, PROTOCOL = 9, PROTOCOL_UDP = 17 };
 
-/* Divisions in a nanosecond, times 2^20. */
+/* Divisions per nanosecond, times 2^20. */
 static uint64_t divisions_per_ns;
 
-/* Bytes of a result; 0: see above. */
+/* Bytes of a result; 0: the headers and first eight bytes. */
 static uint64_t reply_bytes;
 
-/* Divisions that wait for each other: few instructions for a long time, so cheap to simulate. */
+/* Dependent divisions: few instructions for a long time, and therefore cheap to simulate. */
 static inline void divide(uint64_t divisions) {
   uint64_t value = ~0ul, divisor = 1;
 #pragma GCC unroll 8
@@ -39,7 +39,7 @@ static inline uint64_t cycle(void) {
   return cycle;
 }
 
-/* The cycle in which the CLINT's clock, mtime, begins its next microsecond. */
+/* The cycle in which the CLINT's clock, mtime, starts its next microsecond. */
 static uint64_t next_microsecond(uint64_t *microsecond) {
   volatile uint64_t *clock = (volatile uint64_t *)CLINT_MTIME;
   uint64_t before = *clock;
@@ -48,7 +48,8 @@ static uint64_t next_microsecond(uint64_t *microsecond) {
   return cycle();
 }
 
-/* The clock is good to some 50 ns, so it counts cycles over a long time; cycles count divisions. */
+/* The clock's resolution is some 50 ns, so the cycles of a long time are counted, and the divisions
+ * per cycle. */
 static void measure_division(void) {
   enum { DIVISIONS = 16384 };
   uint64_t begin, end;

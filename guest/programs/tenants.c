@@ -1,27 +1,27 @@
 /**
- * Tenants that come and go while traffic flows: QWAIT.ADD and QWAIT.REMOVE at run time.
+ * Tenants that connect and disconnect while traffic flows: QWAIT.ADD and QWAIT.REMOVE at run time.
  *
  * HyperPlane, MICRO 2020, Section III-A: QWAIT-ADD "is used when a new tenant connects to the data
  * plane"; when one terminates, it is disconnected "by removing its QIDs and releasing their space
- * from the monitoring set via QWAIT_REMOVE". Here a hart of its own, the driver, chooses a queue at
- * random again and again: if it has a tenant, that one leaves; if it has none, a new one comes,
- * with another doorbell and other rings, which were somebody else's before.
+ * from the monitoring set via QWAIT_REMOVE". Here a separate hart, the driver, repeatedly chooses a
+ * random queue: a tenant of that queue disconnects; without one, a new tenant connects, with
+ * another doorbell and other rings, which belonged to a different tenant before.
  *
- * The device closes a queue with an item that says so (IO_FLAG_LAST), behind all others. So whoever
- * of the data plane's harts takes it has the queue to itself, as from QWAIT to QWAIT.RECONSIDER,
- * and nothing is left in it: it can remove the queue without a lock, and no wake-up can come late.
+ * The device closes a queue with a last item that has IO_FLAG_LAST. The hart that takes this item
+ * owns the queue exclusively, as always from QWAIT to QWAIT.RECONSIDER, and the queue is empty: the
+ * hart can remove the queue without a lock, and no late wake-up can occur.
  *
  * data_plane.parameters:
  *   change_us  microseconds between two choices (5)
- *   seed       another seed, other choices (1)
+ *   seed       the seed of the random choices (1)
  * program_counters: came, left, doorbell_conflicts
  */
 #include <queues.h>
 
-/* What the driver knows of a queue. */
+/* The driver's state of a queue. */
 enum state {
   HERE,    /* It has a tenant. */
-  LEAVING, /* It has been closed, and may still have items. */
+  LEAVING, /* It is closed and may still have items. */
   REMOVED, /* The data plane has removed it. */
 };
 
@@ -30,7 +30,7 @@ struct seat {
 } __attribute__((aligned(LINE_BYTES)));
 
 static struct seat *seats;
-static uint8_t *line_is_used; /* For each doorbell address whether a queue has it. */
+static uint8_t *line_is_used; /* For each doorbell address, whether a queue has it. */
 static uint64_t change_us, random_state;
 
 static uint64_t random_below(uint64_t limit) {
@@ -59,7 +59,7 @@ static _Noreturn void serve(void) {
   }
 }
 
-/* Adds the queue with a doorbell that nobody has; returns how many did not fit. */
+/* Adds the queue with a free doorbell; returns the number of conflicts. */
 static uint64_t add(uint64_t qid) {
   struct queue *queue = &queues.all[qid];
   line_is_used[queue->doorbell - queues.doorbells] = 0;
@@ -110,7 +110,7 @@ static _Noreturn void change(void) {
       queues.table[qid].ring = (uint64_t)queue->ring;
       queues.table[qid].tenant_ring = (uint64_t)queue->tenant_ring;
       seats[qid].state = HERE;
-      __atomic_thread_fence(__ATOMIC_SEQ_CST); /* All of it before the devices read it. */
+      __atomic_thread_fence(__ATOMIC_SEQ_CST); /* All stores before the device's reads. */
       tenants[qid] = IO_OPEN;
       while (tenants[qid] != IO_OPEN)
         ;
@@ -146,7 +146,7 @@ int main(void) {
   for (uint64_t qid = 0; qid < queues.count; qid++)
     line_is_used[queues.all[qid].doorbell - queues.doorbells] = 1;
   queues_start();
-  while (io_device()->states[0] != IO_OPEN) /* The device has read where the queues are. */
+  while (io_device()->states[0] != IO_OPEN) /* Until the device has read the queues' addresses. */
     ;
   harts_release();
   return hart_main(0);

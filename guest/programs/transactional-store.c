@@ -1,9 +1,9 @@
 /**
- * A database in memory: TPC-C's five transactions, with optimistic concurrency control in the
- * manner of Silo over a Masstree.
+ * An in-memory database: TPC-C's five transactions, with optimistic concurrency control modelled on
+ * Silo over a Masstree.
  *
- * See transactional_store.h, tpcc.h and silo.h. An item that is no transaction goes to its tenant
- * as an error.
+ * See transactional_store.h, tpcc.h and silo.h. An invalid request is passed to its tenant as an
+ * error.
  */
 #include <transactional_store.h>
 
