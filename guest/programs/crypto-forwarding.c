@@ -7,14 +7,14 @@
  * place of the packet's payload, without the integrity check, which the paper does not mention.
  * Each queue's tenant has a security association of its own.
  *
- * A packet becomes: its IP header, with the new length, protocol and checksum; the association's
- * index and a sequence number; the initialization vector; and, encrypted, the payload, its padding
- * up to whole blocks, the padding's length and the payload's protocol. As RFC 3602 wants it, the
- * vector cannot be predicted: it is the sequence number, encrypted with the same key (SP 800-38A,
- * Appendix C).
+ * The transformed packet consists of its IP header, with the new length, protocol and checksum; the
+ * association's index and a sequence number; the initialization vector; and, encrypted, the
+ * payload, its padding to whole blocks, the padding's length and the payload's protocol. The vector
+ * must not be predictable (RFC 3602): it is the sequence number, encrypted with the same key (SP
+ * 800-38A, Appendix C).
  *
- * What is no IPv4 packet, has a wrong header checksum, or is a fragment (RFC 4303, Section 3.3.4)
- * is passed on as an error.
+ * Packets that are not IPv4, have a wrong header checksum, or are fragments (RFC 4303, Section
+ * 3.3.4) are passed on as errors.
  */
 #include <aes.h>
 #include <data_plane.h>
@@ -27,10 +27,10 @@ enum {
   FIRST_INDEX = 256, /* Smaller ones are reserved. */
 };
 
-/* What encrypts a tenant's packets. */
+/* The encryption state of a tenant. */
 struct association {
   struct aes_256 key;
-  uint32_t index; /* In the byte order of the network. */
+  uint32_t index; /* In network byte order. */
   uint32_t last_sequence;
 } __attribute__((aligned(LINE_BYTES)));
 
@@ -49,7 +49,8 @@ static uint64_t next_random(uint64_t *state) {
   return mixed ^ mixed >> 31;
 }
 
-/* There is nobody to agree with on keys: SplitMix64 makes them, from the queue's number on. */
+/* There is no peer to negotiate keys with: SplitMix64 generates them, seeded with the queue's
+ * number. */
 static void make_associations(uint64_t queues) {
   aes_make_tables();
   associations = aligned_alloc(LINE_BYTES, queues * sizeof(struct association));
@@ -74,12 +75,12 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
     return;
   }
 
-  /* Words of 4 bytes, since headers have a multiple of them. */
+  /* Words of 4 bytes, since headers are a multiple of them. */
   struct association *association = &associations[queue];
   uint32_t header_bytes = ipv4_header_bytes(header), payload_bytes = in->length - header_bytes;
   const uint32_t *payload = (const uint32_t *)(in->packet + header_bytes);
   uint32_t *to = (uint32_t *)(out->packet + header_bytes);
-  /* Several harts may be at a queue if its items need not stay in order. */
+  /* Several harts may serve a queue if its items need not stay in order. */
   uint32_t sequence = __atomic_add_fetch(&association->last_sequence, 1, __ATOMIC_RELAXED);
   *to++ = association->index;
   *to++ = swap32(sequence);

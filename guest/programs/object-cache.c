@@ -1,5 +1,5 @@
 /**
- * A cache of objects: gets and puts of a hash table with slabs and eviction, modelled on memcached.
+ * An object cache: gets and puts of a hash table with slabs and eviction, modelled on memcached.
  *
  * See object_cache.h and memcache.h. An incomplete request, or a scan, is passed to its tenant as
  * an error.

@@ -1,9 +1,9 @@
 /**
  * Packet encapsulation: IPv4 packets into GRE into IPv6 (HyperPlane, MICRO 2020, Section V-A).
  *
- * Each queue's tenant has a tunnel of its own. The packet gets an IPv6 header (RFC 8200) and a GRE
- * header without options (RFC 2784), and stays as it is behind them. The traffic class is the
- * packet's type of service, as RFC 2983's uniform model has it; the flow label is a hash of the
+ * Each queue's tenant has its own tunnel. The packet is prefixed with an IPv6 header (RFC 8200) and
+ * a GRE header without options (RFC 2784), and is itself unchanged. The traffic class is the
+ * packet's type of service, as in RFC 2983's uniform model; the flow label is a hash of the
  * packet's flow, so that routers can spread the flows of a tunnel over equal paths (RFC 6438).
  */
 #include <data_plane.h>
@@ -19,7 +19,7 @@ enum {
   GRE_PROTOCOL_IPV4 = 0x0800,
 };
 
-/* The two ends of a tenant's tunnel, in the byte order of the network. */
+/* The two endpoints of a tenant's tunnel, in network byte order. */
 struct tunnel {
   uint64_t source[2];
   uint64_t destination[2];
@@ -38,7 +38,7 @@ static void make_tunnels(uint64_t queues) {
   }
 }
 
-/* 20 bits that are the same for all packets of a flow. Fragments have no ports but the first. */
+/* 20 bits that are the same for all packets of a flow. Only the first fragment has ports. */
 static inline uint32_t flow_label(const struct ipv4 *header, uint32_t header_bytes,
                                   uint32_t packet_bytes) {
   uint64_t addresses = (uint64_t)header->source << 32 | header->destination;

@@ -1,19 +1,19 @@
 /**
- * Packet steering: a load balancer that keeps each session at the server where it began.
+ * Packet steering: a load balancer that sends all packets of a session to the same server.
  *
- * Each queue's tenant has a service with 16 servers behind it. A session (addresses, ports and
- * protocol of TCP or UDP) that is new gets the next server in turn, and a hash table remembers
- * which (as in IPVS of Linux, with its scheduler "rr"). A packet goes on as a router with network
- * address translation passes it: to the server's address, with one hop less to live, and with
- * checksums changed by the difference (RFC 1624).
+ * Each queue's tenant has a service with 16 servers. A new session (addresses, ports and protocol
+ * of TCP or UDP) is assigned to the next server in round-robin order, and a hash table stores the
+ * assignment (as in Linux's IPVS with its scheduler "rr"). The packet is forwarded as by a router
+ * with network address translation: to the server's address, with a hop limit reduced by one, and
+ * with incrementally updated checksums (RFC 1624).
  *
- * The table has 256 buckets of one cache line. A bucket has four sessions, that of the latest
- * packet first; a fifth takes the place of the last one. So a tenant has up to 1024 sessions in
- * 16 KiB, and 1000 tenants a million, which is what one load balancer of a data center keeps. The
+ * The table has 256 buckets of one cache line. A bucket has four sessions in order of their latest
+ * packet, most recent first; a fifth replaces the last one. So a tenant has up to 1024 sessions in
+ * 16 KiB, and 1000 tenants have a million, as many as one load balancer of a data center keeps. The
  * generator's packets belong to 128 sessions, an eighth of the table.
  *
- * What is no IPv4 packet, has a wrong header checksum, is a fragment, has no whole header of TCP or
- * UDP, or has no hop left is passed on as an error.
+ * Packets that are not IPv4, have a wrong header checksum, are fragments, lack a complete header of
+ * TCP or UDP, or have no hops left are passed on as errors.
  */
 #include <data_plane.h>
 #include <ipv4.h>
@@ -29,7 +29,7 @@ enum {
   UDP_CHECKSUM = 6,
 };
 
-/* A session's key is both words without the server; a place is empty while both are 0. */
+/* A session's key is both words without the server; an entry is empty while both are 0. */
 struct session {
   uint64_t addresses;
   uint64_t rest : 40; /* Ports and protocol, which is not 0. */
@@ -41,16 +41,16 @@ struct bucket {
 };
 _Static_assert(sizeof(struct bucket) == LINE_BYTES, "a bucket is a cache line");
 
-/* What is kept for a tenant. */
+/* The state of a tenant's service. */
 struct service {
   struct bucket *buckets;
-  uint64_t sessions; /* That have begun. */
+  uint64_t sessions; /* The number of sessions so far. */
   uint32_t servers;  /* The address of the first; the others follow. */
   uint32_t is_locked;
 } __attribute__((aligned(LINE_BYTES)));
 
 static struct service *services;
-static int services_are_shared; /* Several harts may be at a queue at once. */
+static int services_are_shared; /* Whether several harts may serve a queue at once. */
 
 static inline void lock(struct service *service) {
   while (__atomic_exchange_n(&service->is_locked, 1, __ATOMIC_ACQUIRE))
@@ -72,7 +72,7 @@ static void make_services(uint64_t queues) {
   }
 }
 
-/* The number of a session's server; the session is then the first of its bucket. */
+/* The number of a session's server; moves the session to the front of its bucket. */
 static inline uint32_t affinity(struct service *service, uint64_t addresses, uint64_t rest) {
   uint64_t hash = ipv4_flow_hash(addresses, rest);
   struct session *sessions = service->buckets[hash >> (64 - BUCKET_BITS)].sessions;
@@ -95,14 +95,14 @@ static inline uint32_t affinity(struct service *service, uint64_t addresses, uin
   return (uint32_t)found.server;
 }
 
-/* A checksum after words that it covers have changed: RFC 1624, equation 3. The sums of the words
- * before and after are the same in both byte orders. */
+/* Updates a checksum after a change of words that it covers: RFC 1624, equation 3. The sums of the
+ * old and new words are the same in both byte orders. */
 static inline uint16_t changed_checksum(uint16_t checksum, uint64_t before, uint64_t after) {
   return (uint16_t)~ipv4_fold((uint64_t)(uint16_t)~checksum + (uint16_t)~ipv4_fold(before) +
                               ipv4_fold(after));
 }
 
-/* Where the checksum of TCP or UDP is in its header; 0 if there is no such whole header. */
+/* The offset of the checksum in the header of TCP or UDP; 0 if that header is incomplete. */
 static inline uint32_t checksum_offset(const struct ipv4 *header, uint32_t bytes) {
   if (header->protocol == PROTOCOL_UDP && bytes >= UDP_HEADER_BYTES)
     return UDP_CHECKSUM;
@@ -141,7 +141,7 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
   sent->checksum = 0;
   sent->checksum = (uint16_t)~ipv4_header_sum(sent);
 
-  /* Addresses are part of what the transport's checksum covers. UDP may have none, which is 0. */
+  /* The transport's checksum covers the addresses. UDP may have none, which is 0. */
   uint16_t *checksum = (uint16_t *)(out->packet + header_bytes + checksum_at);
   if (header->protocol == PROTOCOL_TCP || *checksum != 0) {
     *checksum = changed_checksum(*checksum, header->destination, sent->destination);

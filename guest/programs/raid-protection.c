@@ -1,16 +1,16 @@
 /**
  * RAID protection: the P and Q parity of a stripe over eight data disks (RAID 6).
  *
- * An item is a stripe: eight data blocks of equal length, one behind the other. The tenant gets the
- * block for the disk P and behind it the one for Q; the data goes to its disks as it is. With bytes
- * as elements of GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1, and 2 as generator (H. P. Anvin, "The
- * mathematics of RAID-6"):
+ * An item is a stripe: eight data blocks of equal length, one behind the other. The tenant receives
+ * the block for the disk P and behind it the one for Q; the data is written to its disks unchanged.
+ * With bytes as elements of GF(2^8) modulo x^8 + x^4 + x^3 + x^2 + 1, and 2 as generator (H. P.
+ * Anvin, "The mathematics of RAID-6"):
  *
  *     P = D0 + D1 + ... + D7        Q = D0 + 2 D1 + 4 D2 + ... + 128 D7
  *
- * Any two lost disks can be computed from the others. Eight and two is a usual size of a RAID 6
- * group. Blocks are a multiple of 8 bytes, so a stripe is one of 64; any other length is passed on
- * as an error.
+ * Any two lost disks can be recomputed from the others. RAID 6 groups of eight plus two disks are
+ * common. Blocks are a multiple of 8 bytes, so a stripe is a multiple of 64; any other length is
+ * passed on as an error.
  *
  * Q is evaluated by Horner's rule on eight bytes at once, in 64-bit words.
  */
@@ -18,7 +18,7 @@
 
 enum { DISKS = 8, STRIPE_UNIT = DISKS * sizeof(uint64_t) };
 
-/* Twice each of eight bytes. What is shifted out of a byte comes back as x^4 + x^3 + x^2 + 1. */
+/* Doubles each of eight bytes. A bit shifted out of a byte is reduced to x^4 + x^3 + x^2 + 1. */
 static inline uint64_t times2(uint64_t bytes) {
   uint64_t carries = bytes >> 7 & 0x0101010101010101;
   return (bytes & 0x7f7f7f7f7f7f7f7f) << 1 ^ carries * 0x1d;

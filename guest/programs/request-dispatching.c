@@ -1,17 +1,17 @@
 /**
- * Request dispatching: identifies the type of a request, and prepares the call of a server.
+ * Request dispatching: identifies the type of a request, and prepares a call to a server.
  *
- * The mid-tier of a service (as in Sriraman and Wenisch, "uSuite", IISWC 2018) takes requests and
- * calls servers of the tiers behind it. Requests and calls are in MessagePack-RPC:
+ * The mid-tier of a service (as in Sriraman and Wenisch, "uSuite", IISWC 2018) receives requests
+ * and calls servers of the tiers behind it. Requests and calls are in MessagePack-RPC:
  *
  *     request    [0, number, method, [key, ...]]
  *     call       [0, number, "tier.method", [server, queue, [key, ...]]]
  *
- * The method is looked up in a hash table, and tells the tier. The key, a text or binary, tells
- * which of the tier's 16 servers has the data: a hash of it (FNV-1a, both halves) is the server's
- * number. The queue is that of the tenant who gets the answer. A request is checked to its last
- * byte before it goes on: what is not one well-formed request, or has an unknown method or no key,
- * is passed on as an error.
+ * The method is looked up in a hash table, and determines the tier. The key, a text or binary,
+ * determines which of the tier's 16 servers has the data: its hash (FNV-1a, both halves) is the
+ * server's number. The queue is that of the tenant who receives the answer. A request is checked to
+ * its last byte before it is forwarded: anything other than one well-formed request with a known
+ * method and a key is passed on as an error.
  */
 #include <byte_order.h>
 #include <data_plane.h>
@@ -24,7 +24,7 @@ enum {
   METHOD_SLOT_BITS = 5,
   METHOD_SLOTS = 1 << METHOD_SLOT_BITS,
 
-  /* First bytes of what a call has of MessagePack. */
+  /* First bytes of the MessagePack objects in a call. */
   FIXED_ARRAY = 0x90,
   FIXED_TEXT = 0xa0,
   UNSIGNED_16 = 0xcd,
@@ -33,8 +33,8 @@ enum {
 
 enum kind { NOTHING, INTEGER, NEGATIVE, SIGNED, TEXT, BINARY, ARRAY, MAP, OTHER };
 
-/* What an object's first byte says: its length is a number of `length_bytes` bytes behind it, plus
- * `length`. */
+/* The meaning of an object's first byte: the object's length is a number of `length_bytes` bytes
+ * behind it, plus `length`. */
 struct form {
   uint8_t kind;
   uint8_t length_bytes;
@@ -80,7 +80,7 @@ static void make_forms(void) {
 }
 
 struct method {
-  uint64_t name; /* Filled up with zeros. */
+  uint64_t name; /* Padded with zeros. */
   uint64_t name_bytes;
   uint64_t head; /* The first eight bytes of a call, without its number. */
   uint64_t text[TEXT_WORDS];
@@ -145,7 +145,7 @@ static inline const struct method *find_method(const uint8_t *text, uint64_t byt
   }
 }
 
-/* What is left of a request. */
+/* The unread part of a request. */
 struct reader {
   const uint8_t *at;
   const uint8_t *end;
@@ -153,7 +153,7 @@ struct reader {
 
 struct object {
   enum kind kind;
-  uint64_t length; /* Of an array or map its elements, else its bytes. */
+  uint64_t length; /* Number of elements of an array or map, otherwise of bytes. */
   const uint8_t *bytes;
 };
 
@@ -164,8 +164,8 @@ static inline uint64_t big_endian(const uint8_t *at, uint64_t bytes) {
   return value;
 }
 
-/* The next object; it goes on behind it, or inside it if it is an array or map. Its kind is NOTHING
- * if there is none, or not the whole of it. */
+/* The next object; the reader advances past it, or into it if it is an array or map. Its kind is
+ * NOTHING if there is none, or it is incomplete. */
 static inline struct object next_object(struct reader *reader) {
   const struct object nothing = {NOTHING, 0, NULL};
   if (reader->at == reader->end)
@@ -197,7 +197,7 @@ static inline int64_t unsigned32(struct object object) {
   return value >> 32 ? -1 : (int64_t)value;
 }
 
-/* Goes on behind so many objects, and all that is in them. */
+/* Skips this many objects, including nested ones. */
 static inline int skip(struct reader *reader, uint64_t objects) {
   for (; objects > 0; objects--) {
     struct object object = next_object(reader);
@@ -211,7 +211,7 @@ static inline int skip(struct reader *reader, uint64_t objects) {
   return 1;
 }
 
-/* The number of the server that has a key. */
+/* The number of the server that has a key's data. */
 static inline uint64_t server_of(struct object key) {
   uint64_t hash = 0xcbf29ce484222325; /* FNV-1a (Fowler, Noll and Vo). */
   for (uint64_t byte = 0; byte < key.length; byte++)

@@ -1,12 +1,12 @@
 /**
- * The key-value store behind a network interface with rings of descriptors: each hart polls its
- * own, and rings one doorbell for the replies of a burst.
+ * The key-value store behind a network interface with descriptor rings: each hart polls its own,
+ * and rings one doorbell for the replies of a burst.
  *
- * A burst ends when there is no other frame, or with `burst` of them (16 by default).
+ * A burst ends when no other frame has arrived, or after `burst` of them (16 by default).
  * services/compared_store.h has the other parameters, and services/store.h the messages.
  */
 #include <services/compared_rings.h>
-/* Above: how many entries rings have. */
+/* Above: the number of ring entries. */
 #include <ring_queues.h>
 
 static uint64_t burst;
@@ -16,7 +16,7 @@ void prepare(void) {
   burst = compared_number("burst", 16, 1, 256, 1);
 }
 
-/* Puts a reply on the ring, in the place of its request, and does not tell the interface. */
+/* Puts a reply on the ring in place of its request, without ringing the doorbell. */
 static inline void answer(struct dma_nic_queue *queue, struct frame *frame, uint64_t bytes) {
   bytes = ring_answer(frame, bytes);
   struct dma_nic_descriptor *descriptor = dma_nic_at(queue->send_ring, queue->sent++);

@@ -1,13 +1,13 @@
 /**
- * The key-value store behind a network interface with rings of descriptors, and a counter of frames
- * for each: any hart takes frames of any ring, and polls the counters, eight in a line.
+ * The key-value store behind a network interface with descriptor rings and a frame counter for
+ * each: any hart takes frames of any ring, and polls the counters, eight per line.
  *
- * It is notify/bitmap.h with what this interface can write: it adds 1 behind each frame, and has no
- * bits. A hart counts down by compare-and-swap what it then takes. See ring_shared.h;
+ * It is notify/bitmap.h adapted to this interface, which adds 1 after each frame instead of setting
+ * bits. A hart counts down by compare-and-swap for each frame that it takes. See ring_shared.h;
  * services/compared_store.h has the parameters, and services/store.h the messages.
  */
 #include <services/compared_rings.h>
-/* Above: how many entries rings have. */
+/* Above: the number of ring entries. */
 #include <ring_sender.h>
 #include <ring_shared.h>
 
@@ -16,7 +16,7 @@ static uint64_t *counters, queue_count;
 
 void prepare(void) { compared_prepare_shared_rings(); }
 
-/* Takes one off a counter. Returns whether there is one. */
+/* Decrements a counter unless it is 0; returns whether it did. */
 static inline int count_down(uint64_t *counter) {
   uint64_t count = __atomic_load_n(counter, __ATOMIC_RELAXED);
   while (count != 0)

@@ -1,13 +1,13 @@
 /**
- * The key-value store behind a network interface with one ring of descriptors, and a hart that
- * dispatches: it alone takes frames, and gives them to the others.
+ * The key-value store behind a network interface with one descriptor ring and a dispatching hart,
+ * which receives all frames and distributes them to the others.
  *
  * As in Shinjuku (Kaffes et al., NSDI 2019): one queue, first come, first served; a request that
- * has taken longer than a slice, while others wait, is interrupted and goes to the end of the
- * queue. Shinjuku sends posted interrupts through its Dune; here these are user-level interrupts,
- * and the interrupted request's registers stay on its stack, so that any hart can go on with it.
- * Interrupts are on while a request does its work (compared_work()), and off where it has a bucket
- * of the store locked or a place in a ring, where others would wait for it.
+ * exceeds its time slice while others wait is preempted and moves to the end of the queue. Shinjuku
+ * sends posted interrupts through its Dune; here these are user-level interrupts. A preempted
+ * request's registers stay on its stack, so that any hart can resume it. Interrupts are enabled
+ * while a request does its work (compared_work()), and disabled while it holds the lock of a bucket
+ * of the store or a ring entry, for which others would wait.
  *
  * | parameter | meaning | default |
  * | --- | --- | --- |
@@ -18,7 +18,7 @@
  * messages.
  */
 #include <services/compared_store.h>
-/* Above: how many entries rings have. */
+/* Above: the number of ring entries. */
 #include <ring_shared.h>
 #include <user_interrupt.h>
 
@@ -26,26 +26,26 @@ enum {
   MOST_DEPTH = 2,
   MOST_HARTS = 64, /* Bits of a word. */
   QUEUE_ITEMS = 4096,
-  STACKS = 512, /* One for each hart, and for each request that was interrupted. */
+  STACKS = 512, /* One for each hart, and for each preempted request. */
   STACK_BYTES = 4096,
   CONTEXT_BYTES = 256, /* 31 registers and the program counter. */
   NOTIFICATION = 0xec, /* A vector: any. */
   VECTOR = 1,
 };
 
-/* What the dispatcher and a hart tell each other, each in a line of its own. Items are numbered
- * from 1 on. */
+/* Communication between the dispatcher and a hart; each side writes its own lines. Items are
+ * numbered from 1 on. */
 struct worker {
-  uint64_t given __attribute__((aligned(64)));    /* The last item that there is, */
-  uint64_t item[MOST_DEPTH];                      /* by its number: a frame, or a context and 1, */
+  uint64_t given __attribute__((aligned(64)));    /* The last assigned item, */
+  uint64_t item[MOST_DEPTH];                      /* by its number: a frame, or a context plus 1, */
   uint64_t bytes[MOST_DEPTH];                     /* the frame's bytes; */
-  uint64_t interrupted;                           /* and which item is to be interrupted. */
-  uint64_t finished __attribute__((aligned(64))); /* The last item that is done, */
-  uint64_t left[MOST_DEPTH]; /* by its number: a free buffer, or a context and 1. */
+  uint64_t interrupted;                           /* and the item to preempt. */
+  uint64_t finished __attribute__((aligned(64))); /* The last finished item, */
+  uint64_t left[MOST_DEPTH]; /* by its number: a free buffer, or a context plus 1. */
   uint64_t taken __attribute__((aligned(64))); /* The hart's own. */
 };
 
-/* An item that waits. */
+/* A queued item. */
 struct waiting {
   uint64_t item, bytes;
 };
@@ -61,11 +61,11 @@ static struct dma_nic_queue frames;
 static struct waiting waiting[QUEUE_ITEMS];
 static uint64_t waiting_first, waiting_end;
 static uint64_t *spares, spare_count;
-static uint64_t with_items[MOST_DEPTH]; /* Which harts have so many items, a bit for each. */
-static uint64_t begun[MOST_HARTS];      /* When a hart's oldest item began, as far as is known. */
-static uint64_t asked[MOST_HARTS];      /* Which of its items was last to be interrupted. */
+static uint64_t with_items[MOST_DEPTH]; /* The harts with this many items, as bits. */
+static uint64_t begun[MOST_HARTS];      /* The start of a hart's oldest item, or a later time. */
+static uint64_t asked[MOST_HARTS];      /* The last of its items to be preempted. */
 
-/* Stacks that nobody has. */
+/* The free stacks. */
 static uint64_t stacks_lock __attribute__((aligned(64)));
 static uint64_t stack_count;
 static uint64_t stacks[STACKS];
@@ -76,15 +76,15 @@ void prepare(void) {
   slice_cycles = compared_number("slice_cycles", 0, 0, 1000000000, 1);
 }
 
-/* Without the work, which the hart has done. */
+/* Without the work, which the hart has already done. */
 static inline uint64_t serve(const uint64_t *request, uint64_t bytes, uint64_t *reply) {
   return wire_store_answer(request, bytes, reply);
 }
 
 #include <ring_answer.h>
 
-/* This hart's. It may have changed since the last time: a request that was interrupted goes on
- * anywhere. */
+/* The state of this hart; the hart may change between calls, as any may resume a preempted
+ * request. */
 static inline struct worker *own(void) {
   uint64_t hart;
   __asm__ volatile("csrr %0, mhartid" : "=r"(hart));
@@ -99,7 +99,7 @@ static void stacks_acquire(void) {
 
 static void stacks_release(void) { __atomic_store_n(&stacks_lock, 0, __ATOMIC_RELEASE); }
 
-/* The stack pointer of an empty stack; 0 if there is none. */
+/* The stack pointer of a free stack; 0 if there is none. */
 static uint64_t stack_take(void) {
   stacks_acquire();
   uint64_t stack = stack_count == 0 ? 0 : stacks[--stack_count];
@@ -107,23 +107,23 @@ static uint64_t stack_take(void) {
   return stack;
 }
 
-/* Gives back the stack that an address is in. */
+/* Frees the stack that contains an address. */
 static __attribute__((used)) void stack_give(uint64_t address) {
   stacks_acquire();
   stacks[stack_count++] = (address & -(uint64_t)STACK_BYTES) + STACK_BYTES - 64;
   stacks_release();
 }
 
-/* Tells the dispatcher that the item is done, and what is left of it. */
+/* Reports the item as finished to the dispatcher, with what is left of it. */
 static void finish(uint64_t left) {
   struct worker *worker = own();
   worker->left[worker->taken % MOST_DEPTH] = left;
   __atomic_store_n(&worker->finished, worker->taken, __ATOMIC_RELEASE);
 }
 
-/* Goes on with the request whose registers are at a0, on their stack, and gives back the stack that
- * a1 is in, which nobody uses any more. Registers that no program changes are not among them, nor
- * are those of the floating-point unit, which the work does not use. */
+/* Resumes the request whose registers are at a0, on its stack, and frees the stack that contains
+ * a1, which is not used any more. The saved registers exclude those that no program changes and
+ * those of the floating-point unit, which the work does not use. */
 static __attribute__((naked, noreturn, used)) void go_on(uint64_t context, uint64_t stack) {
   __asm__ volatile("mv sp, a0\n"
                    "mv a0, a1\n"
@@ -141,7 +141,7 @@ static __attribute__((naked, noreturn, used)) void go_on(uint64_t context, uint6
                    "addi sp, sp, 256\n" USER_INTERRUPT_RETURN);
 }
 
-/* Saves the registers, and asks what is to be done. */
+/* Saves the registers, and switches to another stack if the request is to be preempted. */
 static __attribute__((naked, aligned(64))) void handler(void) {
   __asm__ volatile("addi sp, sp, -256\n"
                    "sd ra, 0(sp)\n sd t0, 8(sp)\n sd t1, 16(sp)\n sd t2, 24(sp)\n"
@@ -163,7 +163,7 @@ static __attribute__((naked, aligned(64))) void handler(void) {
 
 static _Noreturn void work(void);
 
-/* A stack for what is to be done next, or 0: another item was meant, or there is no stack. */
+/* A stack to switch to; 0 if the interrupt was for an earlier item, or no stack is free. */
 static __attribute__((used)) uint64_t stack_to_change_to(void) {
   struct worker *worker = own();
   if (__atomic_load_n(&worker->interrupted, __ATOMIC_RELAXED) != worker->taken)
@@ -171,7 +171,7 @@ static __attribute__((used)) uint64_t stack_to_change_to(void) {
   return stack_take();
 }
 
-/* Gives the request whose registers are there back to the dispatcher. */
+/* Returns the preempted request, whose registers are at `context`, to the dispatcher. */
 static __attribute__((used)) _Noreturn void interrupted(uint64_t context) {
   finish(context | 1);
   work();
@@ -189,7 +189,7 @@ static void answer(struct frame *frame, uint64_t bytes) {
   finish(shared_sender_send(sender, frame, bytes));
 }
 
-/* What harts do but the dispatcher's. */
+/* The loop of every hart other than the dispatcher. */
 static _Noreturn void work(void) {
   for (;;) {
     struct worker *worker = own();
@@ -214,7 +214,7 @@ int hart_main(int hart) {
   work_on(stack_take());
 }
 
-/* The lowest bit of a word that is not zero: CTZ of Zbb, which the compiler is not told of. */
+/* The lowest set bit of a word: CTZ of Zbb, for which the compiler is not configured. */
 static inline uint64_t first_bit(uint64_t word) {
   uint64_t bit;
   __asm__(".insn i 0x13, 1, %0, %1, 0x601" : "=r"(bit) : "r"(word));
@@ -231,7 +231,7 @@ static inline void wait_at_the_end(uint64_t item, uint64_t bytes) {
   waiting[waiting_end++ % QUEUE_ITEMS] = (struct waiting){item, bytes};
 }
 
-/* Takes note of what a hart has done since `finished`, the last time; returns what it has now. */
+/* Records the items that a hart has finished since `finished`; returns its new count. */
 static inline uint64_t note(uint64_t hart, uint64_t finished, uint64_t given) {
   struct worker *worker = &workers[hart];
   uint64_t now = __atomic_load_n(&worker->finished, __ATOMIC_ACQUIRE);
@@ -251,7 +251,7 @@ static inline uint64_t note(uint64_t hart, uint64_t finished, uint64_t given) {
   return now;
 }
 
-/* Takes frames that have come, as long as there are buffers to put in their places. */
+/* Receives frames as long as there are buffers to replace theirs. */
 static inline void take_frames(void) {
   while (spare_count != 0) {
     struct dma_nic_descriptor *descriptor = dma_nic_at(frames.receive_ring, frames.taken);
@@ -268,7 +268,7 @@ static inline void take_frames(void) {
   }
 }
 
-/* Gives what waits to harts that have least, and less than they may have. */
+/* Assigns queued items to the harts with the fewest items, up to the depth. */
 static inline void give_items(uint64_t given[]) {
   for (uint64_t count = 0; count < depth; count++)
     while (with_items[count] != 0 && waiting_first != waiting_end) {
@@ -287,7 +287,7 @@ static inline void give_items(uint64_t given[]) {
     }
 }
 
-/* Interrupts a hart whose item has had its slice. */
+/* Preempts a hart whose item has used up its slice. */
 static inline void interrupt(uint64_t hart, uint64_t item) {
   if (cycles() - begun[hart] < slice_cycles || asked[hart] == item)
     return;
@@ -319,7 +319,7 @@ int main(void) {
   sender = aligned_alloc(64, sizeof *sender);
   dma_nic_open(&frames, 0);
   shared_sender_begin(sender, &frames);
-  /* As many requests as a ring has entries can wait, or be interrupted. */
+  /* As many requests as a ring has entries can be queued or preempted. */
   spare_count = DMA_NIC_ENTRIES;
   spares = aligned_alloc(64, (DMA_NIC_ENTRIES + STACKS) * sizeof *spares);
   uint8_t *buffers = aligned_alloc(64, DMA_NIC_ENTRIES * DMA_NIC_BUFFER_BYTES);

@@ -1,25 +1,26 @@
 /**
- * The key-value store behind a network interface with rings of descriptors, and user-level
- * interrupts: each hart serves its own ring, and sleeps while it is empty.
+ * The key-value store behind a network interface with descriptor rings, and user-level interrupts:
+ * each hart serves its own ring, and sleeps while it is empty.
  *
- * Interrupts are off while a hart has work, as with Linux's NAPI. A hart that finds no frame tells
- * the interface how many it has taken, looks once more, and waits. No wake-up is lost: for a frame
- * that has come meanwhile the interface interrupts at once, and an interrupt that is pending ends
- * WFI. services/compared_store.h has the parameters, and services/store.h the messages.
+ * Interrupts are disabled while a hart has work, as with Linux's NAPI. A hart that finds no frame
+ * reports to the interface how many it has taken, checks the ring once more, and waits. No wake-up
+ * is lost: for a frame that has arrived meanwhile the interface interrupts at once, and a pending
+ * interrupt ends WFI. services/compared_store.h has the parameters, and services/store.h the
+ * messages.
  */
 #include <services/compared_rings.h>
-/* Above: how many entries rings have. */
+/* Above: the number of ring entries. */
 #include <ring_queues.h>
 #include <user_interrupt.h>
 
-/* The vector under which harts are notified of what is in their descriptors: any. */
+/* The vector of the notifications in the harts' descriptors: any. */
 enum { NOTIFICATION = 0xec };
 
 static struct user_interrupt_descriptor *descriptors;
 
 void prepare(void) { compared_prepare_rings(); }
 
-/* A hart has one queue, so that there is nothing to find out. */
+/* A hart has only one queue, which need not be identified. */
 static __attribute__((naked, aligned(64))) void handler(void) {
   __asm__ volatile(USER_INTERRUPT_RETURN);
 }

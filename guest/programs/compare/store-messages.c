@@ -1,5 +1,5 @@
 /**
- * The key-value store behind RPCValet's network interface, which gives each hart its messages.
+ * The key-value store behind RPCValet's network interface, which assigns messages to harts.
  *
  * services/compared_store.h has the parameter value_bytes, and services/store.h the messages.
  */
@@ -7,11 +7,11 @@
 #include <sonuma.h>
 
 enum {
-  REPLY_BUFFERS = 8, /* Of a hart: as many as can be on their way. */
+  REPLY_BUFFERS = 8, /* Per hart: as many as can be in flight. */
 };
 
 static uint8_t *replies;
-static uint64_t reply_bytes; /* A slot's header and the longest reply, up to a line. */
+static uint64_t reply_bytes; /* A slot's header and the longest reply, rounded up to a line. */
 
 void prepare(void) {
   compared_prepare_store(STORE_WIRE);

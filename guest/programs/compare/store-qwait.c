@@ -1,6 +1,6 @@
 /**
- * The key-value store behind a network interface with rings of descriptors, and HyperPlane: any
- * hart takes the next frame of any queue, and halts while there is none.
+ * The key-value store behind a network interface with descriptor rings, and HyperPlane: any hart
+ * takes the next frame of any queue, and halts while there is none.
  *
  * See ring_service_qwait.h; services/compared_store.h has the parameters, and services/store.h the
  * messages.

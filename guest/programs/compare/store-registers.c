@@ -1,12 +1,12 @@
 /**
- * The key-value store on nanoPU: messages come out of a register and go into one.
+ * The key-value store on nanoPU: messages are read from a register and written to one.
  *
- * The store is the one that the other interfaces have, with its values in memory, so that they go
- * by way of a buffer and any hart may serve. services/compared_store.h has the parameter
+ * The store is the same as with the other interfaces, with its values in memory, so messages pass
+ * through a buffer, and any hart may serve. services/compared_store.h has the parameter
  * value_bytes, and services/store.h the messages.
  */
 #include <services/compared_store.h>
-/* Above: how many words a value has. */
+/* Above: the number of words of a value. */
 #include <lnic.h>
 #include <nanopu/service.h>
 

@@ -1,6 +1,5 @@
 /**
- * The key-value store behind a network interface with rings of descriptors: each hart polls its
- * own.
+ * The key-value store behind a network interface with descriptor rings: each hart polls its own.
  *
  * Receive-side scaling chooses the hart. See ring_service.h; services/compared_store.h has the
  * parameters, and services/store.h the messages.

@@ -1,20 +1,19 @@
 /**
- * The key-value store behind a network interface with one ring of descriptors for all harts, which
- * take numbers of frames by fetch-and-add.
+ * The key-value store behind a network interface with one descriptor ring for all harts, which
+ * claim frame numbers by fetch-and-add.
  *
- * A hart that has nothing to do takes the next number, and the frame of that number is its own,
- * whenever it comes. So frames go to harts in the order in which these became idle, and each polls
- * a descriptor of its own. With `sleep` = 1 it sleeps on that (WRS.NTO of Zawrs). See
- * ring_shared.h; services/compared_store.h has the other parameters, and services/store.h the
- * messages.
+ * An idle hart claims the next number, and receives the frame of that number, whenever it arrives.
+ * So frames go to harts in the order in which these became idle, and each hart polls a descriptor
+ * of its own. With `sleep` = 1 it sleeps on that descriptor (WRS.NTO of Zawrs). See ring_shared.h;
+ * services/compared_store.h has the other parameters, and services/store.h the messages.
  */
 #include <services/compared_rings.h>
-/* Above: how many entries rings have. */
+/* Above: the number of ring entries. */
 #include <ring_shared.h>
 
 static struct shared_ring *ring;
 static struct shared_sender *sender;
-static uint8_t *buffers; /* One for each hart to begin with. */
+static uint8_t *buffers; /* The initial buffer of each hart. */
 static uint64_t sleeps;
 
 void prepare(void) {
@@ -22,7 +21,7 @@ void prepare(void) {
   sleeps = compared_number("sleep", 0, 0, 1, 1);
 }
 
-/* Waits until the frame of a number has come. */
+/* Waits until the frame of a number has arrived. */
 static inline void await(uint32_t number) {
   while (!shared_ring_has_come(ring, number))
     if (sleeps && (int32_t)(__atomic_load_n(&ring->given, __ATOMIC_RELAXED) - number) > 0)

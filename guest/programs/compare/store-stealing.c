@@ -1,13 +1,13 @@
 /**
- * The key-value store behind a network interface with rings of descriptors: each hart polls its
- * own, and takes frames of others' while that is empty.
+ * The key-value store behind a network interface with descriptor rings: each hart polls its own,
+ * and steals frames from others while that is empty.
  *
- * As in ZygOS (Prekas, Kogias and Bugnion, SOSP 2017), without its kernel: a frame is taken by a
- * compare-and-swap, and its reply is sent by the ring of the hart that has taken it. See
+ * As in ZygOS (Prekas, Kogias and Bugnion, SOSP 2017), without its kernel: a frame is claimed by a
+ * compare-and-swap, and the reply is sent through the ring of the hart that has claimed it. See
  * ring_shared.h; services/compared_store.h has the parameters, and services/store.h the messages.
  */
 #include <services/compared_rings.h>
-/* Above: how many entries rings have. */
+/* Above: the number of ring entries. */
 #include <ring_sender.h>
 #include <ring_shared.h>
 

@@ -1,12 +1,12 @@
 /**
- * The key-value store behind a network interface with rings of descriptors: each hart serves its
- * own, and sleeps on its next descriptor while that is empty (WRS.NTO of Zawrs).
+ * The key-value store behind a network interface with descriptor rings: each hart serves its own,
+ * and sleeps on its next descriptor while that is empty (WRS.NTO of Zawrs).
  *
- * The interface's write of the descriptor ends the sleep; there is nothing else to be told.
+ * The interface's write of the descriptor ends the sleep; no other notification is needed.
  * services/compared_store.h has the parameters, and services/store.h the messages.
  */
 #include <services/compared_rings.h>
-/* Above: how many entries rings have. */
+/* Above: the number of ring entries. */
 #include <ring_queues.h>
 
 void prepare(void) { compared_prepare_rings(); }
@@ -17,7 +17,7 @@ static inline struct frame *await(struct dma_nic_queue *queue, uint64_t *bytes) 
     struct frame *frame = dma_nic_receive(queue, bytes);
     if (frame != NULL)
       return frame;
-    /* Buffers that are being sent come back by nobody's write to this line. */
+    /* Without a free buffer the hart polls, because the end of a send does not write this line. */
     if (queue->taken != queue->given)
       wait_while(&dma_nic_at(queue->receive_ring, queue->taken)->upper, DMA_NIC_BUFFER_BYTES);
   }

@@ -1,8 +1,8 @@
 /**
- * The cache of objects of object-cache.c, whose gets the network interface answers with the
- * firmware `cache-gets`: the cores say where the table is, and halt.
+ * The object cache of object-cache.c, whose gets the network interface serves with the firmware
+ * `cache-gets`: the cores publish the table's address, and halt.
  *
- * Requests are `rack.clients.load.operations` with gets alone. Parameters are those of
+ * Requests are `rack.clients.load.operations` with gets only. Parameters are those of
  * object_cache.h, and:
  *   associative   1: keys lead to items through buckets of seven entries, each a line; 0: through
  *                 chains of items, as in memcached (0)
@@ -22,7 +22,7 @@ static struct cache_gets_table table;
 
 typedef uint64_t bucket[CACHE_GETS_ENTRIES + 1];
 
-/* Puts an item into the first free entry of its bucket, or of one behind that. */
+/* Puts an item into the first free entry of its bucket, or of a later one. */
 static void enter(bucket *buckets, const struct memcache_item *item) {
   uint64_t *words = buckets[item->hash & table.mask];
   for (;;) {
@@ -49,7 +49,7 @@ void prepare(void) {
   };
   if (io_parameter("associative", 0) == 0)
     return;
-  /* Four keys a bucket in the mean, at most six. */
+  /* Four keys per bucket on average, at most six. */
   table.mask = object_cache.bucket_mask / 4;
   bucket *buckets = aligned_alloc(LINE_BYTES, (table.mask + 1) * sizeof(bucket));
   if (buckets == NULL)

@@ -1,6 +1,6 @@
 /**
- * The cache of objects of object-cache.c behind a network interface with rings of descriptors:
- * any hart takes the next frame of any queue by QWAIT.
+ * The object cache of object-cache.c behind a network interface with descriptor rings: any hart
+ * takes the next frame of any queue by QWAIT.
  *
  * See object_cache.h and ring_service_qwait.h. Requests are `rack.clients.load.operations`.
  */

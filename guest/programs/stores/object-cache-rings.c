@@ -1,6 +1,6 @@
 /**
- * The cache of objects of object-cache.c behind a network interface with rings of descriptors:
- * each hart polls its own.
+ * The object cache of object-cache.c behind a network interface with descriptor rings: each hart
+ * polls its own.
  *
  * See object_cache.h and ring_service.h. Requests are `rack.clients.load.operations`.
  */

@@ -1,6 +1,6 @@
 /**
- * The database of transactional-store.c behind a network interface with rings of descriptors:
- * any hart takes the next frame of any queue by QWAIT.
+ * The database of transactional-store.c behind a network interface with descriptor rings: any hart
+ * takes the next frame of any queue by QWAIT.
  *
  * See transactional_store.h and ring_service_qwait.h. Requests are `rack.clients.load.operations`.
  */

@@ -1,6 +1,6 @@
 /**
- * The database of transactional-store.c behind a network interface with rings of descriptors:
- * each hart polls its own.
+ * The database of transactional-store.c behind a network interface with descriptor rings: each hart
+ * polls its own.
  *
  * See transactional_store.h and ring_service.h. Requests are `rack.clients.load.operations`.
  */

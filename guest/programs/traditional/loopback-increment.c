@@ -1,6 +1,6 @@
 /**
- * Sends every frame back to its sender, each word of its payload increased by one: nanoPU's Figure
- * 5. Each word comes out of the last-level cache and goes back to memory.
+ * Sends every frame back to its sender, each word of its payload incremented: nanoPU's Figure 5.
+ * Each word is loaded from the last-level cache and written back to memory.
  */
 #include <frame_service.h>
 

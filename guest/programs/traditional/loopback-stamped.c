@@ -1,7 +1,8 @@
 /**
- * Sends every frame back to its sender, in batches, with the last word of the first one in place of
- * its own. The prototype's program for nanoPU's Figure 4 does so. It looks at the first word of
- * each, too: a frame that begins with all ones, or has no word, goes back as it is.
+ * Sends every frame back to its sender, in batches, with the last word of the batch's first frame
+ * in place of its own, as the prototype's program for nanoPU's Figure 4 does. It also reads the
+ * first word of each frame: a frame that begins with all ones, or has no word, is sent back
+ * unchanged.
  */
 #include <frame_service.h>
 

@@ -1,5 +1,5 @@
 /**
- * Sends every frame back to its sender, one after the other: the latency is nanoPU's Figure 3.
+ * Sends every frame back to its sender, one at a time: the latency is nanoPU's Figure 3.
  */
 #include <frames.h>
 #include <ice_nic.h>
