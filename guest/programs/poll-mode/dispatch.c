@@ -1,16 +1,15 @@
 /**
- * Hands packets from cores that receive to cores that send, through a ring for each sender or one
- * that all share. These are scale-out and scale-up in the study of spinning data planes (Figure
- * 15).
+ * Passes packets from receiving cores to sending cores, through one ring for each sender
+ * (scale-out) or one shared ring (scale-up): Figure 15 of the study of spinning data planes.
  *
  * Each dispatcher has a receive queue of the first port, and each forwarder a send queue of the
- * second one. With rings of their own, dispatcher k writes to the ring of forwarder k. (The text
- * does not say which dispatcher writes to which ring.)
+ * second one. With separate rings, dispatcher k writes to the ring of forwarder k. (The paper does
+ * not specify this assignment.)
  *
- * Parameters: `pairs` (dispatchers, and as many forwarders, 1), `shared` (1: one ring, 0: one for
- * each, 0), `hiccup_ns` (how much longer some packets take, 0), `hiccup_part` (how many, 0.01),
- * `burst` (32), `ring` (slots of each ring, 1024), `descriptors` (512), `threads` (1; 2: forwarders
- * are on two hardware threads of a core each, and so are dispatchers).
+ * Parameters: `pairs` (number of dispatchers, and of forwarders, 1), `shared` (1: one ring, 0: one
+ * for each, 0), `hiccup_ns` (additional time of some packets, 0), `hiccup_part` (their fraction,
+ * 0.01), `burst` (32), `ring` (slots of each ring, 1024), `descriptors` (512), `threads` (1; 2: two
+ * forwarders share a core, on its two hardware threads, and so do two dispatchers).
  */
 #include <io.h>
 #include <poll_mode/hiccup.h>
@@ -82,7 +81,8 @@ static void forward(unsigned pair) {
 }
 
 int hart_main(int hart) {
-  /* Roles in the order of the threads of the first core, then of the second one, and so on. */
+  /* Roles are assigned in the order of the threads of the first core, then of the second one, and
+   * so on. */
   unsigned core = (unsigned)hart % (unsigned)server_cores;
   unsigned thread = (unsigned)hart / (unsigned)server_cores;
   unsigned role = core * threads + thread;

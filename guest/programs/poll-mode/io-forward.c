@@ -1,12 +1,11 @@
 /**
  * Forwards every packet from the first port to the second one, unchanged: DPDK's TestPMD in its
- * default mode. Each core polls receive queues of its own in turn, and has a send queue of its own.
+ * default mode. Each core polls its own receive queues in turn, and has its own send queue.
  *
  * Parameters: `queues` (receive queues, 1), `cores` (1), `burst` (32), `descriptors` (of each
- * queue, 512), `rx_vec_en` (1: receive by four completions at a time, 0), `rxq_cqe_comp_en` (1: and
- * have completions compressed, 0), `polls` (exit after so many polls of each core and print how
- * long they took; 0: never), and those of windows (poll_mode/window.h), which the first core
- * measures.
+ * queue, 512), `rx_vec_en` (1: receive four completions at a time, 0), `rxq_cqe_comp_en` (1: also
+ * compress completions, 0), `polls` (exit after this many polls by each core and print their
+ * duration; 0: never), and those of windows (poll_mode/window.h), which the first core measures.
  */
 #include <io.h>
 #include <poll_mode/port.h>
@@ -34,7 +33,7 @@ void prepare(void) {
     fail(
         "There are %lu harts; cores must be 1 to that, queues at least as many, and burst 1 to %d.",
         harts, MAX_BURST);
-  /* What the queues and the caches of all cores hold. */
+  /* The capacity of the queues and of all cores' caches. */
   uint32_t buffers = queues * descriptors + cores * (512 + 3 * 256);
   struct mempool *pool = pktmbuf_pool_create(buffers, 256, MBUF_DEFAULT_BUF_SIZE);
   if (eth_dev_configure(0, (uint16_t)queues, 0) || eth_dev_configure(1, 0, (uint16_t)cores))

@@ -1,15 +1,15 @@
 /**
- * Routes packets from the first port to the second one by the longest prefix that their IPv4
- * destination matches: DPDK's L3Fwd. A packet leaves with a time to live of one less, and goes back
- * to the Ethernet address that it came from.
+ * Routes packets from the first port to the second one by the longest prefix that matches their
+ * IPv4 destination: DPDK's L3Fwd. A packet is sent with a time to live reduced by one, to the
+ * Ethernet address that it came from.
  *
  * Parameters: `queues` (receive queues, 1), `cores` (1), `routes` (16384, of 24 bits each, from
- * 64.0.0.0 on), `burst` (32), `descriptors` (of each queue, 512), `rx_vec_en` (1: receive by four
+ * 64.0.0.0 on), `burst` (32), `descriptors` (of each queue, 512), `rx_vec_en` (1: receive four
  * completions at a time, 0), those of windows (poll_mode/window.h), which `timed_core` (0)
- * measures, `classify` (1: it also counts the cycles of polls that bring packets and of these
- * packets, as in Figure 5 of the study of spinning data planes, 0), and `beside` (what the second
- * hardware thread of the first core runs: 1: multiplication of matrices, 2: the mix of kernels, 0:
- * nothing) and `instead` (the same for the first one in place of routing, 0).
+ * measures, `classify` (1: also count the cycles of polls that return packets and of processing
+ * these packets, as in Figure 5 of the study of spinning data planes, 0), `beside` (the kernel on
+ * the second hardware thread of the first core: 1: matrix multiplication, 2: the mix of kernels, 0:
+ * none) and `instead` (the same on the first thread in place of routing, 0).
  */
 #include <frames.h>
 #include <io.h>
@@ -65,7 +65,7 @@ void prepare(void) {
     eth_tx_queue_setup(1, (uint16_t)queue, 512);
 }
 
-/* Routes a packet: the port that it goes to, or -1. */
+/* Routes a packet; returns the output port, or -1. */
 static inline int route(struct mbuf *mbuf) {
   struct frame *frame = pktmbuf_mtod(mbuf, struct frame *);
   uint32_t next_hop;
@@ -73,13 +73,13 @@ static inline int route(struct mbuf *mbuf) {
     return -1;
   swap_eth(frame);
   frame->ipv4.ttl--;
-  /* The checksum with one less in the upper byte of a word (RFC 1624). */
+  /* The checksum of a word with its upper byte reduced by one (RFC 1624). */
   uint32_t sum = be16(frame->ipv4.cksum) + 0x100u;
   frame->ipv4.cksum = be16((uint16_t)(sum + (sum >> 16)));
   return (int)next_hop;
 }
 
-/* Runs a kernel for ever, if it is one. */
+/* Runs a kernel endlessly, if there is one. */
 static void run_kernel(int kernel) {
   if (kernel == 1)
     multiply_matrices();

@@ -2,9 +2,9 @@
  * Receives packets on one core and discards them, and prints the rate: the receiver of the study of
  * spinning data planes in its Figure 11.
  *
- * Parameters: `packets` (how many are measured, 20000), `warmup` (how many come before, 2000),
- * `burst` (32), `descriptors` (512), `rx_vec_en` (1: receive by four completions at a time, 0),
- * `rxq_cqe_comp_en` (1: and have completions compressed, 0).
+ * Parameters: `packets` (number of measured packets, 20000), `warmup` (number of packets before,
+ * 2000), `burst` (32), `descriptors` (512), `rx_vec_en` (1: receive four completions at a time, 0),
+ * `rxq_cqe_comp_en` (1: also compress completions, 0).
  */
 #include <io.h>
 #include <poll_mode/port.h>
@@ -31,7 +31,7 @@ void prepare(void) {
     fail("descriptors must be a power of two of %d or more.", RX_REARM_THRESH);
 }
 
-/* Receives and discards until there have been so many; returns how many there have been. */
+/* Receives and discards at least `count` packets; returns their number. */
 static uint64_t discard(uint64_t count) {
   struct mbuf *pkts[MAX_BURST];
   uint64_t received = 0;

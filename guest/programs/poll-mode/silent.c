@@ -1,5 +1,5 @@
 /**
- * Does nothing: the neighbour of a server whose queues stay idle.
+ * Does nothing: the peer of a server whose queues stay idle.
  */
 int main(void) {
   for (;;)

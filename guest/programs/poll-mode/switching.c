@@ -1,39 +1,40 @@
 /**
- * A data plane that is scale-out or scale-up by its load. Section 7 of the study of spinning data
- * planes proposes "an adaptive system that switches queuing disciplines in response to load", and
- * nobody had built one. Its cores are those of `dispatch`: dispatchers, each with a receive queue
- * of the first port, and as many forwarders, each with a send queue of the second one. A dispatcher
- * writes to the ring of its forwarder (scale-out) or to one that all share (scale-up); a forwarder
- * looks into its own ring, and if that is empty into the shared one. So no packet can be left in a
- * ring, whatever dispatchers do.
+ * A data plane that switches between scale-out and scale-up by its load. Section 7 of the study of
+ * spinning data planes proposes "an adaptive system that switches queuing disciplines in response
+ * to load", of which no implementation was published. The cores have the roles of `dispatch`:
+ * dispatchers, each with a receive queue of the first port, and as many forwarders, each with a
+ * send queue of the second one. A dispatcher writes to the ring of its forwarder (scale-out) or to
+ * a shared ring (scale-up); a forwarder polls its own ring, and the shared one if its own is empty.
+ * So every packet in a ring is forwarded, whatever dispatchers do.
  *
- * **When it switches.** The paper has it by "the latency break-even point", and the signal is that
- * latency: scale-out loses by packets that wait behind a slow one, scale-up by cores that wait for
- * each other at the shared ring, and both show only in how long packets wait. (The load alone does
- * not tell: where the break-even point is depends on hiccups, and on how many cores share. The
- * depth of a ring does not tell of packets that wait in front of it.) A dispatcher stamps its
- * packets with the time of the poll before the one that brought them, so that their wait for the
- * dispatcher is in it, and forwarders sum up the times from there until the packets are handed to
- * the interface. The first dispatcher looks at the mean in each window, and keeps of both
- * organisations a mean over windows. It switches when that of the other one, as it is remembered,
- * would be shorter by the factor `margin`, which is the hysteresis. What is remembered of the other
- * one shrinks by a part `forget` a window, so that it is tried again: the sooner, the nearer both
- * are. When a window's packets come faster or more slowly than half of or twice what they did when
- * it was left, nothing is known of the other one any more, and it is tried at once.
+ * **When it switches.** The paper would switch at "the latency break-even point", and the signal
+ * here is that latency: scale-out loses by packets that wait behind a slow one, scale-up by
+ * contention of the cores at the shared ring, and both show only in the waiting times of packets.
+ * (The load alone is not enough: the break-even point depends on hiccups and on the number of
+ * sharing cores. The depth of a ring does not show packets that wait in front of it.) A dispatcher
+ * stamps its packets with the time of the poll before the one that returned them, so that their
+ * wait for the dispatcher is included, and forwarders add up the times from there until the packets
+ * are passed to the interface. The first dispatcher evaluates the mean in each window, and keeps a
+ * mean over windows for each of the two organisations. It switches when the stored mean of the
+ * other organisation is shorter by the factor `margin`, which is the hysteresis. The stored mean of
+ * the inactive organisation decreases by a fraction `forget` per window, so that it is tried again:
+ * the sooner, the closer the two are. When the packet rate of a window is less than half of or more
+ * than twice the rate at which the other organisation was left, that organisation's mean is
+ * discarded, and it is tried at once.
  *
- * **Order.** Before a dispatcher goes on after a switch, all that it has put into the other kind of
- * ring has been handed to the interface: its packets have been taken out of the ring, and each
- * forwarder that may have them has ended an iteration of its loop since. So packets of a flow,
- * which are one dispatcher's, do not pass each other across a switch, nor in scale-out; in scale-up
- * they do, as they do in `dispatch`. Send queues are the forwarders' own, and the interface takes
- * these in iteration.
+ * **Order.** Before a dispatcher continues after a switch, all packets that it has put into the
+ * previous ring have been passed to the interface: they have been taken out of the ring, and each
+ * forwarder that may have them has since finished an iteration of its loop. So packets of a flow,
+ * which belong to one dispatcher, are not reordered across a switch, nor in scale-out; in scale-up
+ * they are, as in `dispatch`. Forwarders have their own send queues, and the interface serves these
+ * round-robin.
  *
- * Parameters: those of `dispatch` but for `shared` and `threads`: `pairs` (1), `hiccup_ns` (0),
+ * Parameters: those of `dispatch` except `shared` and `threads`: `pairs` (1), `hiccup_ns` (0),
  * `hiccup_part` (0.01), `burst` (32), `ring` (1024), `descriptors` (512), `rx_vec_en` (0); and
- * `window_us` (20) and `window_packets` (512; a window has as much of both at least), `margin`
- * (1.25), `forget` (0.05), `period_us` (switch each so many microseconds in place of all that; 0),
- * `up` (1: begin as scale-up, 0), `log` (1: print each switch, 0), and `check` (1: end the run when
- * a packet passes one that it must not, 0).
+ * `window_us` (20) and `window_packets` (512; a window has at least both), `margin` (1.25),
+ * `forget` (0.05), `period_us` (switch at this period instead; 0), `up` (1: start in scale-up, 0),
+ * `log` (1: print each switch, 0), and `check` (1: end the run when a packet overtakes one that it
+ * must not, 0).
  */
 #include <io.h>
 #include <poll_mode/hiccup.h>
@@ -42,15 +43,15 @@
 
 enum { MAX_BURST = 64 };
 
-/* A dispatcher's own. */
+/* The state of a dispatcher. */
 struct dispatcher {
   uint64_t given;        /* Packets that it has put into rings, ... */
-  uint64_t given_before; /* ... and those before the last switch. */
+  uint64_t given_before; /* ... and before the last switch. */
   int is_up;
 } __cache_aligned;
 
-/* What a forwarder writes and dispatchers read: iterations of its loop when they switch, and its
- * packets and how long these took, in cycles, at the end of a window. */
+/* Written by a forwarder and read by dispatchers: iterations of its loop, read at switches; its
+ * packets and their total time in cycles, read at the end of a window. */
 struct forwarder {
   uint64_t iterations;
   uint64_t packets, waited;
@@ -62,31 +63,31 @@ static uint64_t hz;
 static struct ring *rings[MAX_LCORE], *shared;
 static struct dispatcher dispatchers[MAX_LCORE];
 static struct forwarder forwarders[MAX_LCORE];
-/* Of each dispatcher: packets that were handed to the interface, if that is checked. */
+/* Packets of each dispatcher that were passed to the interface, if the order is checked. */
 static struct {
   uint64_t packets;
 } __cache_aligned handed_over[MAX_LCORE];
 
-/* What all dispatchers follow: on a line of its own, written at a switch alone. */
+/* The organisation that all dispatchers follow: a line that is written only at a switch. */
 static struct {
   int is_up;
 } __cache_aligned organisation;
 
-/* What is remembered of an organisation: the mean time of its packets in cycles, or 0 if nothing
- * is, and cycles from one packet to the next. */
+/* The stored measurements of an organisation: the mean time of its packets in cycles, or 0 if there
+ * is none, and the mean cycles between two packets. */
 struct memory {
   double wait, gap;
 };
 
-/* What the first dispatcher decides by. */
+/* The state of the first dispatcher's decisions. */
 static struct {
-  uint64_t begin, end, length; /* When the window began, when it may end, and cycles from the one
-                                  to the other. */
-  uint64_t packets, waited;    /* Of all forwarders, before it. */
+  uint64_t begin, end, length; /* Start of the window, its earliest end, and the cycles between
+                                  them. */
+  uint64_t packets, waited;    /* Of all forwarders, before the window. */
   uint64_t least_packets;
   double margin, keep;
   struct memory memories[2]; /* Of scale-out and scale-up. */
-  int is_periodic, is_new;   /* It switches by time alone; this window is the first one since. */
+  int is_periodic, is_new;   /* Switch by time only; this is the first window since a switch. */
 } control;
 
 void prepare(void) {
@@ -126,10 +127,9 @@ void prepare(void) {
   }
 }
 
-/* Whether the other organisation is to be tried, of which there is a memory, after a window with
- * these packets. */
+/* Whether to switch to the other organisation after a window with these means. */
 static int is_better(struct memory *own, struct memory *other, double wait, double gap) {
-  /* The first window since a switch has packets of both. */
+  /* The first window since a switch has packets of both organisations. */
   if (control.is_new)
     return control.is_new = 0;
   own->wait = own->wait == 0 ? wait : (own->wait + wait) / 2;
@@ -140,7 +140,7 @@ static int is_better(struct memory *own, struct memory *other, double wait, doub
   return own->wait > control.margin * other->wait;
 }
 
-/* Decides what all dispatchers are from now on, if a window has ended. */
+/* Chooses the organisation of all dispatchers, if a window has ended. */
 static void decide(uint64_t now) {
   uint64_t packets = 0, waited = 0;
   for (unsigned pair = 0; pair < pairs; pair++) {
@@ -168,19 +168,19 @@ static void decide(uint64_t now) {
   control.waited = waited;
 }
 
-/* Waits until a forwarder has ended the iteration that it is in. */
+/* Waits until a forwarder has finished its current iteration. */
 static void await_iteration(unsigned pair, uint64_t iterations) {
   while (__atomic_load_n(&forwarders[pair].iterations, __ATOMIC_ACQUIRE) == iterations)
     pause();
 }
 
-/* Waits until a ring's packets before this place have been taken. */
+/* Waits until the ring's packets before `end` have been taken. */
 static void await_taken(const struct ring *ring, uint32_t end) {
   while ((int32_t)(end - __atomic_load_n(&ring->cons.tail, __ATOMIC_ACQUIRE)) > 0)
     pause();
 }
 
-/* Waits until all that a dispatcher has put into rings has been handed to the interface. */
+/* Waits until all packets that a dispatcher has put into rings are passed to the interface. */
 static void settle(unsigned pair) {
   struct dispatcher *own = &dispatchers[pair];
   if (own->is_up) {
@@ -227,7 +227,7 @@ static void dispatch(unsigned pair) {
   }
 }
 
-/* Ends the run if a packet passes one that it must not. */
+/* Ends the run if a packet overtakes one that it must not. */
 static void check_order(struct mbuf **pkts, unsigned count) {
   for (unsigned place = 0; place < count; place++) {
     uint64_t pair = pkts[place]->userdata & 0xff, before = pkts[place]->userdata >> 8;

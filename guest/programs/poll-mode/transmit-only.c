@@ -1,9 +1,9 @@
 /**
- * Sends packets as fast as one core can: the packets are made before, as the generator of the text
- * of spin-polling data planes does in Section 6. They go to host 10.0.0.2.
+ * Sends packets as fast as one core can. The packets are built in advance, as by the generator in
+ * Section 6 of the study of spin-polling data planes. Their destination is host 10.0.0.2.
  *
- * Parameters: `bytes` (of a packet, 64), `flows` (ports that they come from, in turn, 1), `burst`
- * (32), `packets` (how many are sent and measured; 0, as at first: without end).
+ * Parameters: `bytes` (packet size, 64), `flows` (source ports, in round-robin order, 1), `burst`
+ * (32), `packets` (number of packets sent and measured; 0, the default: endless).
  */
 #include <frames.h>
 #include <io.h>

@@ -1,15 +1,15 @@
 /**
- * Forwarding as in `io-forward`, for the three ways in which a core can learn of packets: it polls,
- * as there; it waits by QWAIT; or it sleeps until a user-level interrupt (poll_mode/wait.h). Each
- * core has receive queues of its own, or all cores have all queues, which takes QWAIT, and each has
- * a send queue. What comes in at the first port leaves by the second one.
+ * Forwarding as in `io-forward`, with three ways to wait for packets: polling, as there; QWAIT; or
+ * sleep until a user-level interrupt (poll_mode/wait.h). Each core has its own receive queues, or
+ * all cores share all queues, which requires QWAIT; each core has its own send queue. Packets of
+ * the first port leave through the second one.
  *
  * Parameters: `mechanism` (0: polling, 1: QWAIT, 2: interrupts; 0), `queues` (receive queues, 1),
  * `cores` (1), `shared` (1: each core takes packets of all queues, 0), `burst` (32), `descriptors`
- * (of each queue, 512), `rx_vec_en` (0), `hiccup_ns` (how much longer some packets take, 0),
- * `hiccup_part` (how many, 0.01), `beside` (1: the second hardware thread of the first core
- * multiplies matrices, 0), and `span_us` (the hart behind those that forward ends the program after
- * so long; 0: never).
+ * (of each queue, 512), `rx_vec_en` (0), `hiccup_ns` (additional time of some packets, 0),
+ * `hiccup_part` (their fraction, 0.01), `beside` (1: the second hardware thread of the first core
+ * multiplies matrices, 0), and `span_us` (the hart after the forwarding ones ends the program after
+ * this time; 0: never).
  */
 #include <io.h>
 #include <kernels/matrix_multiplication.h>
@@ -46,7 +46,7 @@ void prepare(void) {
          "core (server.core.threads).");
   if (!is_shared && mechanism == WAITING && cores > QWAIT_PARTITIONS)
     fail("QWAIT has queues of %d cores apart.", QWAIT_PARTITIONS);
-  /* What the queues and the caches of all cores hold. */
+  /* The capacity of the queues and of all cores' caches. */
   uint32_t buffers = queues * descriptors + cores * (512 + 3 * 256);
   struct mempool *pool = pktmbuf_pool_create(buffers, 256, MBUF_DEFAULT_BUF_SIZE);
   if (eth_dev_configure(0, (uint16_t)queues, 0) || eth_dev_configure(1, 0, (uint16_t)cores))
@@ -58,7 +58,7 @@ void prepare(void) {
     eth_tx_queue_setup(1, (uint16_t)queue, 512);
 }
 
-/* Sends packets, some of which take longer. */
+/* Sends packets, some of which take additional time. */
 static inline void forward(unsigned core, struct mbuf **pkts, uint16_t count, uint32_t *random) {
   hiccup(count, random, hz);
   eth_tx_or_drop(1, (uint16_t)core, pkts, count);
@@ -86,7 +86,7 @@ static void wait(unsigned core) {
   }
 }
 
-/* The vector of a queue at its hart. */
+/* The vector of a queue on its hart. */
 static uint64_t vector_of(unsigned queue) { return queue / cores % RX_INTR_VECTORS; }
 
 static void sleep(unsigned core) {
