@@ -1,10 +1,10 @@
 /**
- * A client of three servers that run `chain-replication`: writes and reads, and prints how long
- * both take.
+ * A client of three servers that run `chain-replication`: writes and reads, and prints the latency
+ * of both.
  *
  * The servers are 10.0.0.1 to 10.0.0.3, head first, context 0, and this client is 10.0.0.4. Each
- * write is followed by a read of its key at the tail; if that gives anything but what was written
- * the program ends with status 1.
+ * write is followed by a read of its key at the tail; if that returns anything else, the program
+ * ends with status 1.
  */
 #include <lnic.h>
 #include <nanopu/chain.h>
@@ -52,8 +52,7 @@ int main(void) {
 
     head.flags = CHAIN_FROM_CLIENT | CHAIN_READ;
     head.servers = 0;
-    uint64_t *read =
-        key - 1; /* The key stays where it is, and what is behind it does not matter. */
+    uint64_t *read = key - 1; /* The key keeps its position, and the words behind it are ignored. */
     *read = chain_word(head);
     measure_add(&reads, exchange(SERVERS - 1, read, (uint64_t)(word - read)));
     for (uint64_t at = 0; at < CHAIN_VALUE_WORDS; at++)

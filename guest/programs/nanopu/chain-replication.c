@@ -1,8 +1,8 @@
 /**
- * A replicated key-value store: one server of a chain along which writes go.
+ * A replicated key-value store: one server of a chain along which writes propagate.
  *
  * The nanoPU paper's chain replication (Table 1). chain.h has the protocol and the messages, which
- * have two words of the load generator in front.
+ * are preceded by two words of the load generator.
  */
 #include <lnic.h>
 #include <mica.h>
@@ -14,8 +14,8 @@ enum { KEYS = 10000 };
 
 static struct mica store;
 
-/* A write that was answered is never lost: an index of four times as many places as there are keys,
- * and a log of twice their room. */
+/* An acknowledged write is never lost: the index has four times as many entries as there are keys,
+ * and the log twice the space that they need. */
 void prepare(void) {
   mica_make(&store, (uint64_t)4 * KEYS / MICA_BUCKET_ENTRIES,
             (uint64_t)2 * KEYS * mica_item_bytes(sizeof(struct chain_value)));

@@ -1,25 +1,25 @@
 /**
- * Finds the first of 100,000 rules that a packet's header matches.
+ * Finds the first of 100,000 rules that match a packet's header.
  *
  * The nanoPU paper's packet classifier (Table 1): addresses by prefixes, ports by ranges, the
  * protocol exactly or not at all.
  *
- * A request has two words of the load generator, and four more, each of two parts: a number and
- * anything; source and destination IPv4 address; source and destination port; the protocol and 0.
- * The reply is the same, but that the number of the rule is in the second part of the third word,
- * or all ones for none.
+ * A request has two words of the load generator, and four more, each of two parts: a number and any
+ * value; source and destination IPv4 address; source and destination port; the protocol and 0. The
+ * reply is the same, except that the second part of the third word is the number of the rule, or
+ * all ones for none.
  *
  * The first part of a word is in bits 63 to 32.
  *
- * *Rules.* The paper takes those of ClassBench's acl1 seed; here they are made up in its manner. Of
- * prefixes there are a few lengths, mostly long ones, and sources and destinations come from pools,
- * so that many rules share them; most rules have any source port, and one destination port.
+ * *Rules.* The paper uses those of ClassBench's acl1 seed; here they are generated with similar
+ * properties. Prefixes have a few lengths, mostly long ones, and sources and destinations come from
+ * pools, so that many rules share them; most rules match any source port, and one destination port.
  *
  * *Search* is tuple space search (Srinivasan, Suri and Varghese, SIGCOMM 1999): rules with the same
- * two lengths of prefixes are in one hash table by these prefixes. Tables come in the order of
- * their first rules, so that no table has to be looked at that has only rules behind one already
- * found; and so do the rules of a place in a table. nuevoMatch, which the paper takes, learns a
- * model of the rules to have fewer look-ups.
+ * two prefix lengths are in one hash table, indexed by these prefixes. Tables are ordered by their
+ * first rules, so that the search ends at the first table whose rules all follow a match; the rules
+ * of a table entry are ordered, too. nuevoMatch, which the paper uses, learns a model of the rules
+ * to reduce the number of lookups.
  */
 #include <lnic.h>
 #define SERVICE_ON_ALL_HARTS
@@ -30,7 +30,7 @@ enum {
   RULES = 100000,
   LENGTHS = 5,
   TABLES = LENGTHS * LENGTHS,
-  POOL = 8192, /* Addresses of each side. */
+  POOL = 8192, /* Addresses of each direction. */
   HEADER_WORDS = 3,
   ANY_PROTOCOL = 0,
 };
@@ -38,39 +38,39 @@ enum {
 static const uint8_t lengths[LENGTHS] = {32, 28, 24, 16, 8};
 
 struct rule {
-  uint32_t source, destination;                   /* Prefixes, with zeros behind them. */
-  uint16_t source_ports[2], destination_ports[2]; /* From, and to. */
+  uint32_t source, destination;                   /* Prefixes, padded with zeros. */
+  uint16_t source_ports[2], destination_ports[2]; /* First and last port. */
   uint8_t protocol;
   uint8_t table;
-  uint32_t next; /* The next one of its place, plus 1; or 0. */
+  uint32_t next; /* The next one of its entry, plus 1; or 0. */
 };
 
 static struct rule rules[RULES];
 
-/* All rules of two lengths. Its places are in `places`, from `first_place` on. */
+/* All rules of two lengths. The entries are in `places`, from `first_place` on. */
 static struct table {
   uint32_t source_mask, destination_mask;
   uint32_t first_place, place_mask;
-  uint32_t first_rule; /* RULES: it is empty. */
+  uint32_t first_rule; /* RULES if the table is empty. */
   uint32_t count;
 } tables[TABLES];
 
-static uint8_t order[TABLES];      /* Tables by their first rules. */
-static uint32_t places[4 * RULES]; /* The first rule of each, plus 1; or 0. */
+static uint8_t order[TABLES];      /* Tables in the order of their first rules. */
+static uint32_t places[4 * RULES]; /* The first rule of each entry, plus 1; or 0. */
 
 static inline uint32_t mask_of(uint64_t length) { return ~(uint32_t)0 << (32 - length); }
 
-/* Which place a rule, or a header, has. Prefixes are multiplied and not hashed thoroughly: a
- * product takes three cycles. */
+/* The entry of a rule or a header. Prefixes are only multiplied, not hashed thoroughly: a
+ * multiplication takes three cycles. */
 static inline uint32_t place_of(const struct table *table, uint32_t source, uint32_t destination) {
   uint64_t both = (uint64_t)source << 32 | destination;
   return table->first_place + ((uint32_t)(both * 0x9e3779b97f4a7c15 >> 40) & table->place_mask);
 }
 
-/* The rule with a number: what is random in it comes from four steps of SplitMix64. */
+/* Generates the rule with a number; its random parts come from four steps of SplitMix64. */
 static void make_rule(uint64_t number, struct rule *rule) {
   uint64_t sides = operation_mix(4 * number), ports = operation_mix(4 * number + 1);
-  /* Half of all prefixes are whole addresses, then a quarter, an eighth, and two sixteenths. */
+  /* Half of all prefixes are complete addresses, then a quarter, an eighth, and two sixteenths. */
   static const uint8_t length_of[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 4};
   uint64_t source_length = length_of[sides & 15];
   uint64_t destination_length = length_of[sides >> 4 & 15];
@@ -88,7 +88,7 @@ static void make_rule(uint64_t number, struct rule *rule) {
   switch (ports >> 2 & 7) {
   case 0: /* Any port. */
     break;
-  case 1: /* The upper ones, as clients have them. */
+  case 1: /* The upper ones, as clients use them. */
     rule->source_ports[0] = rule->destination_ports[0] = 1024;
     break;
   case 2: /* A range of up to 256. */
@@ -120,7 +120,7 @@ static void make_tables(void) {
       room *= 2;
     table->first_place = place;
     table->place_mask = room - 1;
-    place += room; /* At most twice as many as there are rules, plus 1 for each empty table. */
+    place += room; /* At most twice as many as rules, plus 1 per empty table. */
     uint32_t at = sorted++;
     for (; at > 0 && tables[order[at - 1]].first_rule > table->first_rule; at--)
       order[at] = order[at - 1];
@@ -133,7 +133,7 @@ void prepare(void) {
     make_rule(number, &rules[number]);
   make_tables();
   for (uint32_t number = RULES; number > 0;
-       number--) { /* From the last one: the first is found first. */
+       number--) { /* From the last to the first, so that the first is found first. */
     struct rule *rule = &rules[number - 1];
     uint32_t *place = &places[place_of(&tables[rule->table], rule->source, rule->destination)];
     rule->next = *place;

@@ -21,7 +21,7 @@ static inline void serve(void) {
   }
   for (uint64_t at = 0; at < words; at++)
     message[at] = lnic_read();
-  __asm__ volatile("" : : "r"(message) : "memory"); /* It is in memory, whatever is known of it. */
+  __asm__ volatile("" : : "r"(message) : "memory"); /* Forces the message to memory. */
 
   uint64_t pairs = message[1];
   if (message[0] != DOT_PRODUCT_DATA || pairs > DOT_PRODUCT_MAX_PAIRS || words != 2 + 2 * pairs) {

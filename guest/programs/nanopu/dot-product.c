@@ -1,5 +1,5 @@
 /**
- * The dot product of a message and weights in memory, computed as the words come out of the
+ * The dot product of a message and weights in memory, computed as the words are read from the
  * register.
  *
  * The nanoPU paper's stateful job (Section 3.5, Listing 2; "optimal" in Figure 6). dot-product.h

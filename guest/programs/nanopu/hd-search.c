@@ -1,5 +1,5 @@
 /**
- * Finds which of a few vectors of 64 dimensions is nearest to the one in the request.
+ * Finds the nearest of a few vectors of 64 dimensions to the one in the request.
  *
  * The nanoPU paper's high-dimensional search (Table 1), the part of uSuite's HDSearch that computes
  * distances.
@@ -21,7 +21,7 @@ enum {
   VECTOR_WORDS = 16,
   ELEMENTS = 4 * VECTOR_WORDS,
   QUERY_WORDS = LOAD_WORDS + VECTOR_WORDS + 1,
-  MAX_VECTORS = 200, /* Of a request; there is room for some more in a message. */
+  MAX_VECTORS = 200, /* Per request; a message has room for some more. */
 };
 
 struct vector {
@@ -43,8 +43,8 @@ void prepare(void) {
       unpack(&vectors[number], place, operation_mix(number * VECTOR_WORDS + place));
 }
 
-/* The square of the Euclidean distance. The loads and products of sixteen elements go on together:
- * one after the other each would wait for the one before. */
+/* The square of the Euclidean distance. The loads and multiplications of sixteen elements overlap;
+ * a sequential computation would wait for each one. */
 static inline uint64_t distance(const struct vector *one, const struct vector *other) {
   uint64_t sum = 0;
 #pragma GCC unroll 16

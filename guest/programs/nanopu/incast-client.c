@@ -1,6 +1,6 @@
 /**
- * One client of an incast: sends a server a message of one packet whenever the clock says so, at
- * the same time as all other clients, and prints how long the replies took.
+ * One client of an incast: sends a server a message of one packet at clock times common to all
+ * clients, and prints the latency of the replies.
  *
  * The server is 10.0.0.1, context 0, and runs `service-times` (the nanoPU paper's Section 5.2.3).
  */
@@ -13,7 +13,7 @@
 #endif
 
 enum {
-  EVERY_US = 100, /* As long as the slowest takes, and more. */
+  EVERY_US = 100, /* Longer than the slowest exchange. */
   PACKET_WORDS = 128,
   CLIENT_CONTEXT = 0,
   TIMER_INTERRUPT = 1 << 7,
@@ -25,14 +25,14 @@ static volatile const uint64_t *const timer_us = (uint64_t *)CLINT_MTIME;
 
 static struct measure measure;
 
-/* Halts until the clock says so. An interrupt that is not taken wakes the hart. */
+/* Halts until the clock reaches a time. An interrupt that is not taken wakes the hart. */
 static void sleep_until(uint64_t us) {
   *timer_compare = us;
   while (*timer_us < us)
     __asm__ volatile("wfi");
 }
 
-/* How long a message and its reply take, in cycles. */
+/* The duration of a message and its reply, in cycles. */
 static uint64_t exchange(uint64_t number) {
   uint64_t begin = clock_cycles();
   lnic_write_r(header_to(server, PACKET_WORDS));

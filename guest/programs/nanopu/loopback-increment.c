@@ -1,8 +1,8 @@
 /**
- * Sends every message back to its sender, each of its words increased by one.
+ * Sends every message back to its sender, with each of its words incremented.
  *
- * The nanoPU paper's stateless job (Section 5.2.1, Figure 5): a word goes from register to register
- * by way of an addition, and never to memory.
+ * The nanoPU paper's stateless job (Section 5.2.1, Figure 5): a word is moved from register to
+ * register through an addition, and never to memory.
  */
 #include <lnic.h>
 #define SERVICE_ON_ALL_HARTS

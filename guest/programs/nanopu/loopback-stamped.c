@@ -1,15 +1,15 @@
 /**
- * Sends every message back to its sender, with the last word of the first one in place of its own.
- * So the last reply tells when the first request came: the prototype's program for the paper's
- * Figure 4 does so.
+ * Sends every message back to its sender, with the last word of the first message in place of its
+ * own. So the last reply contains the time of the first request, as in the prototype's program for
+ * the paper's Figure 4.
  */
 #include <lnic.h>
 #include <nanopu/messages.h>
 
 #define TWICE(statements) statements statements
 
-/** Copies all words of a message but its last one: those of 8 times a power of two bytes without a
- * loop, and asking for the shortest length first, like the prototype's function. */
+/** Copies all words of a message except its last one: messages of 8 times a power of two bytes
+ * without a loop, testing for the shortest length first, like the prototype's function. */
 static __attribute__((noinline)) void copy_all_but_one(uint64_t bytes) {
   if (__builtin_expect(bytes == WORD_BYTES, 1))
     return;
@@ -40,7 +40,7 @@ static __attribute__((noinline)) void copy_all_but_one(uint64_t bytes) {
   }
 }
 
-/** Sends the words of a message that waits, all but the last. */
+/** Sends all words of the next message except the last one. */
 static inline void send_all_but_one(void) {
   lnic_wait();
   uint64_t header = lnic_read();

@@ -1,7 +1,8 @@
 /**
- * A key-value store whose values go through buffers in memory between the registers and the store.
+ * A key-value store whose values are copied through buffers in memory between the registers and the
+ * store.
  *
- * MICA with its API as it is, the "naive" one of the nanoPU paper (Section 5.3, Figure 9).
+ * MICA with its unchanged API, "naive" in the nanoPU paper (Section 5.3, Figure 9).
  * services/store.h has the messages.
  */
 #include <lnic.h>

@@ -8,14 +8,14 @@
 
 void prepare(void) { store_prepare(); }
 
-/* The words of a key's value; or none. */
+/* The words of a key's value, or NULL. */
 static inline uint64_t *value_of(const uint64_t key[2]) {
   const struct mica_bucket *bucket = mica_bucket(&store, key);
   int place = mica_find(&store, bucket, key);
   return place < 0 ? NULL : (uint64_t *)mica_item(&store, bucket->entries[place])->value;
 }
 
-/* A key that is new has no place yet that its value could go to. */
+/* A new key has no allocated space yet for its value. */
 static __attribute__((noinline)) void put_new(const uint64_t key[2]) {
   uint64_t value[STORE_VALUE_WORDS];
   for (int word = 0; word < STORE_VALUE_WORDS; word++)

@@ -1,5 +1,5 @@
 /**
- * The gravitational force of a cluster of bodies, in its centre of mass, on bodies that ask for it.
+ * The gravitational force of a cluster of bodies, at its centre of mass, on requesting bodies.
  *
  * The nanoPU paper's N-body simulation (Table 1): a node of the tree of clusters.
  *
@@ -9,10 +9,10 @@
  * | request | 1, x and y of the body, a time |
  * | reply to a request | 2, the force, the configuration's time |
  *
- * There is no reply to a configuration; requests beyond what was configured are refused. Positions
- * are whole numbers below 2^26. The force is a double, 1 / (the square of the distance), and 0 on a
- * body in the centre itself: masses and the constant of gravitation are for the body to multiply
- * with. All but the quotient is exact, so that every processor has the same result.
+ * A configuration has no reply; requests beyond the configured number are refused. Positions are
+ * integers below 2^26. The force is a double, 1 / (the square of the distance), and 0 on a body at
+ * the centre itself: the body multiplies it by the masses and the gravitational constant. All
+ * operations but the division are exact, so that every processor has the same result.
  */
 #include <lnic.h>
 #include <nanopu/service.h>
@@ -45,7 +45,7 @@ static inline void serve(void) {
   if (x >= end_of_space || y >= end_of_space) {
     refuse(header, 3);
   } else if (type == REQUEST && words == 4 && requests_left > 0) {
-    lnic_read(); /* When it was sent. */
+    lnic_read(); /* The time of sending. */
     requests_left--;
     lnic_write_r(header_to(header, REPLY_WORDS));
     lnic_write_i(REPLY);

@@ -1,21 +1,21 @@
 /**
- * Searches the game tree of Othello, spread over servers: each message is a position to look at.
+ * Searches the game tree of Othello, distributed over servers: each message is a position to
+ * evaluate.
  *
  * The nanoPU paper's Othello player (Table 1), a map and a reduce.
  *
  * - A configuration is 2, and what peers.h says; the reply is 2.
- * - A map is 0, the discs of who is to move, the discs of the other, how many moves to look ahead,
- *   where its parent is, the parent's number there, and a time.
- * - A reduce is 1, where the parent is, the parent's number, the value, and the map's time.
+ * - A map is 0, the discs of the player to move, the discs of the other, the number of moves to
+ *   look ahead, the address of its parent, the parent's number there, and a time.
+ * - A reduce is 1, the address of the parent, the parent's number, the value, and the map's time.
  *
- * The value of a position is for who is to move: after the last move that is looked at, how many
- * discs more one has than the other; before, the best that a move leads to, which is what is worst
- * for the other.
+ * The value of a position is for the player to move: at the last level, the difference of the
+ * numbers of discs; above, the best value of all moves, i.e. the worst one for the other player.
  *
- * A map of one move has its reduce at once. One of more moves becomes maps of the positions after
- * each first move, which go to all servers in turn; when their reduces have come, it has its own. A
- * server remembers a limited number of positions that wait so. If it cannot remember another one it
- * looks at all moves itself, which comes to the same.
+ * A map of one move sends its reduce at once. One of more moves becomes maps of the positions after
+ * each first move, which are distributed over all servers round-robin; when their reduces have
+ * arrived, it sends its own. A server stores a limited number of such waiting positions; beyond
+ * that it searches all moves itself, with the same result.
  */
 #include <lnic.h>
 #include <nanopu/othello.h>
@@ -29,21 +29,21 @@ enum {
   MAP_WORDS = 7,
   REDUCE_WORDS = 5,
   MAX_WAITING = 1024,
-  MAX_MOVES = 60, /* In a game, without those that are passed. */
+  MAX_MOVES = 60, /* Of a game, without passes. */
 };
 
 static struct peers peers;
 static uint64_t next_peer;
 
-/* A position whose children are being looked at; its number is its place here. */
+/* A position whose children are being evaluated; its number is its index here. */
 static struct waiting {
-  uint64_t where, number, time; /* Of its parent, and the map's time. */
+  uint64_t where, number, time; /* Of its parent, and the time in the map. */
   int64_t best;                 /* So far. */
-  uint64_t children;            /* Whose reduces are to come. 0: this place is free ... */
-  uint64_t next_free;           /* ... and this one is the next such, plus 1. */
+  uint64_t children;            /* Number of outstanding reduces. 0: the entry is free ... */
+  uint64_t next_free;           /* ... and this is the next free one, plus 1. */
 } waiting[MAX_WAITING];
 
-static uint64_t first_free; /* Plus 1; 0: none. */
+static uint64_t first_free; /* Index plus 1; 0: none. */
 
 void prepare(void) {
   for (uint64_t number = MAX_WAITING; number > 0; number--) {
@@ -52,7 +52,7 @@ void prepare(void) {
   }
 }
 
-/* The value of a position after looking so many moves ahead. */
+/* The value of a position after a search of this depth. */
 static int64_t search(struct othello_position position, uint64_t ahead) {
   if (ahead == 0)
     return othello_value(position);
@@ -93,7 +93,7 @@ static void send_map(struct othello_position position, uint64_t ahead, uint64_t 
   lnic_write_r(time);
 }
 
-/* Looks at a position, with its children's reduces if it has to wait for them. */
+/* Evaluates a position; if it must wait for its children's reduces, stores it. */
 static void map(struct othello_position position, uint64_t ahead, uint64_t where, uint64_t number,
                 uint64_t time) {
   uint64_t moves = ahead > 1 ? othello_moves(position) : 0;
@@ -150,10 +150,10 @@ static inline void serve(void) {
     else
       refuse(header, MAP_WORDS);
   } else if (type == REDUCE && count == REDUCE_WORDS) {
-    lnic_read(); /* It is for this server. */
+    lnic_read(); /* The address, which is this server's. */
     uint64_t number = lnic_read();
     int64_t value = (int64_t)lnic_read();
-    lnic_read(); /* The time is known. */
+    lnic_read(); /* The time, which is known. */
     if (number < MAX_WAITING && waiting[number].children != 0 && value >= -OTHELLO_SQUARES &&
         value <= OTHELLO_SQUARES)
       reduce(number, value);

@@ -1,6 +1,6 @@
 /**
- * Watches the latency of paths in a network: takes reports of in-band network telemetry, and tells
- * when a flow's latency has changed by much.
+ * Monitors the latency of paths in a network: receives reports of in-band network telemetry, and
+ * sends an event when a flow's latency has changed substantially.
  *
  * The nanoPU paper's INT processing (Table 1).
  *
@@ -8,15 +8,16 @@
  *   32, its latency in ns in 31 to 0.
  * - An event is 1, the two words of the flow, the latency of its path in ns, and that of its last
  *   event, or 0.
- * - A summary is 2, how many reports there were since the last one, and how many events.
+ * - A summary is 2, the number of reports since the last one, and the number of events.
  *
  * In the second word of a flow the ports are in bits 63 to 48 and 47 to 32, the protocol in 31 to
- * 24, and how many hops there are in 7 to 0, at most 6. A flow has an event with its first report,
- * and whenever the latency of its path, the sum over the hops, differs from that of its last event
- * by more than 1000 ns. Every 50 reports there is a summary. Both go to where the report came from.
+ * 24, and the number of hops in 7 to 0, at most 6. A flow has an event with its first report, and
+ * whenever the latency of its path, the sum over the hops, differs from that of its last event by
+ * more than 1000 ns. There is a summary every 50 reports. Both are sent to the sender of the
+ * report.
  *
- * There is room for 256 flows, each in a place that a hash of it chooses; one that comes to the
- * place of another takes it.
+ * There are entries for 256 flows, indexed by a hash of the flow; a colliding flow replaces the
+ * previous one.
  */
 #include <lnic.h>
 #include <nanopu/service.h>
@@ -35,7 +36,7 @@ enum {
 static struct flow {
   uint64_t words[FLOW_WORDS];
   uint64_t latency_ns; /* Of the last event. */
-} flows[FLOWS];        /* The second word of a flow that is there is not 0. */
+} flows[FLOWS];        /* The second word is 0 in an empty entry. */
 
 static uint64_t reports, events;
 
@@ -49,13 +50,13 @@ static inline void serve(void) {
     refuse(header, FLOW_WORDS);
     return;
   }
-  rest &= ~(uint64_t)0xff; /* A path that has changed its length is that of the same flow. */
+  rest &= ~(uint64_t)0xff; /* A path whose length has changed belongs to the same flow. */
   uint64_t latency_ns = 0;
   for (; hops > 0; hops--)
     latency_ns += (uint32_t)lnic_read();
 
   struct flow *flow = &flows[operation_mix(addresses ^ operation_mix(rest)) % FLOWS];
-  uint64_t marked = rest | 1; /* Not 0, even if all ports are. */
+  uint64_t marked = rest | 1; /* Not 0, even if all fields are. */
   int is_known = flow->words[0] == addresses && flow->words[1] == marked;
   uint64_t before_ns = is_known ? flow->latency_ns : 0;
   uint64_t change_ns = latency_ns > before_ns ? latency_ns - before_ns : before_ns - latency_ns;

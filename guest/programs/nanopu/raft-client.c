@@ -3,9 +3,9 @@
  * reads, and prints the latency of a write.
  *
  * The servers are 10.0.0.1 to 10.0.0.3, context 0. The nanoPU paper measures 10,000 writes of
- * random keys one after the other (Section 5.3). A server that does not answer for 1 ms, or does
- * not know the leader, is left for the next one. In the end what was written last to some keys is
- * read; if it is anything else the program ends with status 1.
+ * random keys one after the other (Section 5.3). If a server does not answer within 1 ms, or does
+ * not know the leader, the client tries the next one. At the end it reads some keys; if a value
+ * differs from the last one written, the program ends with status 1.
  */
 #include <lnic.h>
 #include <nanopu/measure.h>
@@ -33,7 +33,7 @@ static const uint64_t first_server = 0x0a000001, patience_cycles = 3200000; /* 1
 
 static struct measure writes;
 static uint64_t last_written[KEYS]; /* The number of the write, plus 1. */
-static uint64_t leader;             /* As far as is known. */
+static uint64_t leader;             /* The last known leader. */
 
 static uint64_t where(uint64_t server) {
   return (first_server + server) << 32 | (uint64_t)SERVICE_CONTEXT << 16;
@@ -50,7 +50,7 @@ static void configure(void) {
   }
 }
 
-/* Lets a time go by in which nothing is expected. */
+/* Waits for a fixed time, discarding messages. */
 static void pause(void) {
   uint64_t begin = clock_cycles();
   while (clock_cycles() - begin < patience_cycles) {
@@ -63,7 +63,7 @@ static void pause(void) {
   }
 }
 
-/* Asks the leader, whoever that is by now; how long the one attempt took that had an answer. */
+/* Sends a request to the current leader; returns the duration of the attempt that was answered. */
 static uint64_t ask(const uint64_t *words, uint64_t count) {
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
     uint64_t cycles;
@@ -76,7 +76,7 @@ static uint64_t ask(const uint64_t *words, uint64_t count) {
     } else {
       leader = (leader + 1) % SERVERS;
       if (got > 0)
-        pause(); /* There is an election. */
+        pause(); /* An election is in progress. */
     }
   }
   fail("There is no leader.");

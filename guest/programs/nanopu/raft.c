@@ -19,9 +19,10 @@
  * A configuration after the first one changes nothing and has the same reply.
  *
  * A reply comes when the operation is committed. Reads go through the log, too, so that they see
- * all that was committed before. Who gets no reply, because the leader has stopped, asks another
- * server; to write the same once more
- * does no harm, as long as nothing else is written while the first request may still arrive.
+ * A reply is sent when the operation is committed. Reads go through the log, too, so that they
+ * return everything committed before. A client without a reply, because the leader has stopped,
+ * asks another server; a repeated write does no harm as long as nothing else is written while the
+ * first request may still arrive.
  */
 #include <lnic.h>
 #include <mica.h>
@@ -44,21 +45,21 @@ enum {
   MESSAGE_WORDS = 256,
 };
 
-/* 5 ms at 3.2 GHz, as the prototype has it; a leader is heard five times as often. */
+/* 5 ms at 3.2 GHz, as in the prototype; a leader sends heartbeats five times as often. */
 static const uint64_t election_timeout_cycles = 16000000, heartbeat_cycles = 3200000;
 
 static struct raft raft;
 static struct peers peers;
 static struct mica store;
 
-/* Who waits for an entry: the application header of the request, 0 for nobody, and its load words.
- * It holds if the entry is still of that term when it is committed. */
+/* The client that waits for an entry: the application header of the request, 0 for none, and its
+ * load-generator words. It is valid if the entry is still of that term when it is committed. */
 static struct waiting {
   uint64_t term, header, service_time, sent_time;
 } waiting[RAFT_LOG_ENTRIES + 1];
 
-/* A committed write is never lost: an index of four times as many places as there are keys, and a
- * log of twice their room. */
+/* A committed write is never lost: the index has four times as many entries as there are keys, and
+ * the log twice the space that they need. */
 void prepare(void) {
   mica_make(&store, (uint64_t)4 * KEYS / MICA_BUCKET_ENTRIES,
             (uint64_t)2 * KEYS * mica_item_bytes(VALUE_WORDS * WORD_BYTES));
@@ -100,14 +101,14 @@ static void raft_apply(struct raft *of, uint64_t index) {
   client->header = 0;
 }
 
-/* An operation of a client: `words` are those of the request behind the load generator's. */
+/* An operation of a client: `words` follow the load generator's words in the request. */
 static void propose(uint64_t header, uint64_t service_time, uint64_t sent_time,
                     const uint64_t *words, uint64_t count) {
   uint64_t command[RAFT_COMMAND_WORDS] = {0};
   for (uint64_t word = 0; word < count; word++)
     command[word] = words[word];
   if (raft.role == RAFT_LEADER && raft.last_index < RAFT_LOG_ENTRIES)
-    waiting[raft.last_index + 1] = /* Now, for an entry can be committed at once. */
+    waiting[raft.last_index + 1] = /* Set first, because an entry may be committed at once. */
         (struct waiting){raft.term, header, service_time, sent_time};
   int64_t index = raft_propose(&raft, command, clock_cycles());
   if (index == RAFT_NOT_LEADER) {

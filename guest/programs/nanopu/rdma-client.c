@@ -1,9 +1,9 @@
 /**
- * A client of the server that runs `rdma`: prints how long each kind of one-sided operation takes.
+ * A client of the server that runs `rdma`: prints the latency of each kind of one-sided operation.
  *
- * The server is 10.0.0.1, context 0. Operations come one after the other, at random addresses (the
- * nanoPU paper's Table 2). Reads come first, when it is known what is there: if anything else comes
- * back the program ends with status 1.
+ * The server is 10.0.0.1, context 0. Operations are issued one after the other, at random addresses
+ * (the nanoPU paper's Table 2). Reads come first, while the contents are known: if a value differs,
+ * the program ends with status 1.
  */
 #include <lnic.h>
 #include <nanopu/measure.h>
@@ -20,7 +20,7 @@ static const uint64_t patience_cycles = 3200000; /* 1 ms at 3.2 GHz. */
 
 static struct measure measure;
 
-/* What is at an address in the beginning. */
+/* The initial word at an address. */
 static uint64_t first(uint64_t address) {
   return operation_mix(address / WORD_BYTES) % MEMORY_WORDS * WORD_BYTES;
 }

@@ -1,5 +1,5 @@
 /**
- * One-sided operations on the memory of a server, done by its program: read, write,
+ * One-sided operations on the memory of a server, performed by its program: read, write,
  * compare-and-swap, fetch-and-add, and an indirect read.
  *
  * The nanoPU paper's programmable RDMA (Section 5.3, Table 2).
@@ -8,13 +8,13 @@
  * | --- | --- |
  * | read | two of the load generator, 1, address |
  * | write | two of the load generator, 2, address, value |
- * | compare-and-swap | two of the load generator, 3, address, value to be there, new value |
+ * | compare-and-swap | two of the load generator, 3, address, expected value, new value |
  * | fetch-and-add | two of the load generator, 4, address, addend |
  * | indirect read | two of the load generator, 5, address of the address |
- * | reply | two of the load generator, 6, the value that was read, or there before |
+ * | reply | two of the load generator, 6, the value read, or the old value |
  *
- * Addresses count bytes from the beginning of the memory, in whole words. In the beginning each
- * word is the address of another one. Harts take turns at a word by atomic instructions.
+ * Addresses are byte offsets from the beginning of the memory, multiples of a word. Initially each
+ * word is the address of another one. Harts access a word by atomic instructions.
  */
 #include <lnic.h>
 #define SERVICE_ON_ALL_HARTS
@@ -63,7 +63,7 @@ static inline void serve(void) {
     value = lnic_read();
     __atomic_compare_exchange_n(at(address), &expected, value, 0, __ATOMIC_ACQ_REL,
                                 __ATOMIC_ACQUIRE);
-    result = expected; /* What was there, in both cases. */
+    result = expected; /* The old value, in both cases. */
   } else if (type == FETCH_AND_ADD && operands == 1) {
     value = lnic_read();
     result = __atomic_fetch_add(at(address), value, __ATOMIC_ACQ_REL);

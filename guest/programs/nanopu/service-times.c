@@ -1,10 +1,10 @@
 /**
- * Serves each request for as many cycles as its first word says, on every hart: what nanoPU's
- * choice of a core is measured with (Section 5.2.3). busy.h has the messages.
+ * Serves each request for the number of cycles in its first word, on every hart, to measure
+ * nanoPU's core selection (Section 5.2.3). busy.h has the messages.
  */
 #include <lnic.h>
 #define SERVICE_ON_ALL_HARTS
-#define BUSY_ON_CORE /* The same for a thread that is alone, and simulated faster. */
+#define BUSY_ON_CORE /* The same for a thread that runs alone, and faster to simulate. */
 #include <nanopu/busy.h>
 #include <nanopu/service.h>
 

@@ -1,5 +1,5 @@
 /**
- * Increases the words of a stream of messages by one, and reports when the stream began.
+ * Increments the words of a stream of messages, and reports the start time of the stream.
  *
  * | message | words |
  * | --- | --- |
@@ -7,8 +7,8 @@
  * | data | 1, any words, a time |
  * | reply to data | 1, the words plus one, the time of the beginning |
  *
- * There is no reply to a configuration. So whoever takes the last reply knows how long the stream
- * took. Data beyond what was configured are refused.
+ * A configuration has no reply. The receiver of the last reply can thus compute the duration of the
+ * stream. Data beyond the configured number are refused.
  */
 #include <lnic.h>
 #include <nanopu/service.h>
@@ -28,7 +28,7 @@ static inline void serve(void) {
     lnic_write_r(type);
     for (uint64_t left = words - 2; left > 0; left--)
       lnic_add_int_i(1);
-    lnic_read(); /* When it was sent. */
+    lnic_read(); /* The time of sending. */
     lnic_write_r(start_time);
   } else if (type == CONFIGURATION && words == 3) {
     messages_left = lnic_read();

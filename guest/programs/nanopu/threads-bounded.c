@@ -1,6 +1,6 @@
 /**
- * Two threads of priority 0, which have 1 us for a message: nanoPU's Figure 8. busy_threads.h has
- * them.
+ * Two threads of priority 0 with a limit of 1 us per message: nanoPU's Figure 8. busy_threads.h has
+ * the threads.
  */
 #include <nanopu/busy_threads.h>
 

@@ -1,6 +1,6 @@
 /**
- * Two threads of priorities 0 and 1, which have any time for a message: nanoPU's Figure 7.
- * busy_threads.h has them.
+ * Two threads of priorities 0 and 1 without a limit on the time per message: nanoPU's Figure 7.
+ * busy_threads.h has the threads.
  */
 #include <nanopu/busy_threads.h>
 

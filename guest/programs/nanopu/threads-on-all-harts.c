@@ -1,10 +1,10 @@
 /**
- * Two threads of priority 0 on every hart: nanoPU's choice of a core together with the bound on how
- * long a thread keeps it (Sections 5.2.2 and 5.2.3).
+ * Two threads of priority 0 on every hart: nanoPU's core selection together with the bound on a
+ * thread's time per message (Sections 5.2.2 and 5.2.3).
  *
- * The parameter `max_cycles` is how long a message may take at priority 0, 3200 by default, which
- * are the paper's 1 us. busy_threads.h has the threads. Service times are the threads' own cycles,
- * so that a core does as much work with interruptions as without.
+ * The parameter `max_cycles` is the limit for a message at priority 0, by default 3200, the paper's
+ * 1 us. busy_threads.h has the threads. Service times are counted in the thread's own cycles, so
+ * that a core does the same work with interruptions as without.
  */
 #include <io.h>
 #define BUSY_ON_CORE

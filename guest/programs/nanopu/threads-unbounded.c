@@ -1,6 +1,6 @@
 /**
- * Two threads of priority 0, which have any time for a message: the comparison of nanoPU's
- * Figure 8. busy_threads.h has them.
+ * Two threads of priority 0 without a limit on the time per message: the baseline of nanoPU's
+ * Figure 8. busy_threads.h has the threads.
  */
 #include <nanopu/busy_threads.h>
 
