@@ -1,9 +1,9 @@
 /**
- * Serves gets of the cache of memcache.h out of the server's memory: the interface answers, and the
- * server's cores hear of nothing. The server says where its table is (cache_gets.h).
+ * Serves gets of the cache of memcache.h from the server's memory: the interface answers, without
+ * the server's cores. The server publishes the table's address (cache_gets.h).
  *
- * It takes no locks, and nobody may change the cache meanwhile: it answers gets alone. Anything
- * else gets the answer to what is no request, one word of ones.
+ * It takes no locks, so the cache must not change meanwhile: it serves only gets. Any other message
+ * is answered as an invalid request, with one word of ones.
  */
 #include <cache_gets.h>
 #include <interface.h>
@@ -21,21 +21,21 @@ __asm__(".pushsection .text.start, \"ax\"\n"
 extern volatile const struct cache_gets_table cache_gets_table;
 _Static_assert(CACHE_GETS_OFFSET == 64, "the table is behind _start");
 
-/* Loads of host memory that go out one behind the other. */
+/* Number of overlapping loads of host memory. */
 enum { BATCH = 8 };
 
-/* What is read of an item at one time. */
+/* The words of an item that are loaded together. */
 enum { KEY_WORDS = 4 };
 struct visited {
   uint64_t chain, lengths;
 };
 
-/* Whether words of two keys are the same, of which so many bytes count. */
+/* Whether the first `bytes` bytes of two words of keys are equal. */
 static inline int is_same(uint64_t one, uint64_t other, uint64_t bytes) {
   return bytes >= 8 ? one == other : bytes == 0 || (one ^ other) << (64 - 8 * bytes) == 0;
 }
 
-/* Whether the item has the key, which begins at a word and is filled up with other bytes. */
+/* Whether the item has the key, which starts at a word and is padded with arbitrary bytes. */
 static inline int visit(const uint64_t *item, const uint64_t *key, uint64_t key_bytes,
                         struct visited *visited) {
   uint64_t chain = item[CACHE_GETS_CHAIN], lengths = item[CACHE_GETS_VALUE_BYTES];
@@ -63,7 +63,7 @@ static inline int visit(const uint64_t *item, const uint64_t *key, uint64_t key_
   }
 }
 
-/* Copies bytes of host memory from any address to a word, and up to BATCH words more. */
+/* Copies bytes of host memory from any address to an aligned one, and up to BATCH words more. */
 static inline void copy(uint64_t *to, uint64_t from, uint64_t bytes) {
   const uint64_t *words = (const uint64_t *)(from & ~UINT64_C(7));
   uint64_t shift = 8 * (from & 7), before = *words++;
@@ -111,7 +111,7 @@ static inline const uint64_t *find(const uint64_t *key, uint64_t key_bytes, uint
   return NULL;
 }
 
-/* Writes the reply to a get in its place, and returns its bytes. */
+/* Replaces a get by its reply, and returns the reply's bytes. */
 static uint64_t answer(struct operation_request *request) {
   const struct operation_request head = *request;
   const uint64_t *key = (const uint64_t *)request->key;

@@ -1,6 +1,6 @@
 /**
  * Runs critical regions for the cache of object_cache.h: the user routine hashes the key, as the
- * cache does, and parses how long it is.
+ * cache does, and parses its length.
  */
 #define INTERFACE_ARGUMENTS
 
@@ -24,14 +24,14 @@ static inline int interface_capture(const struct frame *frame, uint64_t bytes,
   captured->key_bytes = request->key_bytes;
   if (bytes < front + sizeof *request + captured->key_bytes)
     return 0;
-  /* The last word may have bytes behind the key: the frame's buffer has room for them. */
+  /* The last word may have bytes behind the key; the frame's buffer has room for them. */
   for (uint64_t word = 0; word * sizeof *key < captured->key_bytes; word++)
     captured->key[word] = key[word];
   return 1;
 }
 
 static inline uint64_t interface_arguments(const struct captured *captured, uint64_t *values) {
-  /* A register has an unsigned number of 32 bits with the upper half of its sign. */
+  /* A register holds an unsigned 32-bit number sign-extended. */
   const void *key = captured->key;
   values[0] = (uint64_t)(int64_t)(int32_t)memcache_hash_aligned(key, captured->key_bytes);
   values[1] = captured->key_bytes;

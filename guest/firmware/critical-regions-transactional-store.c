@@ -1,6 +1,6 @@
 /**
  * Runs critical regions for the transactions of transactional_store.h: the user routine parses the
- * request, and draws the district, with which most of the keys that a transaction looks up begin.
+ * request, and draws the district, the first part of most keys that a transaction looks up.
  */
 #define INTERFACE_ARGUMENTS
 
@@ -24,7 +24,8 @@ static inline int interface_capture(const struct frame *frame, uint64_t bytes,
 }
 
 static inline uint64_t interface_arguments(const struct captured *captured, uint64_t *values) {
-  /* As tpcc_random() and tpcc_pair() do it, and as keys are in memory: in the order of bytes. */
+  /* As in tpcc_random() and tpcc_pair(), and with keys in memory order, which is the order of
+   * bytes. */
   uint64_t state = captured->seed + 0x9e3779b97f4a7c15;
   uint64_t district = 1 + ((operation_mix(state) >> 32) * 10 >> 32);
   values[0] = swap64(captured->warehouse);

@@ -1,13 +1,13 @@
 /**
- * Runs critical regions (docs/critical-region.md): for each frame the user routine, which says what
- * a server will compute of it first, and then the regions that hardware beside the core that will
- * serve the frame has sent.
+ * Runs critical regions (docs/critical-region.md): for each frame first the user routine, which
+ * computes values that a server will compute of the frame, and then the regions sent by hardware
+ * beside the core that will serve the frame.
  *
- * The user routine has two halves. interface_capture() copies what it needs of the frame, which
- * then is delivered; interface_arguments() computes with that while the packet is on its way. These
- * are for the key-value store of services/store.h: two words, which are hashes of those in the
- * message. Firmware for another service defines INTERFACE_ARGUMENTS and its own, and includes this
- * file, as critical-regions-object-cache.c does.
+ * The user routine has two halves. interface_capture() copies the words that it needs of the frame,
+ * which is then delivered; interface_arguments() computes with them while the packet is in flight.
+ * The halves here are for the key-value store of services/store.h: two values, which are hashes of
+ * words of the message. Firmware for another service defines INTERFACE_ARGUMENTS and its own
+ * halves, and includes this file, as critical-regions-object-cache.c does.
  */
 #ifndef INTERFACE_ARGUMENTS
 #include <services/keys.h>
@@ -15,16 +15,17 @@
 #include <interface.h>
 
 enum {
-  REGION_CODE_BYTES = 512, /* As in crates/critical-region/src/listener.rs, and the next one. */
+  REGION_CODE_BYTES =
+      512, /* As in crates/critical-region/src/listener.rs, and so is the next one. */
   REGION_PIECES = 16,
-  REGION_CORES = 16, /* Of the host. Regions of further ones have no room. */
+  REGION_CORES = 16, /* Of the host. Regions of further cores have no space. */
   REGION_ARGUMENTS = 6,
-  REGION_TOLD = 8, /* Of so many frames, one's values are told to the core. */
+  REGION_TOLD = 8, /* The values of one frame in this many are sent to the core. */
 };
 
-/* What hardware beside a core of the host has sent. */
+/* The regions sent by hardware beside a core of the host. */
 struct regions {
-  uint64_t list; /* How many there are, and the number of each one's piece of code: bytes. */
+  uint64_t list; /* Their number, and the number of each one's piece of code, as bytes. */
   uint64_t budget;
   uint64_t unused[6];
   uint8_t code[REGION_PIECES][REGION_CODE_BYTES];
@@ -37,10 +38,10 @@ struct captured {
   uint64_t words[2];
 };
 
-/* Copies of a frame what the user routine needs; returns whether there is that. */
+/* Copies the words of a frame that the user routine needs; returns whether the frame has them. */
 static inline int interface_capture(const struct frame *frame, uint64_t bytes,
                                     struct captured *captured) {
-  enum { FIRST = 3, SECOND = 4 }; /* Behind the load generator's words and the operation. */
+  enum { FIRST = 3, SECOND = 4 }; /* After the load generator's words and the operation. */
   if (bytes < sizeof *frame + (SECOND + 1) * sizeof *frame->payload)
     return 0;
   captured->words[0] = frame->payload[FIRST];
@@ -48,14 +49,14 @@ static inline int interface_capture(const struct frame *frame, uint64_t bytes,
   return 1;
 }
 
-/* Writes what a server will compute of it, and returns how many values that are. */
+/* Computes the values that a server will compute, and returns their number. */
 static inline uint64_t interface_arguments(const struct captured *captured, uint64_t *values) {
   key_of_words(values, swap64(captured->words[0]), swap64(captured->words[1]));
   return 2;
 }
 #endif
 
-/* Of each core's frame. */
+/* The state of each core's frame. */
 static struct {
   struct captured captured;
   uint64_t values[REGION_ARGUMENTS];
@@ -73,7 +74,8 @@ void firmware(uint64_t core) {
     uint64_t host_core = queue;
     while (host_core >= host_cores)
       host_core -= host_cores;
-    /* What is told must be there before the frame, which waits for it: so that of few frames is. */
+    /* The values must precede the frame, which waits for them: therefore only a few frames' are
+     * sent. */
     int is_told = is_request && untold == 0;
     untold = untold == 0 ? REGION_TOLD - 1 : untold - 1;
     if (is_told) {

@@ -1,6 +1,6 @@
 /**
- * Delivers every frame to the receive ring that its flow's hash chooses, as an interface without
- * cores does. The firmware of a programmable network interface unless another one is named.
+ * Delivers every frame to the receive ring selected by its flow's hash, as an interface without
+ * cores does. The default firmware of a programmable network interface.
  */
 #include <interface.h>
 

@@ -1,15 +1,15 @@
 /**
- * The sources of the traffic on cores of the server (`traffic.sources = "cores"`), beside those of
- * the data plane. It is compiled into the data plane's program.
+ * The traffic sources on cores of the server (`traffic.sources = "cores"`) besides those of the
+ * data plane. They are compiled into the data plane's program.
  *
  * Each queue is written by one core, as the only producer of a lock-free ring: the core copies an
  * item into the next slot and adds 1 to the queue's doorbell, by its own stores and an atomic. It
- * knows at most how many items are in the queue, and looks at what the consumer writes only when
- * the queue may be full; if it is, the item is dropped.
+ * keeps an upper bound on the number of items in the queue, and reads the consumer's state only
+ * when the queue may be full; if it is full, the item is dropped.
  *
- * What arrives is the I/O device's (crates/queues/src/io_source/cores.rs): it writes the items of a
- * core into a ring of arrivals in the core's memory. A core reads `source_arrived`, which is
- * answered when there are some, and may use the entries until it reads it again.
+ * The arrivals come from the I/O device (crates/queues/src/io_source/cores.rs): it writes the items
+ * of a core into an arrival ring in the core's memory. A read of `source_arrived` returns the
+ * number of new items, once there are any, and the core may use these entries until its next read.
  */
 #include <io.h>
 #include <runtime.h>
@@ -17,32 +17,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Entries of a ring of arrivals. */
+/** Entries of an arrival ring. */
 enum { SOURCE_ENTRIES = 16 };
-/** The most that there is: cores, queues (crates/server/src/description.rs), and bytes of an entry,
- * whose packet may have 9000. */
+/** The maxima: cores, queues (crates/server/src/description.rs), and bytes of an entry, whose
+ * packet may have 9000. */
 enum { SOURCE_CORES = 32, SOURCE_QUEUES = 8192, SOURCE_ENTRY_BYTES = 143 * LINE_BYTES };
 
-/** An entry of a ring of arrivals. */
+/** An entry of an arrival ring. */
 struct source_arrival {
-  uint64_t queue;  /**< Whose item it is. */
-  uint64_t bytes;  /**< How many of the slot are used. */
-  uint64_t filled; /**< How many items of the queue are the device's: a run can begin with full
-                        rings. */
+  uint64_t queue;  /**< The queue of the item. */
+  uint64_t bytes;  /**< Number of used bytes of the slot. */
+  uint64_t filled; /**< Number of items that the device has put into the queue: a run can start
+                        with full rings. */
   uint64_t unused[5];
   struct io_slot slot;
 };
 
-/** What a core keeps of a queue that it writes. */
+/** A core's state of a queue that it writes. */
 struct source_queue {
   struct io_doorbell *doorbell;
   uint8_t *ring;
-  const uint64_t *taken; /**< What the consumer has taken, for a doorbell that is never counted
-                              down. */
+  const uint64_t *taken; /**< Number of items that the consumer has taken, for a doorbell that is
+                              never counted down. */
   uint64_t *wake;
   uint64_t wake_addend;
-  uint64_t slot;  /**< How many items have been put into it. */
-  uint64_t count; /**< It has at most this many items. */
+  uint64_t slot;  /**< Number of items put into it. */
+  uint64_t count; /**< Upper bound on the number of items in it. */
   uint64_t filled;
 } __attribute__((aligned(LINE_BYTES)));
 
@@ -50,7 +50,7 @@ static struct source_queue source_queues[SOURCE_QUEUES];
 static uint8_t source_rings[SOURCE_CORES][SOURCE_ENTRIES * SOURCE_ENTRY_BYTES]
     __attribute__((aligned(LINE_BYTES)));
 
-/** Copies so many bytes, and up to 7 more: slots are whole lines. */
+/** Copies these bytes, and up to 31 more: slots are whole lines. */
 static inline void source_copy(uint64_t *to, const uint64_t *from, uint64_t bytes) {
   for (uint64_t word = 0; word < (bytes + 7) / 8; word += 4) {
     uint64_t a = from[word], b = from[word + 1], c = from[word + 2], d = from[word + 3];
@@ -61,7 +61,7 @@ static inline void source_copy(uint64_t *to, const uint64_t *from, uint64_t byte
   }
 }
 
-/** Whether a queue has room. One slot stays free: it may still be being read (see io_take). */
+/** Whether a queue has space. One slot stays free: it may still be being read (see io_take). */
 static inline int source_has_room(struct source_queue *queue, uint64_t capacity) {
   if (queue->count + 1 < capacity)
     return 1;
@@ -72,7 +72,7 @@ static inline int source_has_room(struct source_queue *queue, uint64_t capacity)
   return queue->count + 1 < capacity;
 }
 
-/** Puts an item that has arrived into its queue; whether there was room. */
+/** Puts an item that has arrived into its queue; returns whether there was space. */
 static inline int source_put(const struct source_arrival *arrival, uint64_t capacity,
                              uint64_t ring_slots, uint64_t slot_bytes) {
   struct source_queue *queue = &source_queues[arrival->queue];
@@ -91,7 +91,7 @@ static inline int source_put(const struct source_arrival *arrival, uint64_t capa
   return 1;
 }
 
-/** Copies out of the table what a core has to know of the queues. */
+/** Copies the fields of the table that a core needs of the queues. */
 static void source_learn(const struct io_descriptor *table, uint64_t queues) {
   for (uint64_t number = 0; number < queues; number++) {
     const struct io_descriptor *descriptor = &table[number];
@@ -105,10 +105,10 @@ static void source_learn(const struct io_descriptor *table, uint64_t queues) {
   }
 }
 
-/** The first of the harts that run sources has read the table. */
+/** Set when the first of the harts that run sources has read the table. */
 static uint64_t source_learned;
 
-/** What a hart does: of those that run sources it is `number`. */
+/** Runs the sources on the `number`-th hart that runs sources. */
 static void source_run(uint64_t number) {
   volatile struct io_registers *device = io_device();
   uint64_t capacity = device->capacity, ring_slots = device->ring_slots;
@@ -123,7 +123,8 @@ static void source_run(uint64_t number) {
   wait_while(&source_learned, 0);
   device->source_rings[number] = (uint64_t)source_rings[number];
   for (;;) {
-    /* What has been read of the entries before, and then the answer before what it is about. */
+    /* Earlier reads of entries precede the read of the device, which precedes reads of new entries.
+     * */
     __asm__ volatile("fence rw, io" ::: "memory");
     uint64_t arrived = device->source_arrived[number];
     __asm__ volatile("fence io, rw" ::: "memory");
@@ -139,7 +140,7 @@ static void source_run(uint64_t number) {
   }
 }
 
-/** Runs sources on a hart that the program leaves alone, if it is to. */
+/** Runs the sources on a hart that the program leaves idle, if it is one of theirs. */
 void source_cores(uint64_t hart);
 
 void source_cores(uint64_t hart) {
@@ -148,7 +149,7 @@ void source_cores(uint64_t hart) {
     source_run(hart - first);
 }
 
-#ifndef SOURCES_WITH_CO_RUNNER /* Then it is co_runner.h that defines it. */
+#ifndef SOURCES_WITH_CO_RUNNER /* Otherwise co_runner.h defines it. */
 int hart_beside(int hart) {
   source_cores((uint64_t)hart);
   return 0;
