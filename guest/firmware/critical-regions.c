@@ -15,8 +15,7 @@
 #include <interface.h>
 
 enum {
-  REGION_CODE_BYTES =
-      512, /* As in crates/critical-region/src/listener.rs, and so is the next one. */
+  REGION_CODE_BYTES = 512, /* As in crates/critical-region/src/listener.rs, like the next one. */
   REGION_PIECES = 16,
   REGION_CORES = 16, /* Of the host. Regions of further cores have no space. */
   REGION_ARGUMENTS = 6,

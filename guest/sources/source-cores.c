@@ -123,8 +123,7 @@ static void source_run(uint64_t number) {
   wait_while(&source_learned, 0);
   device->source_rings[number] = (uint64_t)source_rings[number];
   for (;;) {
-    /* Earlier reads of entries precede the read of the device, which precedes reads of new entries.
-     * */
+    /* Earlier reads of entries precede the read of the device, and that precedes later ones. */
     __asm__ volatile("fence rw, io" ::: "memory");
     uint64_t arrived = device->source_arrived[number];
     __asm__ volatile("fence io, rw" ::: "memory");
