@@ -30,8 +30,7 @@ struct lnic_thread {
   struct lnic_kernel *kernel;
 };
 
-/** A hart's threads. The last one is the kernel's idle thread, which waits for the first interrupt.
- * */
+/** A hart's threads. The last one is the kernel's idle thread; it waits for the first interrupt. */
 struct lnic_kernel {
   struct lnic_thread threads[LNIC_MAX_THREADS + 1];
   uint64_t count;
@@ -77,8 +76,7 @@ static inline void lnic_swap_floats(struct lnic_thread *from, struct lnic_thread
 __attribute__((used)) static struct lnic_thread *lnic_swap(struct lnic_thread *running,
                                                            uint64_t cause) {
   if (cause != (1ull << 63 | 16)) {
-    /* Another trap. The instruction traps again without a handler, and the report gives the cause.
-     * */
+    /* Another trap. The instruction traps again without a handler; the report gives the cause. */
     __asm__ volatile("csrw mtvec, zero");
     return running;
   }

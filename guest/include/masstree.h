@@ -375,8 +375,7 @@ static inline int masstree_is_at(const struct masstree_border *border, uint64_t 
 /* Reading. */
 
 /* Whether an entry still leads to a record whose version was `seen` before the entry was read. The
- * entry was then valid all the time, and not reused for another key: the version is checked last.
- * */
+ * entry was then valid throughout, and not reused for another key: the version is checked last. */
 static inline int masstree_is_current(const struct masstree_border *border, uint64_t version,
                                       uint64_t place, const struct masstree_record *record,
                                       uint64_t seen) {

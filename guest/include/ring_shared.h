@@ -103,8 +103,7 @@ static inline uint64_t shared_sender_send(struct shared_sender *shared, struct f
                                           uint64_t bytes) {
   uint32_t number = __atomic_fetch_add(&shared->sent, 1, __ATOMIC_RELAXED);
   struct dma_nic_descriptor *descriptor = dma_nic_at(shared->ring.send_ring, number);
-  /* Wait until the descriptor's previous frame has been announced; otherwise its "done" is stale.
-   * */
+  /* Wait until the descriptor's previous frame is announced; before that its "done" is stale. */
   while ((int32_t)(__atomic_load_n(&shared->told, __ATOMIC_ACQUIRE) - number) <=
          -(int32_t)DMA_NIC_ENTRIES)
     ;

@@ -288,8 +288,7 @@ static inline void tpcc_make(struct tpcc *tpcc, uint32_t warehouses, uint32_t it
   tpcc->warehouses = warehouses;
   tpcc->items = items;
   tpcc->customers = customers;
-  /* Lines of rows and nodes, including those of a customer's order; nodes are at least half full.
-   * */
+  /* Lines of rows and nodes, including a customer's order; nodes are at least half full. */
   uint64_t per_customer = (13 + 4 * 2 + 15 * 2 + 20 * 2) * LINE_BYTES;
   uint64_t bytes = (uint64_t)items * 5 * LINE_BYTES +
                    (uint64_t)warehouses * (items * (uint64_t)8 * LINE_BYTES +

@@ -207,8 +207,7 @@ static inline void tpcc_row_of_line(struct tpcc_check *check, const struct tpcc_
 }
 TPCC_VISIT(line, tpcc_line)
 
-/* Compares two numbers; `one` and `other` name them. District 0: the condition is of the warehouse.
- * */
+/* Compares two numbers; `one` and `other` name them. District 0: a condition of the warehouse. */
 static inline void tpcc_equal(int condition, uint64_t warehouse, uint64_t district, const char *one,
                               int64_t first, const char *other, int64_t second) {
   if (first != second && district)

@@ -64,8 +64,7 @@ static inline uint64_t chain_word(struct chain_head head) {
          (uint64_t)head.client_context << 32 | head.client_address;
 }
 
-/** Whether a message of this length, without the load generator's words, can start with this head.
- * */
+/** Whether a message of this length, without the load generator's words, can have this head. */
 static inline int chain_is_request(struct chain_head head, uint64_t words) {
   uint8_t operation = head.flags & (CHAIN_READ | CHAIN_WRITE);
   return (operation == CHAIN_READ || operation == CHAIN_WRITE) &&

@@ -33,8 +33,7 @@ struct rpcvalet_buffer {
   uint8_t bytes[] __attribute__((aligned(LINE_BYTES)));
 } __attribute__((aligned(LINE_BYTES)));
 
-/* The initial number of buffers, so that no hart waits for a reply's replenish, a round trip away.
- * */
+/* The initial number of buffers, so that no hart waits for a reply's replenish, a round trip. */
 enum { RPCVALET_BUFFERS = 8 };
 
 static struct {
