@@ -1,6 +1,6 @@
-/* Other ways to encrypt with AES-256 beside that of include/aes.h: one table and rotations, and
- * bit-slicing. Checks that all give the same, and prints what 64 chained blocks, 1 KiB, cost.
- * docs/tasks.md says what was decided because of it. */
+/* Alternatives to include/aes.h for AES-256 encryption: one table and rotations, and bit slicing.
+ * Checks that all give the same result, and prints the cost for 64 chained blocks, 1 KiB.
+ * docs/tasks.md has the resulting decision. */
 #include "measured.h"
 #include <aes.h>
 #include <runtime.h>
@@ -9,7 +9,7 @@
 
 enum { BLOCKS = 64, BLOCK_BITS = 16 };
 
-/* One table instead of four: the others are its rotations. */
+/* One table instead of four: the others are rotations of it. */
 static inline uint32_t rotated_column(struct aes_block state, int column, uint32_t key) {
   const uint32_t *table = aes_table[0];
   return table[state.column[column] & 0xff] ^
@@ -40,8 +40,8 @@ static struct aes_block rotated(const struct aes_256 *key, struct aes_block stat
   }};
 }
 
-/* Bit-sliced: bit i of word b is bit b of byte i. 16 of a word's 64 bits are a block; four blocks
- * would cost the same, but in a chain each waits for the one before. */
+/* Bit-sliced: bit i of word b is bit b of byte i. A block uses 16 of a word's 64 bits; four blocks
+ * would cost the same, but in a chain each depends on the previous one. */
 struct sliced {
   uint64_t bit[8];
 };
@@ -55,7 +55,7 @@ static struct sliced slice(struct aes_block block) {
   return sliced;
 }
 
-/* The same for a block on its way: rows of 8 bits are transposed in words (Warren, "Hacker's
+/* The same for a block in transit: rows of 8 bits are transposed in words (Warren, "Hacker's
  * Delight", Section 7-3). */
 static inline uint64_t transpose8(uint64_t x) {
   uint64_t t = (x ^ x >> 7) & 0x00aa00aa00aa00aa;
@@ -181,7 +181,7 @@ static struct aes_block four_tables(const struct aes_256 *key, struct aes_block 
   return aes_256_encrypt(key, block);
 }
 
-/* Chained, and the second time with warm caches. */
+/* Chained; measures the second execution, with warm caches. */
 #define MEASURE(encrypt)                                                                           \
   do {                                                                                             \
     for (int iteration = 0; iteration < 2; iteration++) {                                          \

@@ -1,5 +1,5 @@
-/* Known answers of include/aes.h: FIPS 197, Appendices A.3 and C.3, and SP 800-38A, F.2.5. Exits
- * with 0, or with 1 after saying what went wrong. */
+/* Known answers for include/aes.h: FIPS 197, Appendices A.3 and C.3, and SP 800-38A, F.2.5. Exits
+ * with 0, or with 1 after printing the error. */
 #include <aes.h>
 #include <runtime.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static void check(int right, const char *what) {
     fail("wrong: %s", what);
 }
 
-/* Bytes of hexadecimal digits. */
+/* Converts hexadecimal digits to bytes. */
 static void read_bytes(void *to, const char *digits) {
   for (uint8_t *byte = to; *digits; byte++) {
     *byte = 0;

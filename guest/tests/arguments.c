@@ -1,4 +1,4 @@
-/* Prints what main() is given, and exits with a status below zero if that is nothing. */
+/* Prints the arguments of main(), and exits with a status below zero if there are none. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /**
- * Harts that read and write a cache of memcache.h at once, as fast as they can, and check what they
- * find.
+ * Harts that concurrently read and write a cache of memcache.h, as fast as they can, and check the
+ * results.
  *
  *     nanoplane exec guest/tests/caches.c
  */
@@ -26,7 +26,7 @@ static void meet(uint64_t times) {
     ;
 }
 
-/* A key of 8 to 55 bytes, and a value of 1 to 40 words that all tell whose it is. */
+/* A key of 8 to 55 bytes, and a value of 1 to 40 words that all identify the key. */
 static uint64_t key_of(uint64_t number, uint64_t key[7]) {
   for (uint64_t word = 0; word < 7; word++)
     key[word] = operation_mix(number + word);
@@ -68,7 +68,7 @@ static void check(const struct memcache *cache) {
 }
 
 static void work(uint64_t hart) {
-  /* Room for all: no set of a key is lost, so its version counts them. */
+  /* With space for all, no set of a key is lost, so its version counts them. */
   use(&roomy, hart, FEW, sets);
   meet(1);
   if (hart == 0) {

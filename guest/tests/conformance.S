@@ -1,9 +1,9 @@
-/* Boots as the programs do that test a RISC-V implementation: in machine mode, by trying registers
-   that it may not have; then it drops to user mode, tests, and calls the environment, whose trap
-   handler writes to `tohost`: 1 if all is well, 2 n + 1 if test n has failed. Nobody else is there:
-   no runtime, no stack. -DFAIL=n makes test n fail, and -DTRAP an exception that nobody expects. */
+/* Boots like the programs that test a RISC-V implementation: in machine mode, by writing registers
+   that may not exist; then it enters user mode, runs the tests, and calls the environment, whose
+   trap handler writes to `tohost`: 1 if all tests pass, 2 n + 1 if test n has failed. There is no
+   runtime and no stack. -DFAIL=n makes test n fail, and -DTRAP raises an unexpected exception. */
 
-#define TEST gp /* the number of the test that runs */
+#define TEST gp /* the number of the current test */
 
 /* One test: `code` must leave `right` in a0. */
 #define CHECK(number, right, code...) \
@@ -19,7 +19,7 @@
 #define FAIL none
 #endif
 
-/* A register that may be missing: the trap goes on behind the access. */
+/* Accesses a register that may not exist: the trap handler skips the access. */
 .macro may_be_missing access:vararg
     la t0, 1f
     csrw mtvec, t0
@@ -41,7 +41,7 @@ trap:
     beq t5, t6, tell_host
     li t6, 11 /* from machine mode */
     beq t5, t6, tell_host
-    ori TEST, TEST, 1337 /* anything else is wrong */
+    ori TEST, TEST, 1337 /* any other cause is an error */
 tell_host:
     la t5, tohost
 1:  sw TEST, 0(t5)
@@ -58,10 +58,10 @@ boot:
     may_be_missing csrwi 0x180, 0 /* satp: no translation */
     li t1, (1 << 53) - 1
     li t2, 0x1f
-    may_be_missing csrw 0x3b0, t1 /* pmpaddr0 and pmpcfg0: everything may be done */
+    may_be_missing csrw 0x3b0, t1 /* pmpaddr0 and pmpcfg0: all accesses are permitted */
     may_be_missing csrw 0x3a0, t2
     csrwi mie, 0
-    may_be_missing csrwi 0x302, 0 /* medeleg and mideleg: no trap is for another mode */
+    may_be_missing csrwi 0x302, 0 /* medeleg and mideleg: no trap is delegated */
     may_be_missing csrwi 0x303, 0
     may_be_missing csrw 0x105, zero /* stvec */
     li TEST, 0

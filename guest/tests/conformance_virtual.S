@@ -1,11 +1,11 @@
-/* As conformance.S, with virtual memory: supervisor mode has all page tables and maps a page of user
-   mode's when it is first accessed, with no more than this access needs. User mode counts the page
-   faults in s10, calls the environment, and supervisor mode writes to `tohost`: 1 if all is well,
-   2 n + 1 if test n has failed. -DFAIL=n makes test n fail, and -DTRAP an access that is never
-   mapped. */
+/* As conformance.S, with virtual memory: supervisor mode owns all page tables and maps a page of
+   user mode at its first access, with only the permissions that this access needs. User mode counts
+   the page faults in s10 and calls the environment, and supervisor mode writes to `tohost`: 1 if
+   all tests pass, 2 n + 1 if test n has failed. -DFAIL=n makes test n fail, and -DTRAP adds an
+   access that is never mapped. */
 
-#define TEST gp /* the number of the test that runs */
-#define PAGES 8 /* pages that user mode may have, from 0 on */
+#define TEST gp /* the number of the current test */
+#define PAGES 8 /* pages of user mode, from 0 on */
 #define PAGE(number) number << 12
 
 /* One test: `code` must leave `right` in a0. */
@@ -22,7 +22,7 @@
 #define FAIL none
 #endif
 
-/* Bits of an entry of a page table, and where it has the page's number. */
+/* Bits of a page-table entry, and the position of its page number. */
 #define VALID 0x01
 #define READ 0x02
 #define WRITE 0x04

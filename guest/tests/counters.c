@@ -1,5 +1,5 @@
 /**
- * Counts misses: of 64 lines that are loaded for the first time, and again.
+ * Counts misses of 64 lines, at their first load and at the second.
  */
 #include <counters.h>
 #include <memory_map.h>

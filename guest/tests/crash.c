@@ -1,4 +1,4 @@
-/* Jumps to where no memory is. */
+/* Jumps to an address without memory. */
 #include <stdint.h>
 
 static __attribute__((noinline)) void jump_to(uintptr_t address) { ((void (*)(void))address)(); }

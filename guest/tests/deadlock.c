@@ -1,4 +1,4 @@
-/* Waits for an interrupt that nobody will send. */
+/* Waits for an interrupt that never occurs. */
 int main(void) {
   for (;;)
     __asm__ volatile("wfi");

@@ -1,6 +1,6 @@
-/* What a poll of an empty queue costs with each polling mechanism, by the number of queues: cycles,
- * instructions, lines of the first-level data cache that it misses. Nothing arrives, as in Figure 8
- * of Golestani et al. (SoCC 2019). docs/polling.md has the numbers. */
+/* The cost of polling an empty queue with each polling mechanism, by the number of queues: cycles,
+ * instructions, and misses of the first-level data cache. Nothing arrives, as in Figure 8 of
+ * Golestani et al. (SoCC 2019). docs/polling.md has the numbers. */
 #include <counters.h>
 #include <data_plane.h>
 #include <notify/more/spin-mlx5.h>
@@ -17,7 +17,7 @@ static inline void process(uint64_t queue, const struct io_slot *in, struct io_s
   (void)out;
 }
 
-/* What a mechanism's set_up() is told by the device. */
+/* The device's information for a mechanism's set_up(). */
 static struct io_registers registers;
 static struct io_descriptor table[MAX_QUEUES];
 static uint64_t queues;
@@ -60,7 +60,7 @@ static uint64_t instructions(void) {
 
 static void measure(const char *name, void (*run)(uint64_t rounds)) {
   uint64_t rounds = POLLS / queues;
-  run(2 + rounds / 8); /* The caches are as they stay. */
+  run(2 + rounds / 8); /* Brings the caches into their steady state. */
   uint64_t misses = counter_read(3), count = instructions(), start = cycles();
   run(rounds);
   uint64_t taken = cycles() - start;

@@ -1,5 +1,5 @@
-/* Checks what programs/packet-encapsulation.c makes of packets, byte by byte. Exits with 0, or with
- * 1 after saying what went wrong. */
+/* Checks the output of programs/packet-encapsulation.c byte by byte. Exits with 0, or with 1 after
+ * printing the error. */
 #define main packet_encapsulation_main
 #include "../programs/packet-encapsulation.c"
 #undef main
@@ -63,7 +63,7 @@ static void check_flow_label(void) {
   in->packet[21]++;
   process(QUEUE, in, out);
   check(label() != first, "the label does not depend on the port");
-  in->packet[6] = 0x20; /* More fragments: this one may not use the port. */
+  in->packet[6] = 0x20; /* More fragments: this one must not use the port. */
   process(QUEUE, in, out);
   first = label();
   in->packet[21]++;

@@ -1,6 +1,6 @@
-/* Other ways to multiply beside that of programs/erasure-coding.c: a code over GF(256) with as many
- * fragments, with tables and on eight bytes at once, which have to agree. Prints what an object of
- * 4 KiB costs. docs/tasks.md says what was decided because of it. */
+/* Alternatives to the multiplication of programs/erasure-coding.c: a code over GF(256) with the
+ * same number of fragments, with tables and on eight bytes at once, which must agree. Prints the
+ * cost for an object of 4 KiB. docs/tasks.md has the resulting decision. */
 #define main erasure_coding_main
 #include "../programs/erasure-coding.c"
 #undef main
@@ -62,8 +62,8 @@ static inline uint64_t times2(uint64_t bytes) {
   return (bytes & 0x7f7f7f7f7f7f7f7f) << 1 ^ carries * 0x1d;
 }
 
-/* Eight bytes at once: each fragment's multiples with the powers of 2 are added where the matrix,
- * which the compiler knows, has them. */
+/* Eight bytes at once: adds each fragment's multiples with the powers of 2 that the matrix, which
+ * the compiler knows, contains. */
 static void by_words(void) {
   enum { WORDS = FRAGMENT_BYTES / 8 };
   const uint64_t *data = (const uint64_t *)in->packet;
@@ -89,7 +89,7 @@ static void by_words(void) {
 
 static void by_bits(void) { process(0, in, out); }
 
-/* The second time with warm caches. */
+/* Measures the second execution, with warm caches. */
 static void measure(void (*encode)(void), const char *name) {
   uint64_t cycles = 0, executed = 0;
   for (int iteration = 0; iteration < 2; iteration++) {

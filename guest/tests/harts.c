@@ -1,4 +1,4 @@
-/* All harts count to 1000 in one variable; hart 0 checks the sum. */
+/* All harts increment one variable 1000 times; hart 0 checks the sum. */
 #include <runtime.h>
 #include <stdio.h>
 

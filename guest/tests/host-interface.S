@@ -1,6 +1,6 @@
-/* A program with a start-up of its own, as riscv-tests and riscv-pk have it: `tohost` and `fromhost`
-   are words between its instructions, and it asks the host for the arguments of main(), writes the
-   second one, and exits with how many there are. */
+/* A program with its own start-up code, like riscv-tests and riscv-pk: `tohost` and `fromhost` are
+   words between its instructions. It requests the arguments of main() from the host, writes the
+   second one, and exits with their number. */
 
     .section .text.init
     .globl _start
@@ -16,7 +16,7 @@ tohost:
     .globl fromhost
 fromhost:
     .dword 0
-/* In the line of both words. a0 to a3: the number of a call, and its arguments. */
+/* In the cache line of both words. a0 to a3: the number of a call, and its arguments. */
 host_call:
     la t0, call
     sd a0, 0(t0)
@@ -36,7 +36,7 @@ host_call:
 start:
     li a0, 2011 /* getmainvars */
     la a1, variables
-    li a2, 0 /* There is no room. */
+    li a2, 0 /* no space */
     call host_call
     li t0, -12
     bne a0, t0, fail

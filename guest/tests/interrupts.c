@@ -1,5 +1,5 @@
-/* Everything that does not go straight on: interrupts, traps, reservations, accesses across pages,
- * written instructions, rounding. What it prints does not depend on how long anything takes. */
+/* Everything beyond sequential execution: interrupts, traps, reservations, accesses across pages,
+ * written instructions, rounding. The output does not depend on timing. */
 #include <memory_map.h>
 #include <runtime.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ static uint64_t count, finished;
 static _Alignas(4096) uint8_t pages[3 * 4096];
 static uint32_t code[2];
 
-/* Timer interrupts are counted; an instruction that traps, of four bytes, is left out. */
+/* Counts timer interrupts; skips an instruction of four bytes that traps. */
 __attribute__((interrupt("machine"), aligned(4))) static void handle(void) {
   uint64_t cause;
   __asm__ volatile("csrr %0, mcause" : "=r"(cause));
@@ -36,7 +36,7 @@ static void show_timer(void) {
   __asm__ volatile("csrs mie, %0\n csrsi mstatus, 8" ::"r"(1ul << 7));
   while (rung < 3)
     __asm__ volatile("wfi");
-  /* And without halting. */
+  /* The same without halting. */
   while (rung < 6)
     ;
   __asm__ volatile("csrci mstatus, 8\n csrc mie, %0" ::"r"(1ul << 7));
@@ -55,7 +55,7 @@ static void show_traps(void) {
   printf("illegal: cause %lu, value %lx\n", trap_cause, trap_value);
   __asm__ volatile("amoadd.d zero, zero, (%0)" ::"r"(&pages[4]) : "memory");
   printf("atomic: cause %lu, low bits %lx\n", trap_cause, trap_value & 7);
-  /* Devices take no atomics. */
+  /* Devices do not support atomics. */
   __asm__ volatile("amoadd.d zero, zero, (%0)" ::"r"(timer_compare) : "memory");
   printf("device: cause %lu, value %lx\n", trap_cause, trap_value);
 }

@@ -1,4 +1,4 @@
-/* What has been counted, for programs that measure themselves. */
+/* Counts for programs that measure themselves. */
 #ifndef MEASURED_H
 #define MEASURED_H
 

@@ -1,5 +1,5 @@
-/* Checks the memory functions against byte by byte ones, for all alignments and many lengths.
- * Exits with 0, or with 1 after saying what went wrong. */
+/* Checks the memory functions against bytewise ones, for all alignments and many lengths. Exits
+ * with 0, or with 1 after printing the error. */
 #include <runtime.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static void check(const char *what, uint64_t to, uint64_t from, uint64_t bytes) 
       fail("%s: to %lu, from %lu, %lu bytes: wrong at %lu", what, to, from, bytes, place);
 }
 
-/* Both destinations filled alike. `byte` is volatile to keep these loops loops. */
+/* Fills both destinations equally. `byte` is volatile so that the compiler keeps these loops. */
 static void fill(void) {
   for (volatile uint64_t byte = 0; byte < SPACE; byte++) {
     source[byte] = (uint8_t)(byte * 7 + 1);
@@ -48,7 +48,7 @@ int main(void) {
         memset(destination + to, (int)from, bytes);
         check("memset", to, from, bytes);
 
-        /* Overlapping, both ways. */
+        /* Overlapping, in both directions. */
         fill();
         for (volatile uint64_t byte = 0; byte < bytes; byte++)
           expected[to + byte] = (uint8_t)((from + byte) * 13 + GUARD);

@@ -1,8 +1,8 @@
 /**
- * How long threads that misbehave delay one of nanoPU's that does not. Hart 1 sends messages to
- * threads of priority 0 on hart 0, at once; all but the last of them take three times as long as
- * they may. Prints for none to three others, several times each, the cycles from when the last
- * one's message is sent until it is done.
+ * How long misbehaving threads of nanoPU delay a well-behaved one. Hart 1 sends messages to threads
+ * of priority 0 on hart 0, at once; all but the last of them take three times the limit. Prints,
+ * for none to three others and several times each, the cycles from sending the last one's message
+ * until it is done.
  */
 #include <lnic_threads.h>
 #include <nanopu/busy.h>
@@ -17,7 +17,7 @@ enum {
   MAX_CYCLES = 3200,
   WELL_BEHAVED_CYCLES = 3000,
   OVERRUN_CYCLES = 3 * MAX_CYCLES,
-  PAUSE_CYCLES = 40000, /* Until all threads have said that they are idle. */
+  PAUSE_CYCLES = 40000, /* Until all threads have reported that they are idle. */
 };
 
 static volatile uint64_t finished[THREADS], done_at;
@@ -31,14 +31,14 @@ static void work(uint64_t number) {
     if (number == LAST)
       done_at = clock_cycles();
     lnic_msg_done();
-    /* It may have been lowered, the last one by cold caches: at priority 0 again. */
+    /* The priority may have been lowered, the last thread's by cold caches: set it to 0 again. */
     lnic_write_csr(CSR_LCURPRIORITY, 0);
     lnic_write_csr(CSR_LNICCMD, 1);
     finished[number]++;
   }
 }
 
-/* The interface gives the server what it sends to itself. */
+/* The interface loops back messages to itself. */
 static void send(uint64_t context, uint64_t word) {
   lnic_write_r(0x0a000001ull << 32 | context << 16 | 8);
   lnic_write_r(word);

@@ -1,5 +1,5 @@
-/* A program in the manner of the published ones: it tells its test that it is ready, and then sends
- * back what comes. */
+/* A program in the style of the published ones: it reports to its test that it is ready, and then
+ * returns each message. */
 #include <lnic.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /**
- * How long nanoPU takes from the moment at which another thread should run to that thread's first
+ * The time that nanoPU takes from the event that makes another thread run to that thread's first
  * instruction. Prints cycles.
  */
 #include <lnic_threads.h>
@@ -16,13 +16,13 @@ static inline uint64_t cycles(void) {
   return now;
 }
 
-/* The interface gives the server what it sends to itself. */
+/* The interface loops back messages to itself. */
 static void send(uint64_t context, uint64_t word) {
   lnic_write_r(0x0a000001ull << 32 | context << 16 | 8);
   lnic_write_r(word);
 }
 
-/* Sends itself and the other thread a message, and the other one's waits until its own is done. */
+/* Sends a message to itself and one to the other thread, which waits until the first is done. */
 static void first(uint64_t iterations) {
   lnic_wait();
   lnic_read();
@@ -52,7 +52,7 @@ static void second(uint64_t iterations) {
     lnic_read();
     if (lnic_read() != iterations - iteration)
       fail("another thread has read this one's words\n");
-    /* To print here would take longer than a message may at priority 0. */
+    /* Printing here would exceed the limit for a message at priority 0. */
     lnic_msg_done();
   }
   for (uint64_t iteration = 0; iteration < iterations; iteration++)

@@ -1,5 +1,5 @@
 /**
- * What the parts of the poll-mode library cost on one core, in cycles: docs/poll-mode.md has the
+ * The cost of the parts of the poll-mode library on one core, in cycles: docs/poll-mode.md has the
  * table. Each line has a name, the operations, and their cycles.
  */
 #include <poll_mode/lpm.h>
@@ -16,7 +16,7 @@ void prepare(void) {
     lpm_add(lpm, FIRST_ROUTE + (route << 8), 24, route);
 }
 
-/* The second pass counts: its code and its lines are in the caches. */
+/* Measures the second pass, with warm instruction and data caches. */
 #define measure(name, operations, statement)                                                       \
   do {                                                                                             \
     uint64_t cycles = 0;                                                                           \
@@ -59,12 +59,12 @@ int main(void) {
             mempool_put_bulk(pool, objects, MOST);
           }));
   uint32_t next_hop, sum = 0;
-  /* 400 prefixes, 25 lines, twice. */
+  /* 400 prefixes on 25 lines, twice. */
   measure("lpm-cached", 1, ({
             lpm_lookup(lpm, FIRST_ROUTE + ((uint32_t)round << 8), &next_hop);
             sum += next_hop;
           }));
-  /* Prefixes far apart, of which the lines are in memory. */
+  /* Prefixes far apart, whose lines are in memory. */
   uint64_t cycles = rdtsc();
   for (uint32_t round = 0; round < ROUNDS; round++) {
     lpm_lookup(lpm, FIRST_ROUTE + ((round * 2654435761u >> 18) << 8), &next_hop);

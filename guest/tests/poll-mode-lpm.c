@@ -1,6 +1,6 @@
 /**
- * Adds random routes, and prints what addresses near them match: test_poll_mode.py does the same by
- * comparing each address with every route.
+ * Adds random routes, and prints the matches of addresses near them; test_poll_mode.py computes the
+ * same by comparing each address with every route.
  */
 #include <poll_mode/lpm.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static uint32_t draw(void) {
   return state;
 }
 
-/* Few different upper bits, so that prefixes are inside others. */
+/* Few different upper bits, so that prefixes are nested. */
 static uint32_t address(void) {
   uint32_t upper = draw() % 4, middle = draw() % 64, low = draw();
   return upper << 30 | middle << 20 | (low & 0x000303ff);

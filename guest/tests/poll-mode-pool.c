@@ -1,6 +1,6 @@
 /**
- * Takes and gives back packet buffers in amounts that go through the cache of a core and beyond,
- * and checks that none is handed out twice, that none is lost, and what a buffer is like.
+ * Takes and returns packet buffers in amounts within and beyond the cache of a core, and checks
+ * that none is allocated twice, that none is lost, and the fields of a buffer.
  */
 #include <poll_mode/mbuf.h>
 #include <runtime.h>
@@ -14,7 +14,7 @@ static void expect(int is_so, const char *what) {
     fail("%s", what);
 }
 
-/* Whether all that are held differ. */
+/* Whether all allocated buffers differ. */
 static int differ(unsigned count) {
   for (unsigned one = 0; one < count; one++)
     for (unsigned other = 0; other < one; other++)

@@ -1,7 +1,7 @@
 /**
- * Two harts put numbers into a small ring, two take them out, in bursts and in bulk: prints what
- * each of the latter has got. A number is that of its producer times 2^16, and how many came
- * before.
+ * Two harts put numbers into a small ring, and two take them out, in bursts and in bulk; prints the
+ * numbers that each consumer has received. A number is that of its producer times 2^16, plus its
+ * sequence number.
  */
 #include <poll_mode/ring.h>
 #include <runtime.h>

@@ -1,4 +1,4 @@
-/* Harts that wait in QWAIT, all in one partition: prints how many items each has taken. */
+/* Harts that wait in QWAIT, all in one partition: prints the number of items that each took. */
 #include <io.h>
 #include <memory_map.h>
 #include <qwait.h>
@@ -10,7 +10,7 @@ enum { QUEUES = 8, ITEMS = 400, MAX_HARTS = 8 };
 
 static struct io_doorbell *const doorbells = (struct io_doorbell *)DOORBELLS_START;
 
-/* A line each. */
+/* One line each. */
 static struct {
   uint64_t taken;
 } __attribute__((aligned(LINE_BYTES))) by[MAX_HARTS], of[QUEUES];
@@ -23,7 +23,7 @@ int hart_main(int hart) {
     if (!qwait_verify(&doorbells[qid].count))
       continue;
     __atomic_fetch_sub(&doorbells[qid].count, 1, __ATOMIC_ACQUIRE);
-    of[qid].taken++; /* No other hart has this queue before it is reconsidered. */
+    of[qid].taken++; /* No other hart receives this queue before QWAIT.RECONSIDER. */
     by[hart].taken++;
     qwait_reconsider(qid, &doorbells[qid].count);
     __atomic_fetch_add(&all, 1, __ATOMIC_RELEASE);
@@ -39,7 +39,7 @@ int main(void) {
   harts_release();
   for (int item = 0; item < ITEMS; item++) {
     io_ring(&doorbells[item % QUEUES]);
-    /* Now and then all harts wait. */
+    /* All harts wait at times. */
     if (item % 16 == 0)
       while (__atomic_load_n(&all, __ATOMIC_ACQUIRE) <= (uint64_t)item)
         ;

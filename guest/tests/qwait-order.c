@@ -1,4 +1,4 @@
-/* What QWAIT waits for, and what not: prints cycles, and what came of it. */
+/* What QWAIT waits for, and what it does not: prints cycles and results. */
 #include <io.h>
 #include <memory_map.h>
 #include <qwait.h>
@@ -9,7 +9,7 @@ enum { QID = 3, TRIES = 64 };
 
 static struct io_doorbell *const doorbell = (struct io_doorbell *)DOORBELLS_START;
 
-/* Lines that nobody has read yet: they come from memory. */
+/* Lines that nobody has read yet, so that they come from memory. */
 static volatile struct {
   uint64_t word;
 } __attribute__((aligned(64))) cold[4];
@@ -65,11 +65,11 @@ int main(void) {
   printf("alone %lu\nbehind a store %lu\nbarrier %lu\n", cycles.alone, cycles.behind_store,
          cycles.barrier);
 
-  /* The store is performed while the hart halts, or nobody would ring. */
+  /* The store must be performed while the hart halts, or nobody rings the doorbell. */
   flag = 1;
   printf("halted %lu\n", qwait());
 
-  /* A QWAIT that is predicted, and should not have been, takes no queue. */
+  /* A predicted QWAIT on a wrong path takes no queue. */
   static const volatile uint64_t yes = 1;
   for (int time = 0; time < TRIES; time++)
     take_if(&yes);

@@ -1,6 +1,6 @@
-/* Other ways to compute Q beside that of programs/raid-protection.c: without a multiplication, and
- * with tables. Checks that all give the same, and prints what a stripe of 4 KiB costs.
- * docs/tasks.md says what was decided because of it. */
+/* Alternatives to programs/raid-protection.c for computing Q: without a multiplication, and with
+ * tables. Checks that all give the same result, and prints the cost for a stripe of 4 KiB.
+ * docs/tasks.md has the resulting decision. */
 #define main raid_protection_main
 #include "../programs/raid-protection.c"
 #undef main
@@ -15,7 +15,7 @@ static _Alignas(64) uint8_t in_bytes[STRIPE_BYTES + 64], out_bytes[STRIPE_BYTES]
 static struct io_slot *const in = (struct io_slot *)in_bytes, *const out =
                                                                   (struct io_slot *)out_bytes;
 
-/* Carries become masks, as in the kernel of Linux (lib/raid6/int.uc). */
+/* Carries become masks, as in the Linux kernel (lib/raid6/int.uc). */
 static inline uint64_t times2_by_masks(uint64_t bytes) {
   uint64_t carries = bytes & 0x8080808080808080;
   uint64_t masks = (carries << 1) - (carries >> 7);
@@ -39,7 +39,7 @@ static void by_masks(void) {
   }
 }
 
-/* Products with the powers of 2, one table for each disk. */
+/* Products with the powers of 2, one table per disk. */
 static uint8_t products[DISKS][256];
 
 static void make_products(void) {
@@ -67,7 +67,7 @@ static void by_tables(void) {
 
 static void by_multiplication(void) { process(0, in, out); }
 
-/* The second time with warm caches. */
+/* Measures the second execution, with warm caches. */
 static void measure(void (*encode)(void), const char *name) {
   uint64_t cycles = 0, executed = 0;
   for (int turn = 0; turn < 2; turn++) {

@@ -1,8 +1,8 @@
 /**
- * The network interface by hand: each misuse and its error, contexts and one-sided operations, and
- * a loop of its own that gives each message back as it came.
+ * The network interface used directly: each misuse and its error, contexts and one-sided
+ * operations, and a loop that returns each message unchanged.
  *
- * To be run with one messaging domain, `server.rpcvalet.network.one_sided_contexts = 2` and
+ * Run it with one messaging domain, `server.rpcvalet.network.one_sided_contexts = 2` and
  * `segment_bytes = 8192`: the other nodes take part in contexts 0 to 2.
  */
 #include <sonuma.h>
@@ -78,7 +78,7 @@ static void one_sided(struct sonuma_endpoint *endpoint) {
   }
 }
 
-/* The other node says no; what has gone before is done, and nothing is left over. */
+/* The other node refuses; earlier operations are done, and no state remains. */
 static void faults(struct sonuma_endpoint *endpoint) {
   expect("an unknown context", sonuma_read(endpoint, 3, 1, memory[1], 0, 64),
          SONUMA_UNKNOWN_CONTEXT);

@@ -1,13 +1,13 @@
 /**
- * Asks a key-value store of services/store.h, one request after the other, and prints of each reply
- * how many words it has and a hash of them. Among the requests are some for keys that the store
- * does not have, and some that are none.
+ * Sends requests to a key-value store of services/store.h, one after the other, and prints the
+ * number of words of each reply and their hash. Some requests are for missing keys, and some are
+ * invalid.
  *
- * Parameters: `first_key`, from which on its keys are, so that several ask for different ones;
+ * Parameters: `first_key`, the first of its keys, so that several clients use different ones;
  * `rounds`, the first word of every third request, which is otherwise 0; `value_words`, words of a
  * value.
  *
- * It is for a server with nanoPU's registers beside the store, which is the first host of the rack.
+ * It runs on a server with nanoPU's registers, in a rack whose first host is the store.
  */
 #include <io.h>
 #include <lnic.h>
@@ -22,7 +22,7 @@ enum {
   SERVER = 0x0a000001,
   OWN_CONTEXT = 0,
   UNKNOWN_OPERATION = 7,
-  BEGIN_CYCLES = 320000, /* The store has made its rings by then. */
+  BEGIN_CYCLES = 320000, /* By then the store has created its rings. */
 };
 
 static uint64_t first_key, rounds, value_words;
@@ -35,7 +35,7 @@ void prepare(void) {
 
 static void send_word(uint64_t word) { lnic_write_r(word); }
 
-/* Request `number`: most are for few keys, so that what was written is read again. */
+/* Request `number`: most are for few keys, so that written values are read again. */
 static void ask(uint64_t number) {
   uint64_t choice = operation_mix(number);
   uint64_t operation = choice % 2 ? STORE_WRITE : STORE_READ;

@@ -1,6 +1,6 @@
 /**
- * Harts that read and write the stores of mica.h and masstree.h at once, as fast as they can, and
- * check what they find.
+ * Harts that concurrently read and write the stores of mica.h and masstree.h, as fast as they can,
+ * and check the results.
  *
  *     nanoplane exec guest/tests/stores.c
  */
@@ -14,8 +14,8 @@ enum {
   HARTS = 4,
   MICA_KEYS = 10,
   MICA_ROUNDS = 2000,
-  MAP_KEYS = 500, /* That each hart puts. */
-  GROUPS = 6,     /* Keys of a group have their first eight or sixteen bytes in common. */
+  MAP_KEYS = 500, /* Per hart. */
+  GROUPS = 6,     /* The first eight or sixteen bytes of a group's keys are equal. */
   LONGEST = 32,
 };
 
@@ -35,7 +35,7 @@ static void meet(uint64_t times) {
     ;
 }
 
-/* Few keys in one bucket, more than it has places; values of one to twelve words, all the same. */
+/* More keys in one bucket than it has entries; values of one to twelve equal words. */
 static void use_table(uint64_t hart) {
   uint64_t state = hart, found = 0;
   for (uint64_t round = 0; round < MICA_ROUNDS; round++) {
@@ -62,7 +62,7 @@ static void use_table(uint64_t hart) {
     fail("Hart %lu found nothing.", hart);
 }
 
-/* A key's bytes: those of its group, and then four that are in no order. Returns their number. */
+/* A key's bytes: those of its group, and then four in random order. Returns their number. */
 static uint64_t make_key(uint64_t number, uint8_t *key) {
   uint64_t group = number % GROUPS, length = 8 * (group % 3);
   memset(key, (int)('a' + group), length);
@@ -77,7 +77,7 @@ static int compare(const uint8_t *one, uint64_t one_bytes, const uint8_t *other,
   return order ? order : (one_bytes > other_bytes) - (one_bytes < other_bytes);
 }
 
-/* A scan that checks the order of its keys, and keeps them. */
+/* A scan that checks the order of its keys, and stores them. */
 struct checked_scan {
   struct masstree_scan scan;
   uint64_t count;
@@ -101,7 +101,7 @@ static void keep(struct masstree_scan *scan, void *taken) {
   ((struct checked_scan *)scan)->count++;
 }
 
-/* All keys in a stretch that this hart has put are there, and all in order. */
+/* Checks that part of the map is in order and has all keys in it that this hart has put. */
 static void scan_from(uint64_t hart, const uint8_t *key, uint64_t length, uint64_t put) {
   struct checked_scan checked;
   checked.scan = (struct masstree_scan){{key, length}, 64, take, keep};
@@ -129,7 +129,7 @@ static void scan_from(uint64_t hart, const uint8_t *key, uint64_t length, uint64
   }
 }
 
-/* Each hart puts its own keys among those of the others, and looks for what it has put. */
+/* Each hart puts its own keys among those of the others, and reads them. */
 static void use_map(uint64_t hart) {
   uint64_t state = hart;
   for (uint64_t put = 0; put < MAP_KEYS; put++) {
@@ -147,7 +147,7 @@ static void use_map(uint64_t hart) {
       int64_t found = masstree_get(&map, key, (uint8_t *)value, sizeof value);
       if (found < 8 || value[0] != mine * HARTS + hart || value[found / 8 - 1] != value[0])
         fail("Hart %lu does not find its key %lu (%ld bytes).", hart, mine, found);
-      if (look == 0) { /* Another length: the record may change. */
+      if (look == 0) { /* Another length: the record may be replaced. */
         uint64_t words = 1 + random_below(&state, 16);
         for (uint64_t word = 0; word < words; word++)
           value[word] = mine * HARTS + hart;
@@ -155,7 +155,7 @@ static void use_map(uint64_t hart) {
           fail("There is no room for the new value of key %lu of hart %lu.", mine, hart);
       }
     }
-    /* A key of another hart, which may be changing: no word of another key. */
+    /* A key of another hart, which may be changing: its words must not be those of another key. */
     uint64_t other = random_below(&state, MAP_KEYS * HARTS);
     key.length = make_key(other, bytes);
     int64_t found = masstree_get(&map, key, (uint8_t *)value, sizeof value);
@@ -179,7 +179,7 @@ int hart_main(int number) {
   meet(3);
   if (number != 0)
     return 0;
-  /* All of it, from the beginning, in stretches. */
+  /* The whole map, from the beginning, in parts. */
   uint8_t begin[LONGEST] = {0};
   uint64_t length = 0, count = 0;
   for (;;) {
@@ -190,7 +190,7 @@ int hart_main(int number) {
     count += checked.count;
     if (checked.count < 64)
       break;
-    count--; /* The next stretch begins with it. */
+    count--; /* The next part starts with it. */
     length = checked.lengths[63];
     memcpy(begin, checked.keys[63], length);
   }

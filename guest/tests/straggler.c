@@ -1,11 +1,11 @@
 /**
- * Gives each packet to the tenant as it came, behind the number of its queue; but one packet in 64
- * takes as long as hundreds of others, and is read only then: for tests of what happens to an item
- * that younger ones of its queue overtake.
+ * Returns each packet unchanged to the tenant, prefixed with the number of its queue; but one
+ * packet in 64 takes hundreds of times as long, and is read only then: for tests of an item that
+ * younger ones of its queue overtake.
  */
 #include <data_plane.h>
 
-/* Where a packet's number is: behind the headers of IPv4 and UDP; its last byte. */
+/* The last byte of a packet's number: behind the headers of IPv4 and UDP. */
 enum { NUMBER_END = 31 };
 
 static inline void process(uint64_t queue, const struct io_slot *in, struct io_slot *out) {

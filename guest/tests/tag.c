@@ -1,6 +1,6 @@
 /**
- * Gives each packet to the tenant as it came, behind the number of its queue: for tests of who is
- * served when.
+ * Returns each packet unchanged to the tenant, prefixed with the number of its queue: for tests of
+ * the order of service.
  */
 #include <data_plane.h>
 

@@ -1,7 +1,7 @@
 /**
- * Harts that execute TPC-C's transactions at once, as fast as they can, on few rows; then one that
- * repeats them, in the order in which they have happened, on a second database. Both must answer
- * the same and end up the same, and TPC-C's conditions must hold.
+ * Harts that concurrently execute TPC-C's transactions, as fast as they can, on few rows; then one
+ * that repeats them in serialization order on a second database. Both must give the same answers
+ * and the same final state, and TPC-C's conditions must hold.
  *
  *     nanoplane exec guest/tests/transactions.c
  */
@@ -22,7 +22,7 @@ enum {
   ITEMS = 50,
   CUSTOMERS = 20,
   SPARE_BYTES = 4 << 20,
-  EPOCH_CYCLES = 20000, /* Many epochs in few transactions. */
+  EPOCH_CYCLES = 20000, /* Many epochs, although there are few transactions. */
 };
 
 struct entry {
@@ -49,7 +49,7 @@ static void execute(uint64_t hart) {
   for (uint64_t number = 0; number < EACH; number++) {
     struct entry *entry = &entries[hart * EACH + number];
     uint32_t choice = tpcc_random(&state, 0, 99);
-    /* More of the rarer ones than in the standard mix. */
+    /* Rare transactions are more frequent than in the standard mix. */
     enum tpcc_kind kind = choice < 40   ? TPCC_NEW_ORDER
                           : choice < 65 ? TPCC_PAYMENT
                           : choice < 75 ? TPCC_ORDER_STATUS
@@ -67,8 +67,8 @@ static void execute(uint64_t hart) {
   }
 }
 
-/* Repeats one, and checks the rule for TIDs: larger than all that was read or is overwritten. The
- * rows of the replica then get the TIDs of the database's. */
+/* Repeats a transaction, and checks the rule for TIDs: larger than all that were read or are
+ * overwritten. The replica's rows then get the TIDs of the database's. */
 static void repeat(const struct entry *entry) {
   struct silo_transaction *transaction = &transactions[0];
   struct tpcc_output output;
@@ -89,7 +89,7 @@ static void repeat(const struct entry *entry) {
   }
 }
 
-/* A row of the database, which the replica must have, with the same TID. */
+/* Compares a row of the database with the replica's, which must have the same TID. */
 static void compare_row(const struct masstree_record *record, void *with) {
   const struct masstree *other = with;
   struct silo_node node;
