@@ -127,6 +127,8 @@ pub struct Packet {
     pub priority: u8,
     /// The bytes after the headers; empty if it has been trimmed.
     pub payload: Vec<u8>,
+    /// Bytes of padding, in packets without data that are longer than their headers.
+    pub padding: u16,
     /// The tag of its message.
     pub tag: u64,
 }
@@ -139,7 +141,7 @@ impl Packet {
 
     /// Its number of bytes on a link.
     pub fn wire_bytes(&self) -> u64 {
-        HEADER_BYTES + self.payload.len() as u64
+        HEADER_BYTES + self.payload.len() as u64 + u64::from(self.padding)
     }
 
     /// Its bytes on the wire, without preamble and checksum, which the hardware adds. All numbers
@@ -195,13 +197,14 @@ impl Packet {
         bytes.extend([header.granted_priority, 0]);
         bytes.extend(self.tag.to_be_bytes());
         bytes.extend(&self.payload);
+        bytes.resize(bytes.len() + usize::from(self.padding), 0);
         bytes
     }
 
-    /// Parses a packet's bytes. Its source and destination are the Ethernet addresses, by which
-    /// switches forward. An IPv4 destination that is one of these two hosts is ignored, so that a
-    /// program can answer by exchanging the Ethernet addresses alone, as those of nanoPU's
-    /// traditional network interface do. Neither checksum nor lengths are checked.
+    /// Parses a packet's bytes; padding becomes payload. Its source and destination are the Ethernet
+    /// addresses, by which switches forward. An IPv4 destination that is one of these two hosts is
+    /// ignored, so that a program can answer by exchanging the Ethernet addresses alone, as those of
+    /// nanoPU's traditional network interface do. Neither checksum nor lengths are checked.
     pub fn from_bytes(bytes: &[u8]) -> Result<Packet, FrameError> {
         if (bytes.len() as u64) < HEADER_BYTES {
             return Err(FrameError::TooShort(bytes.len()));
@@ -251,6 +254,7 @@ impl Packet {
             priority: bytes[IPV4_AT + 1].rotate_right(2),
             tag: number(56..64),
             payload: bytes[HEADER_BYTES as usize..].to_vec(),
+            padding: 0,
         })
     }
 
@@ -346,6 +350,10 @@ mod tests {
             ..Packet::default()
         };
         assert_eq!(packet.wire_bytes(), 72);
+        packet.padding = 56;
+        assert_eq!(packet.wire_bytes(), 128);
+        assert_eq!(packet.to_bytes().len(), 128);
+        packet.padding = 0;
         packet.trim();
         assert_eq!(packet.wire_bytes(), 64);
         assert_eq!(packet.header.flags, CHOP);
@@ -364,6 +372,7 @@ mod tests {
                 port: 1,
             },
             routed_to: None,
+            padding: 0,
             header: TransportHeader {
                 flags: DATA,
                 message: 0x5678,
@@ -453,6 +462,7 @@ mod tests {
                 },
                 priority,
                 payload,
+                padding: 0,
                 tag,
             };
             let bytes = packet.to_bytes();

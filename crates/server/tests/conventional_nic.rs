@@ -29,6 +29,7 @@ fn request(number: u64) -> Packet {
         from: host(CLIENT),
         to: host(SERVER),
         routed_to: None,
+        padding: 0,
         header: TransportHeader {
             flags: DATA,
             ..TransportHeader::default()

@@ -40,6 +40,7 @@ fn packet(number: u64) -> Packet {
         from: host(0x0a00_0002),
         to: host(0x0a00_0001),
         routed_to: None,
+        padding: 0,
         header: TransportHeader {
             flags: DATA,
             ..TransportHeader::default()

@@ -1001,6 +1001,7 @@ fn interrupted_by_a_frame_after(spec: &ServerSpec, interrupts: &UserInterruptSpe
             from: host(0x0a00_0002),
             to: host(0x0a00_0001),
             routed_to: None,
+            padding: 0,
             header: TransportHeader {
                 flags: DATA,
                 ..TransportHeader::default()

@@ -39,6 +39,7 @@ impl<E> Outgoing<E> {
         let message_bytes = self.message.payload.len() as u32;
         let packet = Packet {
             routed_to: None,
+            padding: 0,
             from: self.message.from,
             to: self.message.to,
             header: TransportHeader {

@@ -56,6 +56,7 @@ impl Transport for Datagrams {
         }
         self.queue.push_back(Packet {
             routed_to: None,
+            padding: 0,
             from: message.from,
             to: message.to,
             header: TransportHeader {

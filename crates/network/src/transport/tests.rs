@@ -378,12 +378,13 @@ fn numbers_may_wrap() {
 
 /// The times of a message of four packets on an idle network; two are sent without credit.
 ///
-/// A full packet is 1088 bytes, 43.52 ns at 200 Gb/s, and one of headers 64 bytes, 2.56 ns; the
-/// latency is 100 ns. The first packet arrives at 143.52 and its answer at 246.08 ns. Packets 2 and
-/// 3 leave one gap apart: the first credit is sent immediately, the second one 43.52 ns later.
+/// A full packet is 1088 bytes, 43.52 ns at 200 Gb/s. An answer is 128 bytes with NDP, 5.12 ns, and
+/// 65 bytes with Homa, 2.6 ns. The latency is 100 ns. The first packet arrives at 143.52 ns, and its
+/// answer 100 ns and an answer's time later. Packets 2 and 3 leave one gap apart: the first credit is
+/// sent immediately, the second one 43.52 ns later.
 #[test]
 fn a_message_takes_the_time_of_its_packets_and_round_trips() {
-    for protocol in [Protocol::Ndp, Protocol::Homa] {
+    for (protocol, answer) in [(Protocol::Ndp, 5.12), (Protocol::Homa, 2.6)] {
         let mut spec = spec(protocol);
         spec.largest_message_bytes = 4096;
         let mut world = World::new(&spec, 2, calm(), 1);
@@ -392,15 +393,20 @@ fn a_message_takes_the_time_of_its_packets_and_round_trips() {
         world.run();
         world.check_all_delivered();
         let sent = world.sent.take().unwrap();
-        let data: Vec<f64> = sent
+        let data: Vec<Time> = sent
             .iter()
             .filter(|(_, packet)| packet.header.flags & DATA != 0)
-            .map(|(at, _)| at.as_ns())
+            .map(|(at, _)| *at)
             .collect();
-        assert_eq!(data, [0.0, 43.52, 246.08, 289.6], "{protocol:?}");
-        assert_eq!(world.delivered_at[&tag], ns(289.6 + 143.52));
-        // NDP acknowledges four packets, and gives two credits in the same packets; Homa grants
-        // twice and acknowledges once.
+        let third = 143.52 + answer + 100.0;
+        assert_eq!(
+            data,
+            [0.0, 43.52, third, third + 43.52].map(ns),
+            "{protocol:?}"
+        );
+        assert_eq!(world.delivered_at[&tag], ns(third + 43.52 + 143.52));
+        // NDP acknowledges and pulls four times, in the same packets; Homa grants twice and
+        // acknowledges once.
         let control = world.statistics()[1].control_packets;
         assert_eq!(control, if protocol == Protocol::Ndp { 4 } else { 3 });
         assert_eq!(world.statistics()[0].repeated_packets, 0);
@@ -432,7 +438,7 @@ impl Gap<'_> {
 /// NDP, and the difference "when NDP is disabled" (nanoPU, Section 5.2.3).
 #[test]
 fn trimming_spares_the_timeout() {
-    for protocol in [Protocol::Ndp, Protocol::Homa] {
+    for (protocol, answer) in [(Protocol::Ndp, 5.12), (Protocol::Homa, 2.6)] {
         let time = |answer_trimmed: bool| {
             let spec = TransportSpec {
                 answer_trimmed,
@@ -450,9 +456,12 @@ fn trimming_spares_the_timeout() {
             world.delivered_at[&tag].as_ns()
         };
         // Two packets of 72 bytes, 2.88 ns each (this network keeps the length of a trimmed one),
-        // an answer of 64, and three times 100 ns.
+        // an answer, and three times 100 ns.
         let with = time(true);
-        assert!((with - (2.0 * 2.88 + 2.56 + 300.0)).abs() < 1e-6, "{with}");
+        assert!(
+            (with - (2.0 * 2.88 + answer + 300.0)).abs() < 1e-6,
+            "{with}"
+        );
         // One timeout after it was sent; Homa's sender waits for two.
         let timeouts = if protocol == Protocol::Ndp { 1.0 } else { 2.0 };
         let without = time(false);
@@ -538,10 +547,68 @@ fn an_incast_is_pulled_at_line_rate() {
         0
     );
     // The headers arrive at 143.52 ns (this network keeps the length of a trimmed packet). The last
-    // of 80 credits is sent 79 gaps later, and its packet arrives a round trip of 246.08 ns later.
+    // of 80 credits is sent 79 gaps later, and its packet arrives a round trip of 248.64 ns later.
     let last = world.delivered_at.values().max().unwrap().as_ns();
-    let expected = 143.52 + 79.0 * 43.52 + 246.08;
+    let expected = 143.52 + 79.0 * 43.52 + 248.64;
     assert!((last - expected).abs() < 1e-6, "{last} {expected}");
+}
+
+/// An answer and its PULL are one packet with a token, and two packets without, of 128 bytes each.
+/// Each packet of data causes a PULL.
+#[test]
+fn a_pull_without_a_token_is_a_packet_of_its_own() {
+    let spec = TransportSpec {
+        send_buffers: 200,
+        receive_buffers: 400,
+        ..spec(Protocol::Ndp)
+    };
+    let mut host = spec.open(endpoint(0).address, rate());
+    let mut actions = Vec::new();
+    let gap = super::packet_time(spec.packet_bytes, rate());
+    let packets = |from: usize, messages: usize| {
+        let mut sender = spec.open(endpoint(from).address, rate());
+        for _ in 0..messages {
+            sender.send(Time::ZERO, message(from, 0, 8), &mut Vec::new());
+        }
+        packets_of(&mut sender, Time::ZERO)
+    };
+    for packet in packets(1, 3) {
+        host.arrived(Time::ZERO, packet, &mut actions);
+    }
+    let flags = |packets: &[Packet]| -> Vec<(u8, u64)> {
+        let of = |packet: &Packet| (packet.header.flags, packet.wire_bytes());
+        packets.iter().map(of).collect()
+    };
+    let at_once = packets_of(&mut host, Time::ZERO);
+    assert_eq!(flags(&at_once), [(ACK | PULL, 128), (ACK, 128), (ACK, 128)]);
+    // The timer of the tokens: one PULL for each.
+    let token = |actions: &[TransportAction]| {
+        actions.iter().rev().find_map(|action| match action {
+            TransportAction::Wake(at, token) => Some((*at, *token)),
+            _ => None,
+        })
+    };
+    for turn in 1..=2 {
+        let (at, number) = token(&actions).unwrap();
+        assert_eq!(at.as_fs(), turn * gap.as_fs());
+        actions.clear();
+        host.timer(at, number, &mut actions);
+        assert_eq!(flags(&packets_of(&mut host, at)), [(PULL, 128)]);
+    }
+    assert_eq!(token(&actions), None);
+    // At most 256 PULLs without new credit wait.
+    let now = Time::from_fs(2 * gap.as_fs());
+    for packet in packets(2, 150).into_iter().chain(packets(3, 150)) {
+        host.arrived(now, packet, &mut actions);
+    }
+    assert_eq!(packets_of(&mut host, now).len(), 300);
+    let mut pulls = 0;
+    while let Some((at, number)) = token(&actions) {
+        actions.clear();
+        host.timer(at, number, &mut actions);
+        pulls += packets_of(&mut host, at).len();
+    }
+    assert_eq!(pulls, 256);
 }
 
 /// Without a free buffer packets are dropped, and the sender repeats them after a timeout.

@@ -321,6 +321,7 @@ pub fn request(number: u64, payload_bytes: usize) -> Packet {
             port: 1,
         },
         routed_to: None,
+        padding: 0,
         header: TransportHeader {
             flags: DATA,
             message_bytes: payload_bytes as u32,

@@ -2,7 +2,7 @@
 
 use super::parse::{self, Operator, Tree};
 use super::spec::{Beginning, Formula, Formulas, ProgramSpec, RuleSpec};
-use crate::packet::{ACK, BUSY, CHOP, DATA, NACK, PULL};
+use crate::packet::{ACK, BUSY, CHOP, DATA, HEADER_BYTES, NACK, PULL};
 use crate::transport::TransportSpec;
 use fabric::Time;
 use spec::{SpecError, Under, require};
@@ -24,6 +24,8 @@ const MAX_ACTIONS: usize = 16;
 /// Match-action stages of a pipeline: as many as in the chip that introduced the architecture
 /// (Bosshart et al., *Forwarding Metamorphosis*, SIGCOMM 2013, Section 4).
 const MAX_STAGES: u32 = 32;
+/// The largest packet without data: a frame of Ethernet.
+const MAX_CONTROL_BYTES: u32 = 1514;
 
 /// A value that an expression can read and, in some cases, an action can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,14 +71,24 @@ pub(super) enum Expr {
     CountIn(Map, Box<[Expr; 2]>),
     RunEnd(Map, Box<[Expr; 2]>),
     Length(u8),
+    Held(u8),
     RoundUp(u64, Box<Expr>),
     PacketsIn(Box<Expr>),
     PlaceIn(u8, Box<Expr>),
 }
 
+/// Where packets without data wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waiting {
+    /// For the link.
+    Served(u8),
+    /// To be released.
+    Held(u8),
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Emit {
-    pub(super) queue: u8,
+    pub(super) queue: Waiting,
     pub(super) flags: Expr,
     pub(super) packet: Option<Expr>,
     pub(super) credit: Expr,
@@ -92,6 +104,8 @@ pub(super) enum Action {
     /// Adds the second map's packets below a number to the first.
     Merge(Map, Map, Expr),
     Emit(Box<Emit>),
+    /// The oldest packet that is held goes into a queue.
+    Release(u8, u8),
     Push(u8),
     Take(u8),
     StartTimer(Expr),
@@ -169,6 +183,8 @@ impl Plain for File {
 /// A compiled program.
 #[derive(Clone, Debug)]
 pub struct Program {
+    /// Bytes of a packet without data, behind its headers.
+    pub(super) padding: u16,
     pub(super) tables: Vec<Vec<u64>>,
     /// The initial registers of the host, of other hosts and of events.
     pub(super) host: File,
@@ -214,6 +230,7 @@ enum Entity {
     Register(Place),
     Bitmap(u8),
     Queue(u8),
+    Held(u8),
     List(u8),
     Timer(u8),
     Selection(u8),
@@ -408,8 +425,9 @@ impl Compiler {
             let key = format!("bitmaps.{name}");
             self.name(&key, name, Entity::Bitmap(number as u8))?;
         }
-        let lists: [(&str, &[String], EntityOf); 3] = [
+        let lists: [(&str, &[String], EntityOf); 4] = [
             ("queues", &program.queues, Entity::Queue),
+            ("held", &program.held, Entity::Held),
             ("lists", &program.lists, Entity::List),
             ("timers", &program.timers, Entity::Timer),
         ];
@@ -489,6 +507,13 @@ impl Compiler {
             beginning: false,
             ..scope
         };
+        let least = HEADER_BYTES as u32;
+        require(
+            (least..=MAX_CONTROL_BYTES).contains(&program.control_bytes),
+            "control_bytes",
+            program.control_bytes,
+            format!("it must be from {least}, those of the headers, to {MAX_CONTROL_BYTES}"),
+        )?;
         let at = "data.ready";
         let ready = self.text(at, &program.data.ready, message_alone(of_send))?;
         let key = program.data.key.as_ref();
@@ -541,6 +566,7 @@ impl Compiler {
         let timers = program.timers.iter();
         let registers = &program.registers;
         Ok(Program {
+            padding: (program.control_bytes - least) as u16,
             host: self.constants("host", &registers.host)?,
             peer: self.constants("peer", &registers.peer)?,
             event: self.constants("event", &registers.event)?,
@@ -709,6 +735,14 @@ impl Compiler {
             Entity::List(number) => Some(number),
             _ => None,
         };
+        let queue = |entity| match entity {
+            Entity::Queue(number) => Some(number),
+            _ => None,
+        };
+        let held = |entity| match entity {
+            Entity::Held(number) => Some(number),
+            _ => None,
+        };
         Ok(match name {
             "set" => {
                 count(2)?;
@@ -733,10 +767,10 @@ impl Compiler {
                 if scope.egress {
                     return Err("egress rules cannot put a packet into a queue".to_string());
                 }
-                let queue = of(0, "queue", |entity| match entity {
-                    Entity::Queue(number) => Some(number),
-                    _ => None,
-                })?;
+                let queue = match of(0, "held queue", held) {
+                    Ok(number) => Waiting::Held(number),
+                    Err(_) => Waiting::Served(of(0, "queue", queue)?),
+                };
                 let mut emit = Emit {
                     queue,
                     flags: expression(1)?,
@@ -764,6 +798,13 @@ impl Compiler {
                     }
                 }
                 Action::Emit(Box::new(emit))
+            }
+            "release" => {
+                count(2)?;
+                if scope.egress {
+                    return Err("while a packet is sent, no other can be put into a queue".into());
+                }
+                Action::Release(of(0, "held queue", held)?, of(1, "queue", queue)?)
             }
             "push" => {
                 count(1)?;
@@ -966,7 +1007,8 @@ impl Compiler {
                 count(&[1])?;
                 match entity() {
                     Some(Entity::List(number)) if !scope.alone => Expr::Length(number),
-                    _ => return Err("length needs the name of a list".to_string()),
+                    Some(Entity::Held(number)) if !scope.alone => Expr::Held(number),
+                    _ => return Err("length needs the name of a list or a held queue".to_string()),
                 }
             }
             "round_up" => {
@@ -1020,12 +1062,13 @@ const FUNCTIONS: [&str; 12] = [
     "entries",
 ];
 
-const ACTIONS: [&str; 18] = [
+const ACTIONS: [&str; 19] = [
     "set",
     "clear",
     "set_range",
     "merge",
     "emit",
+    "release",
     "push",
     "take",
     "start_timer",
@@ -1170,6 +1213,10 @@ fn reads(expression: &Expr, into: &mut BTreeSet<Resource>) -> u32 {
             into.insert(Resource::List(*list));
             0
         }
+        Expr::Held(held) => {
+            into.insert(Resource::Held(*held));
+            0
+        }
         Expr::RoundUp(_, inside) | Expr::PacketsIn(inside) | Expr::PlaceIn(_, inside) => {
             reads(inside, into) + 1
         }
@@ -1190,7 +1237,7 @@ fn reads_message(expression: &Expr) -> bool {
                 | Place::Peer(_)
         ),
         Resource::Map(_) => true,
-        Resource::List(_) | Resource::Timeouts => false,
+        Resource::List(_) | Resource::Held(_) | Resource::Timeouts => false,
     })
 }
 
@@ -1211,7 +1258,12 @@ fn action_needs_message(action: &Action) -> bool {
                 .any(reads_message)
         }
         Action::Wake(_, at) => reads_message(at),
-        Action::Take(_) | Action::Select(_) | Action::Pass | Action::Stop | Action::Refuse => false,
+        Action::Release(..)
+        | Action::Take(_)
+        | Action::Select(_)
+        | Action::Pass
+        | Action::Stop
+        | Action::Refuse => false,
         Action::Set(..)
         | Action::Clear(..)
         | Action::SetRange(..)
@@ -1231,6 +1283,7 @@ enum Resource {
     Place(Place),
     Map(Map),
     List(u8),
+    Held(u8),
     Timeouts,
 }
 
@@ -1291,8 +1344,13 @@ impl Stages {
             Action::Emit(emit) => {
                 let all = [&emit.flags, &emit.credit, &emit.granted_priority];
                 let all = all.into_iter().chain(&emit.packet);
-                (all.map(&mut read).max().unwrap_or(0), vec![])
+                let writes = match emit.queue {
+                    Waiting::Held(held) => vec![Resource::Held(held)],
+                    Waiting::Served(_) => vec![],
+                };
+                (all.map(&mut read).max().unwrap_or(0), writes)
             }
+            Action::Release(held, _) => (0, vec![Resource::Held(*held)]),
             Action::Push(list) | Action::Take(list) => (0, vec![Resource::List(*list)]),
             Action::StartTimer(value) | Action::Wake(_, value) => (read(value), vec![]),
             Action::Accept => (0, vec![Resource::Map(Map::Missing)]),

@@ -1,7 +1,8 @@
 //! The interpreter of compiled programs: the transport of one host.
 
 use super::compile::{
-    Action, BITMAPS, Expr, File, Map, Place, Program, QUEUES, REGISTERS, Rule, SELECTIONS, computed,
+    Action, BITMAPS, Expr, File, Map, Place, Program, QUEUES, REGISTERS, Rule, SELECTIONS, Waiting,
+    computed,
 };
 use super::parse::Operator;
 use super::spec::Beginning;
@@ -97,6 +98,8 @@ pub struct Programmed {
     /// The registers of other hosts, by their index in `peers`.
     others: Vec<File>,
     queues: [VecDeque<Packet>; QUEUES],
+    /// Packets that wait for `release`.
+    held: [VecDeque<Packet>; QUEUES],
     /// Slots and serial numbers of incoming messages.
     lists: [VecDeque<(u16, u64)>; QUEUES],
     /// Slots of messages that may send, in the order in which they became ready; unused if the
@@ -127,6 +130,7 @@ impl Programmed {
             program,
             others: Vec::new(),
             queues: Default::default(),
+            held: Default::default(),
             lists: Default::default(),
             ready: VecDeque::new(),
             are_timers_set: [false; QUEUES],
@@ -282,6 +286,7 @@ impl Programmed {
                 self.map(*map, frame).map_or(from, end).into()
             }
             Expr::Length(list) => self.lists[usize::from(*list)].len() as u64,
+            Expr::Held(held) => self.held[usize::from(*held)].len() as u64,
             Expr::RoundUp(multiple, inside) => self
                 .value(inside, frame)
                 .checked_next_multiple_of(*multiple)
@@ -372,6 +377,10 @@ impl Programmed {
                     ..TransportHeader::default()
                 };
                 self.emit(emit.queue, header, frame);
+            }
+            Action::Release(held, queue) => {
+                let packet = self.held[usize::from(*held)].pop_front();
+                self.queues[usize::from(*queue)].extend(packet);
             }
             Action::Push(list) => {
                 if let Some(serial) = self.incoming(frame).map(|incoming| incoming.serial) {
@@ -493,7 +502,7 @@ impl Programmed {
 
     /// Queues a packet without data to the sender of the arrived packet or, without one, to the
     /// other end of the event's message.
-    fn emit(&mut self, queue: u8, header: TransportHeader, frame: &Frame) {
+    fn emit(&mut self, queue: Waiting, header: TransportHeader, frame: &Frame) {
         let (from, to, message, message_bytes, tag) = if let Some((from, to, tag)) = frame.ends {
             let header = &frame.header;
             (to, from, header.message, header.message_bytes, tag)
@@ -520,7 +529,11 @@ impl Programmed {
         } else {
             return;
         };
-        self.queues[usize::from(queue)].push_back(Packet {
+        let queue = match queue {
+            Waiting::Served(number) => &mut self.queues[usize::from(number)],
+            Waiting::Held(number) => &mut self.held[usize::from(number)],
+        };
+        queue.push_back(Packet {
             routed_to: None,
             from,
             to,
@@ -531,6 +544,7 @@ impl Programmed {
             },
             priority: CONTROL_PRIORITY,
             payload: Vec::new(),
+            padding: self.program.padding,
             tag,
         });
     }

@@ -1,5 +1,6 @@
 //! The description of a program: what a user writes.
 
+use crate::packet::HEADER_BYTES;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ pub enum ProgramSource {
 /// The interface around it owns the buffers: it splits messages into packets, reassembles them,
 /// detects duplicates, numbers messages and keeps the counters. The rules define the reaction to
 /// each event.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProgramSpec {
     /// The name of the protocol.
@@ -49,6 +50,12 @@ pub struct ProgramSpec {
     pub bitmaps: BTreeMap<String, Beginning>,
     /// Queues of packets without data, in order of priority; all of them precede data.
     pub queues: Vec<String>,
+    /// Queues of packets without data that wait for the action `release`, which moves them to one of
+    /// `queues`.
+    pub held: Vec<String>,
+    /// Bytes of a packet without data on the link, headers included.
+    #[schemars(range(min = 64, max = 1514))]
+    pub control_bytes: u32,
     /// Queues of incoming messages.
     pub lists: Vec<String>,
     /// Timers of the host.
@@ -59,6 +66,26 @@ pub struct ProgramSpec {
     pub selections: BTreeMap<String, SelectionSpec>,
     /// The rules, in the order in which they are tried.
     pub rules: Vec<RuleSpec>,
+}
+
+impl Default for ProgramSpec {
+    fn default() -> ProgramSpec {
+        ProgramSpec {
+            name: String::new(),
+            constants: Formulas::new(),
+            tables: BTreeMap::new(),
+            registers: RegistersSpec::default(),
+            bitmaps: BTreeMap::new(),
+            queues: Vec::new(),
+            held: Vec::new(),
+            control_bytes: HEADER_BYTES as u32,
+            lists: Vec::new(),
+            timers: Vec::new(),
+            data: DataSpec::default(),
+            selections: BTreeMap::new(),
+            rules: Vec::new(),
+        }
+    }
 }
 
 /// Registers of 64 bits and their initial values. A register whose name ends with `_at` holds a
