@@ -1502,6 +1502,8 @@ class PortCounts(TypedDict):
     """Packets that were dropped."""
     forwarded: int
     """Packets that were sent, including trimmed ones."""
+    marked: int
+    """Packets that were marked here: explicit congestion notification."""
     max_queued_bytes: int
     """The maximum number of waiting bytes."""
     trimmed: int

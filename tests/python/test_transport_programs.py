@@ -59,6 +59,18 @@ def test_windows_grow_until_the_link_is_full() -> None:
         assert {client["transport"]["repeated_packets"] for client in result["clients"]} == {0}
 
 
+def test_marks_keep_the_queue_short() -> None:
+    example = Description.from_toml(EXAMPLES / "rack-dctcp.toml").set("measure.requests", 100)
+    ports = simulate(example)["switch"]["ports"]
+    # Messages come and go: at most all windows, which have C x RTT and K packets together, wait at
+    # once, 21 and 8 packets of 1088 bytes.
+    assert max(port["max_queued_bytes"] for port in ports) <= (21 + 8) * 1088
+    assert sum(port["marked"] for port in ports) > 0
+    assert sum(port["dropped"] for port in ports) == 0
+    without = simulate(example.set("rack.switch.ecn_threshold_bytes", None))["switch"]["ports"]
+    assert sum(port["marked"] for port in without) == 0
+
+
 def test_errors_name_file_rule_and_field(tmp_path: Path) -> None:
     text = (EXAMPLES / "swift.toml").read_text()
     description = Description.from_toml(EXAMPLES / "rack-swift.toml")

@@ -31,6 +31,18 @@ pub const CHOP: u8 = 16;
 /// A flag of a packet: its sender still has the message, and sends others first (Homa).
 pub const BUSY: u8 = 32;
 
+/// A flag of a packet: what it names has arrived, and a switch had marked it.
+pub const ECHO: u8 = 64;
+
+/// Explicit congestion notification of a packet (RFC 3168): its ends do not use it.
+pub const NO_ECN: u8 = 0;
+/// Explicit congestion notification of a packet: its ends use it, so that a switch may mark it.
+pub const ECN_CAPABLE: u8 = 2;
+/// Explicit congestion notification of a packet: a switch has marked it.
+pub const ECN_MARKED: u8 = 3;
+
+/// The largest priority that fits into a code point of differentiated services.
+const MAX_PRIORITY: u8 = 63;
 /// The type of a frame that carries IPv4.
 const ETHERTYPE_IPV4: u16 = 0x0800;
 /// The IPv4 protocol number of the transport, as nanoPU's published prototype has it.
@@ -97,7 +109,7 @@ pub struct Message {
 /// The transport's fields in the header of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, state::State, state::Plain)]
 pub struct TransportHeader {
-    /// [`DATA`], [`ACK`], [`NACK`], [`PULL`], [`CHOP`] and [`BUSY`].
+    /// [`DATA`], [`ACK`], [`NACK`], [`PULL`], [`CHOP`], [`BUSY`] and [`ECHO`].
     pub flags: u8,
     /// The message, as its sender numbers it.
     pub message: u16,
@@ -125,6 +137,8 @@ pub struct Packet {
     pub header: TransportHeader,
     /// Its priority in switches, 0 first.
     pub priority: u8,
+    /// [`NO_ECN`], [`ECN_CAPABLE`] or [`ECN_MARKED`].
+    pub ecn: u8,
     /// The bytes after the headers; empty if it has been trimmed.
     pub payload: Vec<u8>,
     /// Bytes of padding, in packets without data that are longer than their headers.
@@ -167,15 +181,19 @@ impl Packet {
     ///
     /// Up to byte 48 this is the published prototype's header (`lnichdr` of its load generator).
     /// The 15 bytes that it leaves empty hold the upper bits of fields that are wider here, and the
-    /// tag for reports. The priority is in the type of service, 0 to 63 in the code point of
-    /// differentiated services (RFC 2474).
+    /// tag for reports. The priority, at most 63, is in the type of service, in the code point of
+    /// differentiated services (RFC 2474), followed by the two bits of explicit congestion
+    /// notification (RFC 3168).
     pub fn to_bytes(&self) -> Vec<u8> {
         let header = &self.header;
         let mut bytes = Vec::with_capacity(self.wire_bytes() as usize);
         bytes.extend(&hardware_address(self.to.address).to_be_bytes()[2..]);
         bytes.extend(&hardware_address(self.from.address).to_be_bytes()[2..]);
         bytes.extend(ETHERTYPE_IPV4.to_be_bytes());
-        bytes.extend([VERSION_AND_LENGTH, self.priority.rotate_left(2)]);
+        bytes.extend([
+            VERSION_AND_LENGTH,
+            self.priority.min(MAX_PRIORITY) << 2 | self.ecn,
+        ]);
         let length = self.wire_bytes() - ETHERNET_BYTES;
         bytes.extend((length as u16).to_be_bytes());
         bytes.extend([0, 0, 0, 0, TIME_TO_LIVE, TRANSPORT_PROTOCOL, 0, 0]);
@@ -251,7 +269,8 @@ impl Packet {
                 credit: (number(52..54) << 16 | number(42..44)) as u32,
                 granted_priority: bytes[54],
             },
-            priority: bytes[IPV4_AT + 1].rotate_right(2),
+            priority: bytes[IPV4_AT + 1] >> 2,
+            ecn: bytes[IPV4_AT + 1] & 3,
             tag: number(56..64),
             payload: bytes[HEADER_BYTES as usize..].to_vec(),
             padding: 0,
@@ -382,6 +401,7 @@ mod tests {
                 granted_priority: 0,
             },
             priority: 0,
+            ecn: 0,
             payload: vec![1, 2, 3, 4, 5, 6, 7, 8],
             tag: 9,
         };
@@ -444,7 +464,8 @@ mod tests {
             (from, to, routed_to) in (0u32.., 0u32.., proptest::option::of(0u32..)),
             ports in (0u16.., 0u16..),
             (flags, message, message_bytes) in (0u8.., 0u16.., 0u32..),
-            (packet, credit, granted_priority, priority) in (0u16.., 0u32.., 0u8.., 0u8..),
+            (packet, credit, granted_priority) in (0u16.., 0u32.., 0u8..),
+            (priority, ecn) in (0..=MAX_PRIORITY, 0u8..4),
             payload in proptest::collection::vec(0u8.., 0..1500),
             tag in 0u64..,
         ) {
@@ -461,6 +482,7 @@ mod tests {
                     granted_priority,
                 },
                 priority,
+                ecn,
                 payload,
                 padding: 0,
                 tag,

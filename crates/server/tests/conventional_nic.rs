@@ -30,6 +30,7 @@ fn request(number: u64) -> Packet {
         to: host(SERVER),
         routed_to: None,
         padding: 0,
+        ecn: 0,
         header: TransportHeader {
             flags: DATA,
             ..TransportHeader::default()

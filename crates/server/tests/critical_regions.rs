@@ -41,6 +41,7 @@ fn packet(number: u64) -> Packet {
         to: host(0x0a00_0001),
         routed_to: None,
         padding: 0,
+        ecn: 0,
         header: TransportHeader {
             flags: DATA,
             ..TransportHeader::default()

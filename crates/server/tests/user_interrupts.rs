@@ -1002,6 +1002,7 @@ fn interrupted_by_a_frame_after(spec: &ServerSpec, interrupts: &UserInterruptSpe
             to: host(0x0a00_0001),
             routed_to: None,
             padding: 0,
+            ecn: 0,
             header: TransportHeader {
                 flags: DATA,
                 ..TransportHeader::default()

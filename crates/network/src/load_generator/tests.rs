@@ -1,6 +1,7 @@
 use super::spec::{OpeningSpec, one_kind};
 use super::*;
 use crate::rack::{LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec};
+use crate::transport::program::ProgramSource;
 use crate::transport::{Protocol, TransportSpec};
 use workload::{Arrivals, ServiceTimes, Warmup};
 
@@ -868,4 +869,90 @@ fn a_span_of_destinations_that_ends_before_it_begins_is_told() {
         spec.check().unwrap_err().to_string(),
         "destinations.last is 10.0.0.1; it must be destinations.first, 10.0.0.2, or more"
     );
+}
+
+/// The queue of DCTCP, in packets, while `flows` long messages share a link: shortest and longest,
+/// and the part of the link's time that is used.
+fn dctcp_queue(flows: usize, threshold: u64) -> (f64, f64, f64) {
+    let program = include_str!("../../../../examples/dctcp.toml");
+    let mut spec = spec(Offer::Simultaneous {
+        requests_per_burst: 1,
+        every_ns: 1e9,
+    });
+    spec.requests[0].bytes = 4 << 20;
+    spec.max_requests = Some(1);
+    spec.transport = TransportSpec {
+        program: Some(ProgramSource::Program(toml::from_str(program).unwrap())),
+        largest_message_bytes: 4 << 20,
+        rtt_packets: (BANDWIDTH_DELAY / flows as f64) as u32,
+        timeout_ns: 1e6,
+        ..TransportSpec::default()
+    };
+    let switch = SwitchSpec {
+        buffer_bytes: 1 << 20,
+        ecn_threshold_bytes: Some(threshold * PACKET),
+        ..SwitchSpec::default()
+    };
+    let link = LinkSpec {
+        latency_ns: 1000.0,
+        ..LinkSpec::default()
+    };
+    let mut star = Star::new(&vec![spec; flows], 1, &all(1), (&switch, &link));
+    // Estimates are right after some tens of round trips. All messages take 4096 packets, each flow
+    // its part of the link.
+    let whole = 4096.0 * flows as f64 * PACKET_NS;
+    let (begin, end, step) = (0.4 * whole, 0.8 * whole, 50.0);
+    let mut lengths = Vec::new();
+    let mut forwarded = Vec::new();
+    let mut now = begin;
+    while now < end {
+        star.network.run_until(Time::from_ns(now));
+        let switch: &mut Switch = star.network.node_mut(star.switch).unwrap();
+        let bytes = switch.queued_bytes().nth(flows).unwrap();
+        lengths.push(bytes as f64 / PACKET as f64);
+        let counts = switch.port_counts().nth(flows).unwrap();
+        assert_eq!(counts.dropped, 0);
+        forwarded.push(counts.forwarded);
+        now += step;
+    }
+    let sent = forwarded[forwarded.len() - 1] - forwarded[0];
+    let used = sent as f64 * PACKET_NS / (step * (lengths.len() - 1) as f64);
+    let shortest = lengths.iter().copied().fold(f64::INFINITY, f64::min);
+    let longest = lengths.iter().copied().fold(0.0, f64::max);
+    (shortest, longest, used)
+}
+
+/// Bytes of a full packet, and its time at 200 Gb/s.
+const PACKET: u64 = 1088;
+const PACKET_NS: f64 = 43.52;
+/// C × RTT in packets: four links of 1000 ns and the switch twice, a packet and its answer.
+const BANDWIDTH_DELAY: f64 = (4.0 * 1000.0 + 2.0 * 300.0 + 43.52 + 2.56) / PACKET_NS;
+
+/// DCTCP's law (Alizadeh et al., SIGCOMM 2010, Section 3.3): the queue of N long flows is at most
+/// K + N packets, and a link with K > C × RTT / 7, which is 15.3 packets here, is never idle.
+///
+/// Windows are of whole packets: of 8 flows with windows of 16 packets that costs less than 1 %.
+#[test]
+fn dctcp_keeps_its_queue_near_the_threshold() {
+    for flows in [2, 4, 8] {
+        for threshold in [20, 40] {
+            let (shortest, longest, used) = dctcp_queue(flows, threshold);
+            let most = (threshold as usize + flows) as f64;
+            assert!(
+                (longest - most).abs() <= 2.0,
+                "{flows} {threshold}: {longest}"
+            );
+            assert!(
+                shortest < threshold as f64 && used > 0.99,
+                "{flows} {threshold}: {used}"
+            );
+        }
+        // Below the law's threshold windows shrink when the queue is as good as empty.
+        let (_, longest, used) = dctcp_queue(flows, 2);
+        assert!(
+            (longest - (2 + flows) as f64).abs() <= 2.0,
+            "{flows}: {longest}"
+        );
+        assert!(used < 0.95, "{flows}: {used}");
+    }
 }

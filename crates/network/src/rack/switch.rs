@@ -1,7 +1,7 @@
 //! A switch: output queues with finite buffers, strict priorities, and NDP's trimming.
 
 use super::node::{Node, NodeContext};
-use crate::packet::Packet;
+use crate::packet::{ECN_CAPABLE, ECN_MARKED, Packet};
 use fabric::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,11 @@ pub struct SwitchSpec {
     /// no room there is dropped. 65536 are 1024 headers; NDP has 1125.
     #[schemars(range(min = 64, max = 1_000_000_000))]
     pub header_buffer_bytes: u64,
+    /// With more than so many bytes waiting for a port, each packet that comes for it is marked, if
+    /// its transport uses explicit congestion notification (DCTCP; Alizadeh et al., SIGCOMM 2010,
+    /// Section 3.1). Without it no packet is marked.
+    #[schemars(range(min = 0, max = 1_000_000_000))]
+    pub ecn_threshold_bytes: Option<u64>,
     /// The number of priorities that it distinguishes; packets of lower ones have the lowest.
     #[schemars(range(min = 1, max = 8))]
     pub priorities: u8,
@@ -57,6 +62,7 @@ impl Default for SwitchSpec {
             buffer_bytes: 128 * 1024,
             trimming: false,
             header_buffer_bytes: 64 * 1024,
+            ecn_threshold_bytes: None,
             priorities: 8,
         }
     }
@@ -72,6 +78,8 @@ pub struct PortCounts {
     pub trimmed: u64,
     /// Packets that were dropped.
     pub dropped: u64,
+    /// Packets that were marked here: explicit congestion notification.
+    pub marked: u64,
     /// The maximum number of waiting bytes.
     pub max_queued_bytes: u64,
 }
@@ -98,6 +106,10 @@ impl Output {
         }
     }
 
+    fn queued_bytes(&self) -> u64 {
+        self.data_bytes + self.header_bytes
+    }
+
     /// Whether there is room for `packet`.
     fn has_room(&self, spec: &SwitchSpec, packet: &Packet) -> bool {
         let bytes = packet.wire_bytes();
@@ -118,8 +130,13 @@ impl Output {
             self.counts.dropped += 1;
             return Some(packet);
         }
+        let found = self.queued_bytes();
+        if spec.ecn_threshold_bytes.is_some_and(|most| found > most) && packet.ecn == ECN_CAPABLE {
+            packet.ecn = ECN_MARKED;
+            self.counts.marked += 1;
+        }
         *self.bytes_of(&packet) += packet.wire_bytes();
-        let queued = self.data_bytes + self.header_bytes;
+        let queued = self.queued_bytes();
         self.counts.max_queued_bytes = self.counts.max_queued_bytes.max(queued);
         let priority = packet.priority.min(spec.priorities - 1);
         self.queues[usize::from(priority)].push_back(packet);
@@ -186,6 +203,11 @@ impl Switch {
         self.outputs.iter().map(|output| output.counts)
     }
 
+    /// The number of bytes that wait for each of its ports now.
+    pub fn queued_bytes(&self) -> impl Iterator<Item = u64> {
+        self.outputs.iter().map(Output::queued_bytes)
+    }
+
     /// The number of packets that were dropped because no route has their destination address.
     pub fn unroutable(&self) -> u64 {
         self.unroutable
@@ -246,7 +268,7 @@ mod tests {
     use super::super::tests::{Host, ns, packet};
     use super::super::{LinkSpec, Network, NodeId};
     use super::*;
-    use crate::packet::{ACK, CHOP, HEADER_BYTES};
+    use crate::packet::{ACK, CHOP, HEADER_BYTES, NO_ECN};
     use proptest::prelude::*;
 
     const ADDRESSES: u32 = 100;
@@ -385,9 +407,36 @@ mod tests {
                 forwarded: 4,
                 trimmed: 0,
                 dropped: 6,
+                marked: 0,
                 max_queued_bytes: 4 * 1088
             }
         );
+    }
+
+    /// Ten packets come in one instant; each finds those before it waiting. All use explicit
+    /// congestion notification but the last.
+    #[test]
+    fn packets_behind_a_long_queue_are_marked() {
+        let sends: Vec<_> = (0..10)
+            .map(|host| {
+                let packet = Packet {
+                    ecn: if host < 9 { ECN_CAPABLE } else { NO_ECN },
+                    ..packet(110, 1088, host as u64)
+                };
+                (host, 0.0, packet)
+            })
+            .collect();
+        let links = vec![LinkSpec::default(); 11];
+        for (threshold, marked) in [(None, 0), (Some(3 * 1088), 5), (Some(3 * 1088 - 1), 6)] {
+            let spec = SwitchSpec {
+                ecn_threshold_bytes: threshold,
+                ..SwitchSpec::default()
+            };
+            let (mut network, switch, _) = star(&spec, &links, &sends);
+            network.run_until(Time::NEVER);
+            let counts = counts(&mut network, switch, 10);
+            assert_eq!((counts.forwarded, counts.marked), (10, marked));
+        }
     }
 
     #[test]
@@ -440,6 +489,7 @@ mod tests {
                 forwarded: 10,
                 trimmed: 6,
                 dropped: 1,
+                marked: 0,
                 max_queued_bytes: 4 * 1088 + 5 * 64
             }
         );

@@ -4,7 +4,7 @@
 use super::TransportSpec;
 use super::bits::Bits;
 use super::peers::{Peers, Seen};
-use crate::packet::{DATA, Message, Packet, TransportHeader};
+use crate::packet::{DATA, Message, NO_ECN, Packet, TransportHeader};
 use fabric::Time;
 
 /// A message that is being sent.
@@ -40,6 +40,7 @@ impl<E> Outgoing<E> {
         let packet = Packet {
             routed_to: None,
             padding: 0,
+            ecn: NO_ECN,
             from: self.message.from,
             to: self.message.to,
             header: TransportHeader {

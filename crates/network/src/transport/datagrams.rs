@@ -2,7 +2,8 @@
 
 use super::TransportSpec;
 use crate::packet::{
-    CHOP, DATA, Message, Packet, Transport, TransportAction, TransportHeader, TransportStatistics,
+    CHOP, DATA, Message, NO_ECN, Packet, Transport, TransportAction, TransportHeader,
+    TransportStatistics,
 };
 use fabric::Time;
 use std::collections::VecDeque;
@@ -57,6 +58,7 @@ impl Transport for Datagrams {
         self.queue.push_back(Packet {
             routed_to: None,
             padding: 0,
+            ecn: NO_ECN,
             from: message.from,
             to: message.to,
             header: TransportHeader {

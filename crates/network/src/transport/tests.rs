@@ -1025,6 +1025,10 @@ fn swift() -> ProgramSpec {
     toml::from_str(include_str!("../../../../examples/swift.toml")).unwrap()
 }
 
+fn dctcp() -> ProgramSpec {
+    toml::from_str(include_str!("../../../../examples/dctcp.toml")).unwrap()
+}
+
 fn programmed(program: ProgramSpec) -> TransportSpec {
     TransportSpec {
         program: Some(ProgramSource::Program(Box::new(program))),
@@ -1044,13 +1048,16 @@ proptest! {
         messages in prop::collection::vec((0.0..20_000.0, 0usize..5, 0usize..5, 0usize..2049), 1..60),
         seed in any::<u64>(),
     ) {
-        let spec = TransportSpec { program: programmed(swift()).program, ..spec };
-        let mut world = World::new(&spec, hosts, weather, seed);
-        for (at, from, to, bytes) in messages {
-            world.send(ns(at), from % hosts, to % hosts, bytes);
+        for program in [swift(), dctcp()] {
+            let program = programmed(program).program;
+            let spec = TransportSpec { program, ..spec.clone() };
+            let mut world = World::new(&spec, hosts, weather.clone(), seed);
+            for &(at, from, to, bytes) in &messages {
+                world.send(ns(at), from % hosts, to % hosts, bytes);
+            }
+            world.run();
+            world.check_all_delivered();
         }
-        world.run();
-        world.check_all_delivered();
     }
 }
 
@@ -1256,7 +1263,7 @@ fn wrong_programs_are_told_by_rule_and_field() {
         "program.rules.2.if is \"trimed\"; in the rule \"trimmed\": trimed is not known; known \
          here are acknowledged, delay, is_first, shrunk_at, taken, window, now, header.flags, \
          header.packet, header.credit, header.granted_priority, header.priority, bytes, packets, \
-         trimmed, duplicate"
+         trimmed, duplicate, marked"
     );
     assert_eq!(
         wrong(&|program| program.rules[3].on = "packet".to_string()),

@@ -322,6 +322,7 @@ pub fn request(number: u64, payload_bytes: usize) -> Packet {
         },
         routed_to: None,
         padding: 0,
+        ecn: 0,
         header: TransportHeader {
             flags: DATA,
             message_bytes: payload_bytes as u32,

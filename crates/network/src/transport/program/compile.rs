@@ -2,7 +2,7 @@
 
 use super::parse::{self, Operator, Tree};
 use super::spec::{Beginning, Formula, Formulas, ProgramSpec, RuleSpec};
-use crate::packet::{ACK, BUSY, CHOP, DATA, HEADER_BYTES, NACK, PULL};
+use crate::packet::{ACK, BUSY, CHOP, DATA, ECHO, ECN_CAPABLE, HEADER_BYTES, NACK, NO_ECN, PULL};
 use crate::transport::TransportSpec;
 use fabric::Time;
 use spec::{SpecError, Under, require};
@@ -41,6 +41,7 @@ pub(super) enum Place {
     SentUpTo,
     Trimmed,
     Duplicate,
+    Marked,
     Rank,
     Active,
     Host(u8),
@@ -185,6 +186,8 @@ impl Plain for File {
 pub struct Program {
     /// Bytes of a packet without data, behind its headers.
     pub(super) padding: u16,
+    /// Packets of data may be marked.
+    pub(super) ecn: u8,
     pub(super) tables: Vec<Vec<u64>>,
     /// The initial registers of the host, of other hosts and of events.
     pub(super) host: File,
@@ -343,6 +346,7 @@ impl Compiler {
             ("PULL", u64::from(PULL)),
             ("CHOP", u64::from(CHOP)),
             ("BUSY", u64::from(BUSY)),
+            ("ECHO", u64::from(ECHO)),
             ("ns", Time::from_ns(1.0).as_fs()),
             ("us", Time::from_ns(1000.0).as_fs()),
             ("timeout", spec.timeout().as_fs()),
@@ -567,6 +571,10 @@ impl Compiler {
         let registers = &program.registers;
         Ok(Program {
             padding: (program.control_bytes - least) as u16,
+            ecn: match program.ecn {
+                true => ECN_CAPABLE,
+                false => NO_ECN,
+            },
             host: self.constants("host", &registers.host)?,
             peer: self.constants("peer", &registers.peer)?,
             event: self.constants("event", &registers.event)?,
@@ -1085,7 +1093,7 @@ const ACTIONS: [&str; 19] = [
 ];
 
 /// Values that every program can read, by name.
-const PLACES: [(&str, Place); 13] = [
+const PLACES: [(&str, Place); 14] = [
     ("now", Place::Now),
     ("header.flags", Place::Flags),
     ("header.packet", Place::Packet),
@@ -1097,6 +1105,7 @@ const PLACES: [(&str, Place); 13] = [
     ("sent_up_to", Place::SentUpTo),
     ("trimmed", Place::Trimmed),
     ("duplicate", Place::Duplicate),
+    ("marked", Place::Marked),
     ("rank", Place::Rank),
     ("active", Place::Active),
 ];
@@ -1110,6 +1119,7 @@ fn is_there(place: Place, scope: Scope) -> bool {
         Place::Bytes | Place::Packets => scope.send || scope.receive,
         Place::SentUpTo => scope.send && !scope.beginning,
         Place::Trimmed | Place::Duplicate => scope.data,
+        Place::Marked => scope.packet && !scope.egress,
         Place::Rank | Place::Active => scope.selected,
         Place::Peer(_) => (scope.send || scope.receive) && !scope.alone,
         Place::Send(_) => scope.send && !scope.beginning,

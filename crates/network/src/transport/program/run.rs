@@ -7,8 +7,8 @@ use super::compile::{
 use super::parse::Operator;
 use super::spec::Beginning;
 use crate::packet::{
-    BUSY, CHOP, DATA, Endpoint, Message, Packet, Transport, TransportAction, TransportHeader,
-    TransportStatistics,
+    BUSY, CHOP, DATA, ECN_MARKED, Endpoint, Message, NO_ECN, Packet, Transport, TransportAction,
+    TransportHeader, TransportStatistics,
 };
 use crate::transport::TransportSpec;
 use crate::transport::bits::Bits;
@@ -70,6 +70,8 @@ struct Frame {
     peer: Option<u32>,
     trimmed: bool,
     duplicate: bool,
+    /// A switch has marked the packet that has come.
+    marked: bool,
     rank: u64,
     active: u64,
     has_passed: bool,
@@ -155,6 +157,7 @@ impl Programmed {
         Frame {
             header: packet.header,
             priority: packet.priority,
+            marked: packet.ecn == ECN_MARKED,
             ends: Some((packet.from, packet.to, packet.tag)),
             ..self.frame(now)
         }
@@ -215,6 +218,7 @@ impl Programmed {
                 .map_or(0, |outgoing| outgoing.own.sent_up_to.into()),
             Place::Trimmed => frame.trimmed.into(),
             Place::Duplicate => frame.duplicate.into(),
+            Place::Marked => frame.marked.into(),
             Place::Rank => frame.rank,
             Place::Active => frame.active,
             Place::Host(number) => self.host.values[usize::from(number)],
@@ -545,6 +549,7 @@ impl Programmed {
             priority: CONTROL_PRIORITY,
             payload: Vec::new(),
             padding: self.program.padding,
+            ecn: NO_ECN,
             tag,
         });
     }
@@ -963,6 +968,7 @@ impl Transport for Programmed {
         // Egress rules cannot produce transport actions.
         self.run(&program.egress, &mut frame, &mut Vec::new());
         (packet.header, packet.priority) = (frame.header, frame.priority);
+        packet.ecn = program.ecn;
         let sent_up_to = &mut self.sending.at(slot).own.sent_up_to;
         *sent_up_to = number.saturating_add(1).max(*sent_up_to);
         if program.key.is_some() {

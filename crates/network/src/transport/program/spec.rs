@@ -56,6 +56,8 @@ pub struct ProgramSpec {
     /// Bytes of a packet without data on the link, headers included.
     #[schemars(range(min = 64, max = 1514))]
     pub control_bytes: u32,
+    /// Whether switches may mark its packets of data (explicit congestion notification).
+    pub ecn: bool,
     /// Queues of incoming messages.
     pub lists: Vec<String>,
     /// Timers of the host.
@@ -79,6 +81,7 @@ impl Default for ProgramSpec {
             queues: Vec::new(),
             held: Vec::new(),
             control_bytes: HEADER_BYTES as u32,
+            ecn: false,
             lists: Vec::new(),
             timers: Vec::new(),
             data: DataSpec::default(),
