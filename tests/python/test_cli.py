@@ -304,7 +304,7 @@ def test_shells_complete_and_are_told_so() -> None:
         (["exec", "hello.elf", "--functional", "--profile", "p"], "a functional run has none"),
         (
             ["exec", "hello.elf", "--functional", "--set", "server.core.rob_entries=224"],
-            "what it looks at is server.memory_mib, server.fabric.cores,",
+            "the keys with an effect are server.memory_mib, server.fabric.cores,",
         ),
         (["run", "."], ".: this is a directory, not a file"),
         (["build", "."], ".: cannot be read: Is a directory"),

@@ -22,9 +22,9 @@ if TYPE_CHECKING:  # Most of the start of the command, and its help needs none o
 
 
 class Commands(typer.core.TyperGroup):
-    """Says that a command was stopped, which Typer itself would end without a word.
+    """A group of commands that reports an interruption, which Typer ends silently.
 
-    Its commands read simple values themselves.
+    Its commands parse simple values themselves.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -75,19 +75,21 @@ Json = Annotated[
 ]
 Quick = Annotated[
     bool,
-    typer.Option("--quick", help="Fewer points, and a tenth of the requests: rough numbers, soon."),
+    typer.Option(
+        "--quick", help="Fewer points, and a tenth of the requests: rough numbers, quickly."
+    ),
 ]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Run again what the store has already.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Repeat runs that are in the store.")]
 Precision = Annotated[
     float | None,
     typer.Option(
         parser=_part,
         metavar="N%",
-        help="Saturated runs of throughput end when half of its 95 % confidence interval is "
-        "this part of it; default: 1%, and 3% with --quick.",
+        help="Saturated runs end when half of the throughput's 95 % confidence interval is this "
+        "fraction of it; default: 1%, and 3% with --quick.",
     ),
 ]
-All = Annotated[bool, typer.Option("--all", help="List the claims that have not been run, too.")]
+All = Annotated[bool, typer.Option("--all", help="Also list the claims that have not been run.")]
 Trace = Annotated[
     list[Path],
     typer.Option(
@@ -107,7 +109,7 @@ TraceCore = Annotated[
     typer.Option(
         min=0,
         metavar="N",
-        help="The core whose pipeline --trace shows; those of a rack are counted server by server.",
+        help="The core whose pipeline --trace shows; in racks, numbered server by server.",
     ),
 ]
 Profile = Annotated[
@@ -115,7 +117,7 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="FILE",
-        help="Write where the guest's cycles went, as folded stacks for flame graphs.",
+        help="Write the guest's cycles by call stack, as folded stacks for flame graphs.",
     ),
 ]
 Log = Annotated[
@@ -123,14 +125,14 @@ Log = Annotated[
     typer.Option(
         "--log",
         metavar="FILE",
-        help="Write each instruction that retires, with what it writes, as Spike's --log-commits.",
+        help="Write each retired instruction and its results, as Spike's --log-commits.",
     ),
 ]
 Functional = Annotated[
     bool,
     typer.Option(
         "--functional",
-        help="Only what the program computes, ten times as fast: no times, no traces but --log.",
+        help="Only the program's results, ten times as fast: no times, no traces except --log.",
     ),
 ]
 SaveCheckpoint = Annotated[
@@ -138,24 +140,26 @@ SaveCheckpoint = Annotated[
     typer.Option(
         "--save-checkpoint",
         metavar="FILE",
-        help="Save the state of the server or the rack on the way, and go on.",
+        help="Save the state of the server or the rack during the run, which continues.",
     ),
 ]
 FromCheckpoint = Annotated[
     Path | None,
-    typer.Option("--from-checkpoint", metavar="FILE", help="Begin from a state that was saved."),
+    typer.Option("--from-checkpoint", metavar="FILE", help="Start from a saved state."),
 ]
 MaxTime = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="End the run after so much time of the host, as in 90s."),
+    typer.Option(metavar="TIME", help="End the run after this time on the host, as in 90s."),
 ]
 MaxInstructions = Annotated[
     str | None,
-    typer.Option(metavar="N", help="End the run after so many instructions of all harts."),
+    typer.Option(metavar="N", help="End the run after this many instructions of all harts."),
 ]
 MaxOutput = Annotated[
     str | None,
-    typer.Option(metavar="BYTES", help="End the run if the guest writes more, as in 10MiB."),
+    typer.Option(
+        metavar="BYTES", help="End the run if the guest writes more than this, as in 10MiB."
+    ),
 ]
 Scheduler = Annotated[
     str | None,
@@ -169,7 +173,7 @@ Workers = Annotated[
 
 def example(*lines: str) -> str:
     """Return the epilogue of a command's help: lines that can be copied."""
-    # After \b lines stay as they are, so that they can be copied.
+    # \b prevents the wrapping of lines, so that they can be copied.
     return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
 
 
@@ -216,7 +220,7 @@ def show(*parts: "str | rich.table.Table") -> None:
     import rich.console
 
     is_terminal = sys.stdout.isatty()
-    # What is in brackets is text: names come from guests and files.
+    # Text in brackets is no markup: names come from guests and files.
     width = None if is_terminal else _WIDE
     console = rich.console.Console(width=width, highlight=False, markup=False)
     for part in parts:
@@ -232,21 +236,21 @@ def show(*parts: "str | rich.table.Table") -> None:
 def with_settings(
     description: "Description", settings: list[str], option: str = "--set"
 ) -> "Description":
-    """Return a description with what `--set` changes, or another option, which errors name."""
+    """Return a description changed by `--set`, or by another option, which errors name."""
     for setting in settings:
         description = description.assign(setting, option)
     return description
 
 
 def check_kept(outcomes: "Iterable[Outcome]") -> None:
-    """Raise a Failure if the store has not taken a result, which is printed in any case."""
+    """Raise a Failure if a result, which is printed in any case, could not be stored."""
     for outcome in outcomes:
         if outcome.unkept is not None:
             raise Failure(outcome.unkept)
 
 
 def check_outputs(*paths: Path | None) -> None:
-    """Find out before long work whether its result can be written."""
+    """Check before a long run that its results can be written."""
     from nanoplane import report
 
     for path in paths:

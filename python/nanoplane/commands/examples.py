@@ -14,7 +14,7 @@ from nanoplane.wording import EXAMPLES
 @app.command(epilog=example("nanoplane examples", "nanoplane run examples/encapsulation.toml"))
 def examples(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="Where they go; it must not exist yet.")
+        Path, typer.Argument(metavar="DIRECTORY", help="The new directory; it must not exist yet.")
     ] = Path("examples"),
 ) -> None:
     """Write the examples of the documentation into a directory."""

@@ -13,11 +13,11 @@ from nanoplane.errors import DescriptionError
 from nanoplane.figures import figures
 
 _WITH_SOURCE = ("programs", "rack_programs", "co_runners", "firmware")
-"""What `list` names whose source says what it is."""
+"""The groups of `list` whose entries are described by their sources."""
 
 
 def _begun(incomplete: str) -> list[str]:
-    """Return the keys that begin so, to complete one in a shell."""
+    """Return the keys with this prefix, for completion in a shell."""
     return [one.key for one in parameters.every("") if one.key.startswith(incomplete)]
 
 
@@ -36,13 +36,13 @@ def list_names(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Print this machine, as TOML that can be a preset.",
+            help="Print this machine, as TOML that can be used as a preset.",
             autocompletion=_begun_preset,
         ),
     ] = None,
     as_document: Json = False,
 ) -> None:
-    """Name the programs, presets, traffic shapes, figures and so on, or print a preset."""
+    """List the programs, presets, traffic shapes, figures and so on, or print a preset."""
     if preset is not None:
         server = machines.extended({"preset": preset}, Path(), "--preset")
         print_json({"server": server}) if as_document else print(machines.toml(server), end="")
@@ -86,18 +86,18 @@ def explain(
         str | None,
         typer.Argument(
             metavar="[KEY]",
-            help="As --set takes it, or result.FIELD.",
+            help="A key as in --set, or result.FIELD.",
             autocompletion=_begun,
         ),
     ] = None,
     as_document: Json = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="All parameters, as docs/reference.md has them.")
+        bool, typer.Option("--markdown", help="Print all parameters, as in docs/reference.md.")
     ] = False,
 ) -> None:
-    """Say what a parameter of a description takes and means, or which ones a table has.
+    """Explain a parameter of a description, or list the parameters of a table.
 
-    A key that begins with `result.` is that of a field of a result.
+    A key that starts with `result.` names a field of a result.
     """
     if markdown == (key is not None):
         raise DescriptionError(
@@ -110,12 +110,12 @@ def explain(
         _explain_field(key, as_document)
         return
     found = parameters.find(key)
-    document = {"key": key, **_told(key, found)}
+    document = {"key": key, **_document(key, found)}
     if as_document:
         print_json(document)
         return
     print(f"{key}\n")
-    _print_told(document)
+    _print_document(document)
 
 
 @app.command(epilog=example("nanoplane keys server.hyperplane", "nanoplane keys --json"))
@@ -151,7 +151,7 @@ def _line(one: parameters.Line) -> str:
 @app.command(epilog=example("nanoplane schema --output nanoplane.schema.json"))
 def schema(
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to put it.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")
     ] = None,
 ) -> None:
     """Print the JSON Schema of descriptions, which lets editors complete and check TOML files.
@@ -167,7 +167,7 @@ def schema(
     print(f"written: {output}")
 
 
-def _told(key: str, found: parameters.Parameter) -> dict[str, Any]:
+def _document(key: str, found: parameters.Parameter) -> dict[str, Any]:
     sources = {name: of["source"] for name, of in simulator.presets().items()}
     return {
         "takes": found.takes,
@@ -183,16 +183,16 @@ def _told(key: str, found: parameters.Parameter) -> dict[str, Any]:
     }
 
 
-def _print_told(told: Mapping[str, Any]) -> None:
-    print(f"{told['text']}\n")
+def _print_document(document: Mapping[str, Any]) -> None:
+    print(f"{document['text']}\n")
     for name in ("takes", "unit", "default", "source"):
-        if (value := told[name]) not in (None, ""):
+        if (value := document[name]) not in (None, ""):
             print(f"{name:8} {json.dumps(value) if name == 'default' else value}")
-    for name, of in told["presets"].items():
+    for name, of in document["presets"].items():
         print(f"{name}: {json.dumps(of['value'])}, {of['source']}")
-    for name, note in told["choices"].items():
+    for name, note in document["choices"].items():
         print(f"{name}: {note}")
-    for one in told["parameters"]:
+    for one in document["parameters"]:
         print(f"{one['name']}: {_line(parameters.Line(**one))}")
 
 
@@ -202,8 +202,8 @@ def _explain_field(key: str, as_document: bool) -> None:
     found = fields.find(key)
     inside = fields.inside(found)
     if as_document:
-        told = {"key": key, "type": found.type, "unit": found.unit, "text": found.text}
-        print_json({**told, "fields": [one._asdict() for one in inside]})
+        document = {"key": key, "type": found.type, "unit": found.unit, "text": found.text}
+        print_json({**document, "fields": [one._asdict() for one in inside]})
         return
     print(f"{key}\n\n{found.text}\n")
     print(f"type     {found.type}" + (f"\nunit     {found.unit}" if found.unit else ""))

@@ -43,7 +43,7 @@ Only = Annotated[
     list[str],
     typer.Option(
         metavar="LABEL=VALUE,…",
-        help="Run and show these points alone, as in task=crypto-forwarding.",
+        help="Run and show only these points, as in task=crypto-forwarding.",
     ),
 ]
 
@@ -105,7 +105,7 @@ def _run_figures(
     workers: int | None,
     scheduler: str | None,
 ) -> Measured:
-    """Run what is missing of figures, all of them as one sweep; then what decides claims."""
+    """Perform the missing runs of figures as one sweep, then longer ones for undecided claims."""
 
     def run(points: dict[Any, Run]) -> dict[Any, Outcome]:
         with Progress() as progress:
@@ -146,7 +146,7 @@ def figure(
 ) -> None:
     """Make figures of the papers.
 
-    Runs what the store does not have yet, and shows the numbers beside the paper's claims.
+    Performs the runs that the store does not have, and shows the numbers beside the paper's claims.
     """
     listed = [find_figure(name) for name in dict.fromkeys(names)]
     check_outputs(html, png)
@@ -247,7 +247,7 @@ def claims(
         str | None, typer.Argument(metavar="PAPER", help="One paper; default: all.")
     ] = None,
     as_document: Json = False,
-    missing: Annotated[bool, typer.Option("--run", help="Run first what is missing.")] = False,
+    missing: Annotated[bool, typer.Option("--run", help="Perform missing runs first.")] = False,
     quick: Quick = False,
     precision: Precision = None,
     effort: Effort = 4,
@@ -255,9 +255,9 @@ def claims(
     workers: Workers = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Show what the papers claim beside what was measured.
+    """Show the papers' claims beside the measurements.
 
-    The store is read; without --run nothing is run.
+    The results come from the store; without --run nothing is run.
     """
     listed = paper_claims.claims(paper)
     needed = [find_figure(name) for name in paper_claims.figures_of(listed)]
@@ -307,16 +307,16 @@ def _print_claim_table(rows: list[dict[str, Any]]) -> None:
     for name in ("95 %", "unit", "verdict"):
         table.add_column(name, no_wrap=True)
     table.add_column("why")
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     before = ""
     for row in rows:
         why = row["why"]
         shown = why
-        if why in told:
-            # Several claims of a figure have a long reason in common.
-            shown = "the same" if why == before else f"as for {told[why]}"
+        if why in reported:
+            # Several claims of a figure may have the same long reason.
+            shown = "the same" if why == before else f"as for {reported[why]}"
         elif why:
-            told[why] = row["id"]
+            reported[why] = row["id"]
         before = why
         verdict = row["verdict"]
         table.add_row(
@@ -344,9 +344,9 @@ def write_report(
         typer.Argument(metavar="PAPER.N", help="Figures; default: all figures and claims."),
     ] = None,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Where the page goes.")
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")
     ] = Path("out/report.html"),
-    missing: Annotated[bool, typer.Option("--run", help="Run first what is missing.")] = False,
+    missing: Annotated[bool, typer.Option("--run", help="Perform missing runs first.")] = False,
     quick: Quick = False,
     only: Only = [],  # noqa: B006
     precision: Precision = None,
@@ -355,9 +355,9 @@ def write_report(
     scheduler: Scheduler = None,
     as_document: Json = False,
 ) -> None:
-    """Write one self-contained page of what is in the store.
+    """Write one self-contained page of the results in the store.
 
-    Its figures and numbers stand beside the papers'; without --run nothing is run.
+    It shows the figures and numbers beside the papers'; without --run nothing is run.
     """
     every = list(figures().values())
     listed = [find_figure(name) for name in dict.fromkeys(names)] if names else every

@@ -12,14 +12,14 @@ commands = typer.Typer(cls=Commands, rich_markup_mode=None, no_args_is_help=True
 app.add_typer(
     commands,
     name="new",
-    help="Begin hardware of your own, in Rust, in a checkout of the sources.",
+    help="Create your own hardware, in Rust, in a checkout of the sources.",
     epilog=example("nanoplane new mechanism ready-list"),
 )
 
 
 @commands.callback()
 def callback() -> None:
-    """Begin hardware of your own, in Rust, in a checkout of the sources."""
+    """Create your own hardware, in Rust, in a checkout of the sources."""
 
 
 @commands.command(epilog=example("nanoplane new mechanism ready-list ~/nanoplane"))
@@ -31,7 +31,7 @@ def mechanism(
         Path, typer.Argument(metavar="DIRECTORY", help="The checkout of the sources.")
     ] = Path(),
 ) -> None:
-    """Write a notification mechanism that works, to change: a device with a list of ready queues.
+    """Write a working notification mechanism as a template: a device with a list of ready queues.
 
     It is a crate, a header for programs, and a line each in the server's registry and Cargo.toml.
     """

@@ -36,7 +36,7 @@ from nanoplane.errors import DescriptionError, Failure, ProgramError
 from nanoplane.limits import Limits
 from nanoplane.traces import Traces
 
-# What counts in a functional run; the mesh, because it must have a tile for each core.
+# The keys with an effect on a functional run; the mesh must have a tile for each core.
 _FUNCTIONAL_KEYS = (
     "server.memory_mib",
     "server.fabric.cores",
@@ -61,36 +61,36 @@ def execute(
         Path,
         typer.Argument(
             metavar="PROGRAM.elf",
-            help="An RV64 program: bare-metal (ELF or C), or static and for Linux.",
+            help="An RV64 program: bare-metal (ELF or C), or a static one for Linux.",
         ),
     ],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ARGUMENTS", help="What main() is given; options after --."),
+        typer.Argument(metavar="ARGUMENTS", help="The arguments of main(); options after --."),
     ] = None,
     environment: Annotated[
         list[str],
         typer.Option(
             "--env",
             metavar="NAME=VALUE",
-            help="A variable of a Linux program's environment, which is else empty.",
+            help="A variable of a Linux program's environment, which is otherwise empty.",
         ),
     ] = [],  # noqa: B006
     root: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Give a Linux program the files in DIR, as its /, and not those in the working "
+            help="Give a Linux program the files in DIR, as its /, instead of those in the working "
             "directory.",
         ),
     ] = None,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Let a Linux program change no file.")
+        bool, typer.Option("--read-only", help="Do not let a Linux program change files.")
     ] = False,
     host_files: Annotated[
         bool,
         typer.Option(
-            "--host-files", help="Give a Linux program all files of the host that you can reach."
+            "--host-files", help="Give a Linux program all files of the host that you can access."
         ),
     ] = False,
     preset: Annotated[
@@ -113,7 +113,7 @@ def execute(
             max=65535,
             metavar="PORT",
             help="Wait for a debugger at this port of 127.0.0.1 before the first instruction; 0 "
-            "takes a port that is free.",
+            "selects a free port.",
         ),
     ] = None,
     save_checkpoint: SaveCheckpoint = None,
@@ -130,7 +130,7 @@ def execute(
 
     The output is the guest's, and so is the exit status.
     """
-    # Of the data plane and its traffic nothing is used here.
+    # The data plane and its traffic are not used.
     tables = {"server": {"preset": preset}, "data_plane": {"notify": "spin", "queues": 1}}
     description = with_settings(Description.from_dict(tables, source="--preset"), settings)
     check_outputs(stats)
@@ -189,7 +189,7 @@ def execute(
     if result["signal"] is not None:
         print(f"nanoplane: {program} was ended by {result['signal']}", file=sys.stderr)
     status = result["exit_status"]
-    # A host keeps eight bits; what failed must not look as if it had not.
+    # The host keeps eight bits; the status of a failure must not become 0.
     raise typer.Exit(status & 0xFF or min(status, 1))
 
 
@@ -209,8 +209,8 @@ def _check_functional(settings: list[str], traces: Traces, checkpoints: Checkpoi
         key = setting.partition("=")[0].strip()
         if key not in _FUNCTIONAL_KEYS:
             raise DescriptionError(
-                f"--set {setting}: this has no meaning in a functional run, which has no times; "
-                f"what it looks at is {', '.join(_FUNCTIONAL_KEYS)}"
+                f"--set {setting}: this has no effect on a functional run, which has no timing; "
+                f"the keys with an effect are {', '.join(_FUNCTIONAL_KEYS)}"
             )
 
 
@@ -218,7 +218,8 @@ def _check_functional(settings: list[str], traces: Traces, checkpoints: Checkpoi
 def build(
     source: Annotated[Path, typer.Argument(metavar="PROGRAM.c", help="The guest's source.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="PROGRAM.elf", help="Where to put it.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="PROGRAM.elf", help="The file to write."),
     ] = None,
     firmware: Annotated[
         bool,
@@ -226,7 +227,7 @@ def build(
     ] = False,
     debug: Annotated[
         bool,
-        typer.Option("-g", "--debug", help="With debug information, which changes no instruction."),
+        typer.Option("-g", "--debug", help="Add debug information, which changes no instruction."),
     ] = False,
     as_document: Json = False,
 ) -> None:

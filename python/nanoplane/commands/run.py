@@ -42,7 +42,7 @@ _MOST_EXPLAINED = 10_000
 
 
 def _slowest(text: str) -> int:
-    """Return the number of `--slowest`."""
+    """Parse `--slowest`."""
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
     if not 1 <= number <= _MOST_EXPLAINED:
         raise typer.BadParameter(
@@ -53,7 +53,7 @@ def _slowest(text: str) -> int:
 
 
 def _gdb(text: str) -> dict[str, Any]:
-    """Return `--gdb` as the simulator takes it."""
+    """Parse `--gdb` into the simulator's option."""
     match = _GDB_PORT.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise typer.BadParameter(
@@ -85,7 +85,7 @@ def run(
             min=0,
             max=1_000_000,
             metavar="N",
-            help="Also print the first N packets that the tenants get.",
+            help="Also print the first N packets that the tenants receive.",
         ),
     ] = 0,
     trace: Trace = [],  # noqa: B006
@@ -101,8 +101,8 @@ def run(
         typer.Option(
             parser=_slowest,
             metavar="N",
-            help="Also print the N slowest requests, and why each was. With --trace, the file "
-            "shows only the times at which they are under way.",
+            help="Also print the N slowest requests and their causes. With --trace, the file shows "
+            "only the times at which they are in flight.",
         ),
     ] = None,
     trace_core: TraceCore = 0,
@@ -114,7 +114,7 @@ def run(
             parser=_gdb,
             metavar="[SERVER:]PORT",
             help="Wait for a debugger at this port of 127.0.0.1 before the first instruction of "
-            "the server, or of one server of a rack; 0 takes a port that is free.",
+            "the server, or of one server of a rack; 0 selects a free port.",
         ),
     ] = None,
     save_checkpoint: SaveCheckpoint = None,
@@ -122,8 +122,8 @@ def run(
         str | None,
         typer.Option(
             metavar="WHEN",
-            help="When to save: after so many requests, as in 5000, or so much simulated time, as "
-            "in 10us; default: at the end of measure.warm_start, which racks do not have.",
+            help="When to save: after this many requests, as in 5000, or at this simulated time, "
+            "as in 10us; default: at the end of measure.warm_start, which racks do not have.",
         ),
     ] = None,
     from_checkpoint: FromCheckpoint = None,
@@ -179,8 +179,8 @@ def run(
                 [description], fresh=fresh, limits=options["limits"], watcher=progress
             )
         if capture or traces or not is_kept:
-            # The store has neither packets nor traces, and nothing that was cut in two or stopped
-            # by a debugger, for whom nobody can say how long is left.
+            # The store has neither packets nor traces, nor runs with checkpoints or a debugger,
+            # whose remaining time is unknown.
             watcher = progress if gdb is None else None
             debug = bool(traces) or gdb is not None
             alone = run_alone(description, options, debug=debug, watcher=watcher)
@@ -217,7 +217,7 @@ def run(
 
 
 def _check_debugged(description: Description, gdb: Mapping[str, Any], traces: Traces) -> None:
-    """Reject what cannot be together with `--gdb`."""
+    """Reject options that exclude `--gdb`."""
     if description.is_queueing:
         raise DescriptionError(
             f"{description.source} describes a queueing system, which has no program; leave --gdb "
@@ -236,7 +236,7 @@ def _check_debugged(description: Description, gdb: Mapping[str, Any], traces: Tr
 
 
 def _has_data_planes(description: Description) -> bool:
-    """Say whether a server of a rack is a data plane, which knows its requests one by one."""
+    """Return whether a server of a rack is a data plane, which records each request."""
     servers = description.get("rack.servers")
     return isinstance(servers, list) and any(
         isinstance(server, dict) and "data_plane" in server for server in servers
@@ -244,7 +244,7 @@ def _has_data_planes(description: Description) -> bool:
 
 
 def _explained(result: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Return the slowest requests of each data plane by its server's name, which alone has none."""
+    """Return the slowest requests of each data plane by its server's name, empty without a rack."""
     if "servers" not in result:
         return {"": result["slowest"]}
     return {

@@ -23,7 +23,7 @@ app.add_typer(
 
 @commands.command(epilog=example("nanoplane store export results.jsonl"))
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="Where they go.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="The file to write.")],
 ) -> None:
     """Write all results as lines of JSON: key, description, guest, simulator and result of each."""
     store = Store()
@@ -37,9 +37,11 @@ def export(
 
 @commands.command("import", epilog=example("nanoplane store import results.jsonl"))
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="What `export` wrote.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.jsonl", help="A file that `export` has written.")
+    ],
 ) -> None:
-    """Put the results of a file into the store; those that it has stay as they are."""
+    """Add the results of a file to the store; results that it already has are kept."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -56,7 +58,7 @@ def merge(
         list[Path], typer.Argument(metavar="DIRECTORY", help="Stores, such as those of jobs.")
     ],
 ) -> None:
-    """Put the results of other stores into this one; those that it has stay as they are."""
+    """Add the results of other stores to this one; results that it already has are kept."""
     store = Store()
     for directory in stores:
         other = Store(directory)

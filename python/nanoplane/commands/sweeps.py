@@ -52,7 +52,7 @@ def sweep(
         list[str],
         typer.Option(
             metavar="KEY=A,B,…",
-            help="Run each of these values of a key; several keys are combined with each other.",
+            help="Run each of these values of a key; several keys form all combinations.",
         ),
     ],
     settings: Set = [],  # noqa: B006
@@ -61,7 +61,7 @@ def sweep(
         typer.Option(
             "--field",
             metavar="FIELD",
-            help="Show this number of each result, as in latency_ns.p50, in place of throughput, "
+            help="Show this field of each result, as in latency_ns.p50, instead of throughput, "
             "mean and p99.",
         ),
     ] = [],  # noqa: B006
@@ -71,7 +71,7 @@ def sweep(
     ] = None,
     parquet: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the same as Parquet, for data frames."),
+        typer.Option(metavar="FILE", help="Write the table as Parquet, for data frames."),
     ] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page with plots of the numbers.")
@@ -83,7 +83,7 @@ def sweep(
 ) -> None:
     """Run a description with every combination of some keys' values, and print a table.
 
-    Runs that the store has are not repeated.
+    Runs that are in the store are not repeated.
     """
     base = with_settings(Description.from_toml(file), settings)
     varied = dict(_varied(base, one) for one in vary)
@@ -218,7 +218,7 @@ def _as_csv(table: Mapping[str, Sequence[Any]]) -> str:
 def compare(
     first: Annotated[
         str,
-        typer.Argument(metavar="A", help="A result: a file of JSON, or a key of the store."),
+        typer.Argument(metavar="A", help="A result: a JSON file, or a key of the store."),
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     as_document: Json = False,

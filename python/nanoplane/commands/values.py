@@ -14,14 +14,14 @@ _NOTHING = object()
 
 
 def quicken(command: Any) -> Any:
-    """Let the parameters of a command, `--help` included, read simple values themselves."""
+    """Let the parameters of a command, including `--help`, read simple values themselves."""
     find: Callable[[Any], list[Any]] = command.get_params
 
     def get_params(context: Any) -> list[Any]:
         parameters = find(context)
         for parameter in parameters:
-            # Where Typer keeps what it builds for the first value. A version that has no such place
-            # builds its own, and is only slower.
+            # Typer's cache for the parser built at the first value. A version without this
+            # attribute builds its own parser, and is only slower.
             if getattr(parameter, "_runtime_param", _NOTHING) is None:
                 parameter._runtime_param = _Plain()
         return parameters
@@ -31,7 +31,7 @@ def quicken(command: Any) -> Any:
 
 
 class _Plain:
-    """What reads the values of a parameter, in place of Typer's own."""
+    """Parses the values of a parameter in place of Typer."""
 
     def __init__(self) -> None:
         self._typers: Any = None
@@ -57,22 +57,22 @@ class _Plain:
         return self._typers.coerce(value, param=param, ctx=ctx)
 
 
-def _simple(value: Any, wanted: Any, told: Any) -> Any:
-    """Return a value as what is wanted; `_NOTHING` if Typer has to read it."""
+def _simple(value: Any, wanted: Any, info: Any) -> Any:
+    """Convert a value to the wanted type; `_NOTHING` if Typer has to do it."""
     if not isinstance(wanted, type):
         return _NOTHING
-    if isinstance(value, str) and told.parser is None:
+    if isinstance(value, str) and info.parser is None:
         if wanted is str:
             return value
-        # What cannot be read is refused in Typer's words.
+        # Typer reports values that cannot be read.
         if wanted is Path and (not os.path.lexists(value) or os.access(value, os.R_OK)):
             return Path(value)
         return _NOTHING
-    if type(value) is wanted and wanted in (int, float, bool) and _is_within(value, told):
+    if type(value) is wanted and wanted in (int, float, bool) and _is_within(value, info):
         return value
     return value if wanted is Path and isinstance(value, Path) else _NOTHING
 
 
-def _is_within(value: Any, told: Any) -> bool:
-    above = told.min is None or value >= told.min
-    return bool(above and (told.max is None or value <= told.max))
+def _is_within(value: Any, info: Any) -> bool:
+    above = info.min is None or value >= info.min
+    return bool(above and (info.max is None or value <= info.max))
