@@ -875,6 +875,32 @@ class RpcValetStatistics(TypedDict):
     """Entries taken by the frontends from the cores' work queues."""
 
 
+class MissesTo(TypedDict):
+    """Loads that waited for lines from one place."""
+
+    loads: int
+    """Number of loads."""
+    waited_ns: float
+    """The sum of their waits, which may overlap."""
+
+
+class ServiceMisses(TypedDict):
+    """Loads of a request's service that waited for a line, because it was not in the first-level
+    cache.
+    """
+
+    another_cache: MissesTo
+    """Loads that waited for a line in another core's private cache or in a device."""
+    last_level: MissesTo
+    """Loads that waited for a line in the last-level cache."""
+    memory: MissesTo
+    """Loads that waited for a line in memory."""
+    second_level: MissesTo
+    """Loads that waited for a line in the core's own second-level cache."""
+    waited_ns: float
+    """The part of the service in which one of them or several waited."""
+
+
 class SlowRequest(TypedDict):
     """One of the slowest requests."""
 
@@ -888,6 +914,10 @@ class SlowRequest(TypedDict):
     """The number of the request."""
     latency_ns: float
     """From its arrival until it was done."""
+    misses: ServiceMisses | None
+    """The loads of its service that waited for a line; `None` if they were not looked at, as where
+    cores serve several requests at a time.
+    """
     others_ns: float | None
     """The part of the wait in which its core served other requests; `None` if cores serve several
     at a time.

@@ -147,6 +147,22 @@ SLOW = (
 )
 
 
+PLACES = ("second_level", "last_level", "another_cache", "memory")
+
+
+def assert_misses_are_told(one: Any) -> None:
+    """What loads of the service waited for, and in which part of it."""
+    misses = one["misses"]
+    loads = sum(misses[place]["loads"] for place in PLACES)
+    waits = sum(misses[place]["waited_ns"] for place in PLACES)
+    assert loads > 0
+    assert 0 < misses["waited_ns"] <= min(waits, one["service_ns"]) + 0.5
+    assert "waited for" in one["reason"]
+    for place in PLACES:
+        name = place.replace("second_l", "second-l").replace("last_l", "last-l").replace("_", " ")
+        assert (misses[place]["loads"] > 0) == (f" {name}" in one["reason"].partition("took")[2])
+
+
 @pytest.mark.parametrize("notify", ["spin", "hyperplane", "rpcvalet"])
 def test_the_slowest_requests_are_explained(notify: str) -> None:
     """The parts of a latency add up, and the one in front was really there before."""
@@ -164,6 +180,7 @@ def test_the_slowest_requests_are_explained(notify: str) -> None:
             assert f"behind request {one['behind']}" in one["reason"]
             assert one["behind"] < one["item"]
             assert one["served_before"] >= 1
+        assert_misses_are_told(one)
     # At this load requests wait for others, not for being found.
     assert any(one["behind"] is not None for one in slowest)
 
@@ -176,6 +193,8 @@ def test_requests_of_data_planes_in_a_rack_are_explained() -> None:
     explained = result["slowest"]["data plane"]
     assert len(explained) == 3
     assert all("waited" in one["reason"] for one in explained)
+    for one in explained:
+        assert_misses_are_told(one)
     assert (
         'The 3 slowest requests of the server "data plane"'
         in completed("run", example, *short).stdout
@@ -212,6 +231,11 @@ def test_a_trace_of_the_slowest_has_arguments_and_counters() -> None:
         assert (found["queue"], found["core"]) == (one["queue"], one["core"])
         assert found["misses"] > 0
         assert found["misses_waited_ns"] > 0
+        assert found["misses"] == sum(one["misses"][place]["loads"] for place in PLACES)
+        for place in PLACES:
+            of = one["misses"][place]
+            assert found.get(f"misses_to_{place}", 0) == of["loads"]
+            assert found.get(f"{place}_waited_ns", 0) == pytest.approx(of["waited_ns"])
     counted = [event.counter_value for event in events if event.HasField("counter_value")]
     assert max(counted) >= 1
     assert min(counted) >= 0

@@ -9,7 +9,7 @@ use crate::memory_map::{CONSUMERS, DOORBELLS, IO_REGISTERS, IO_TENANTS, TENANT_D
 use crate::plan::doorbell_range;
 use crate::preparation::Told;
 use crate::program::said;
-use crate::slowest::{SlowRequest, slowest};
+use crate::slowest::{CoreMisses, SlowRequest, select, slowest};
 use fabric::{AddressRange, AgentId, Fabric, Time};
 use pipeline::NEVER;
 use queues::{
@@ -20,6 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use system::{Mechanism, Requests};
 use workload::{
     Arrivals, Estimate, Files, Ideal, KindMeasurement, Measurement, Packets, Random, Recorder,
@@ -737,11 +738,33 @@ impl DataPlane {
         })
     }
 
-    /// The results.
+    /// Number of requests at the start of the history that are not measured. A run resumed from a
+    /// checkpoint has only the history since then.
+    fn not_measured(ledger: &Ledger, warmup_samples: u64) -> usize {
+        (warmup_samples + ledger.history().len() as u64)
+            .saturating_sub(ledger.recorder().recorded()) as usize
+    }
+
+    /// The times during which the slowest requests, if they are asked for, were served.
+    pub(crate) fn slowest_services(&self) -> Vec<Range<Time>> {
+        let ledger = self.ledger.borrow();
+        let Some(measurement) = ledger.recorder().measurement() else {
+            return Vec::new();
+        };
+        let not_measured = DataPlane::not_measured(&ledger, measurement.warmup_samples);
+        let slowest = select(ledger.history(), not_measured, self.slowest_requests);
+        let services = slowest
+            .into_iter()
+            .filter_map(|one| Some(one.began_at?..one.done_at));
+        services.collect()
+    }
+
+    /// The results. `misses` are those of the cores' loads, where they have been looked at.
     pub(crate) fn result(
         &self,
         machine: &mut Machine,
         hardware: &Hardware,
+        misses: Option<&CoreMisses<'_>>,
     ) -> Result<DataPlaneResult, RunError> {
         let ledger = self.ledger.borrow();
         let mut measurement = ledger.recorder().measurement().ok_or_else(|| {
@@ -783,11 +806,10 @@ impl DataPlane {
             doorbell_conflicts,
             slowest: slowest(
                 ledger.history(),
-                // A run resumed from a checkpoint has only the history since then.
-                (warmup_samples + ledger.history().len() as u64)
-                    .saturating_sub(ledger.recorder().recorded()) as usize,
+                DataPlane::not_measured(&ledger, warmup_samples),
                 self.threads,
                 self.slowest_requests,
+                misses,
             ),
             captured: delivered.iter().map(|item| hex(&item.bytes)).collect(),
             sources,

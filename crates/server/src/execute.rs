@@ -14,7 +14,7 @@ use crate::preparation::{main_behind_prepare, run_to};
 use crate::prepared::{Prepared, Wanted};
 use crate::program::{Program, check_given, load};
 use crate::results::ExecuteResult;
-use crate::traces::{LogFile, TraceOptions, TraceReport};
+use crate::traces::{LogFile, LookedAt, TraceOptions, TraceReport};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use spec::Under;
@@ -84,7 +84,11 @@ pub fn execute(
         },
     };
     let subject = (Kind::Program, description);
-    let traces = (trace, vec![trace.window()?]);
+    let looked_at = LookedAt {
+        shown: vec![trace.window()?],
+        ..LookedAt::default()
+    };
+    let traces = (trace, looked_at);
     let mut prepared = Prepared::of(wanted, subject, checkpoint, traces, &mut guard)?;
     let debuggee = Debuggee {
         server: 0,

@@ -17,7 +17,7 @@ use crate::meter::Meter;
 use crate::program::said;
 use crate::rack::{Flows, Rack, RackAdvance, RackDescription, RackServer, Wires, name_of, wire_up};
 use crate::totals::Totals;
-use crate::traces::{Harts, TraceOptions, TraceReport, Traces};
+use crate::traces::{Harts, LookedAt, TraceOptions, TraceReport, Traces};
 use course::Course;
 use fabric::Time;
 use network::LoadGenerator;
@@ -106,12 +106,12 @@ pub(crate) struct Prepared<'a> {
 
 impl<'a> Prepared<'a> {
     /// Builds the `wanted` servers according to the description of `subject`, and restores a
-    /// checkpoint if one is given. Traces show the given times.
+    /// checkpoint if one is given. The run is looked into at the given times.
     pub fn of(
         wanted: Wanted<'a, '_>,
         (kind, description): (Kind, &impl Serialize),
         checkpoint: &CheckpointOptions,
-        (trace, shown): (&TraceOptions, Vec<Range<Time>>),
+        (trace, looked_at): (&TraceOptions, LookedAt),
         guard: &mut Guard<'_>,
     ) -> Result<Prepared<'a>, RunError> {
         let Wanted {
@@ -139,7 +139,7 @@ impl<'a> Prepared<'a> {
         let subject = Subject::new(kind, description, &images, files)?;
         let has_warm_start = rack.is_none() && common.measure.warm_start.is_some();
         let saver = Saver::new(checkpoint, subject, has_warm_start)?;
-        let mut traces = Traces::new(trace, shown, &harts(&specs))?;
+        let mut traces = Traces::new(trace, looked_at, &harts(&specs))?;
         let wired = rack.map(|rack| wire_up(rack, files)).transpose()?;
         let (network, wires) = wired.unzip();
         let (mut servers, mut hosts) = (Vec::new(), Vec::new());
@@ -170,7 +170,8 @@ impl<'a> Prepared<'a> {
                     traced = traces.program(machine.image(), elf);
                 }
                 let name = spec.name.map(|_| server.name.as_str());
-                let tracer = traces.watch(name, machine, traced.as_ref());
+                let is_data_plane = server.data_plane.is_some();
+                let tracer = traces.watch(name, machine, traced.as_ref(), is_data_plane);
                 server.tracer = tracer.is_wanted().then_some(tracer);
                 if let Some(data_plane) = &mut server.data_plane {
                     data_plane.explain_slowest(trace.slowest);
@@ -529,6 +530,13 @@ impl<'a> Prepared<'a> {
         data_planes
             .map(|data_plane| data_plane.ledger.borrow().recorder().clone())
             .collect()
+    }
+
+    /// The times during which cores served the slowest requests of data planes.
+    pub fn slowest_services(&self) -> Vec<Range<Time>> {
+        let servers = self.rack.servers.iter();
+        let data_planes = servers.filter_map(|server| server.data_plane.as_ref());
+        data_planes.flat_map(DataPlane::slowest_services).collect()
     }
 
     /// The only server.

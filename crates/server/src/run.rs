@@ -9,10 +9,8 @@ use crate::hosts::Common;
 use crate::limits::{Guard, Limits};
 use crate::prepared::{Prepared, Wanted};
 use crate::results::Outcome;
-use crate::traces::{Slow, TraceOptions, run_traced};
-use fabric::Time;
+use crate::traces::{LookedAt, Slow, TraceOptions, run_traced};
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
 use std::path::Path;
 use workload::{Files, Recorder};
 
@@ -46,12 +44,12 @@ pub struct Gdb {
     pub server: Option<String>,
 }
 
-/// Builds the servers of `description` and their network. Traces cover the times `shown`.
+/// Builds the servers of `description` and their network.
 fn prepare<'a>(
     description: &'a Description,
     programs: &[Vec<u8>],
     options: &'a Options,
-    shown: Vec<Range<Time>>,
+    looked_at: LookedAt,
     guard: &mut Guard<'_>,
 ) -> Result<Prepared<'a>, RunError> {
     let (kind, rack) = match description {
@@ -70,7 +68,7 @@ fn prepare<'a>(
             is_restored: options.checkpoint.from.is_some(),
         },
     };
-    let traces = (&options.trace, shown);
+    let traces = (&options.trace, looked_at);
     Prepared::of(
         wanted,
         (kind, description),
@@ -90,10 +88,10 @@ pub fn run(
     mut progress: impl FnMut(f64) -> bool,
 ) -> Result<Outcome, RunError> {
     description.check()?;
-    let once = |options: &Options, shown, progress: &mut dyn FnMut(f64) -> bool| {
+    let once = |options: &Options, looked_at, progress: &mut dyn FnMut(f64) -> bool| {
         let begin = HostClock::start();
         let mut guard = Guard::new(&options.limits, progress);
-        let mut prepared = prepare(description, programs, options, shown, &mut guard)?;
+        let mut prepared = prepare(description, programs, options, looked_at, &mut guard)?;
         let debugged = options.gdb.as_ref().map_or(Ok(()), |gdb| {
             let server = prepared.server_named(gdb.server.as_deref())?;
             let elf = prepared.entry_of(server).and_then(|at| programs.get(at));
@@ -110,6 +108,7 @@ pub fn run(
         simulated?;
         prepared.check_amount(&guard)?;
         let recorders = prepared.recorders();
+        let services = prepared.slowest_services();
         let outcome = match description {
             Description::Server(_) => {
                 let mut result = prepared.server(begin, traces)?;
@@ -125,15 +124,24 @@ pub fn run(
                 Outcome::Rack(Box::new(result))
             }
         };
-        Ok((outcome, recorders))
+        Ok((outcome, (recorders, services)))
     };
-    run_traced(options, &mut progress, once, |recorders, slow| {
-        let recorders: Vec<&Recorder> = recorders.iter().collect();
-        match slow {
-            Slow::Above(part) => Recorder::slower_than_together(&recorders, part),
-            Slow::Count(count) => Recorder::slowest_together(&recorders, count),
-        }
-    })
+    run_traced(
+        options,
+        &mut progress,
+        once,
+        |(recorders, services), slow| {
+            let recorders: Vec<&Recorder> = recorders.iter().collect();
+            LookedAt {
+                shown: match slow {
+                    Some(Slow::Above(part)) => Recorder::slower_than_together(&recorders, part),
+                    Some(Slow::Count(count)) => Recorder::slowest_together(&recorders, count),
+                    None => Vec::new(),
+                },
+                services: services.clone(),
+            }
+        },
+    )
 }
 
 /// Runs the warm start of `description` alone, and saves a checkpoint of its end.
@@ -154,7 +162,13 @@ pub fn warm_up(
         ..Options::default()
     };
     let mut guard = Guard::new(&options.limits, &mut progress);
-    let mut prepared = prepare(description, programs, &options, Vec::new(), &mut guard)?;
+    let mut prepared = prepare(
+        description,
+        programs,
+        &options,
+        LookedAt::default(),
+        &mut guard,
+    )?;
     prepared.stop_after_checkpoint();
     prepared.simulate(&mut guard)
 }

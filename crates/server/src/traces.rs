@@ -5,7 +5,8 @@ use crate::machine::Machine;
 use crate::observers::Several;
 use crate::output::OutputFile;
 use crate::run::Options;
-use fabric::Time;
+use crate::slowest::CoreMisses;
+use fabric::{Clock, Time};
 use pipeline::Probe;
 use queues::{IoSetup, ItemRecord, SharedLedger};
 use riscv::elf::Image;
@@ -18,8 +19,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use trace::{
-    CommitLog, CoreTimeline, HartLog, PipelineLog, Profile, Program, Request, Ring, SharedLog,
-    SharedProgram, SharedTimeline, Timeline,
+    CommitLog, CoreTimeline, HartLog, Misses, PipelineLog, Profile, Program, Request, Ring,
+    SharedLog, SharedProgram, SharedTimeline, Timeline,
 };
 
 /// Probes are attached this long before the shown time and removed this long after it, for
@@ -123,18 +124,23 @@ pub(crate) enum Slow {
     Count(usize),
 }
 
-/// Runs once, or twice to trace only the slowest requests: the first run finds them, and the second
-/// repeats it exactly. `once` makes one run that traces the given times; `slowest` returns the
-/// times during which those requests were in flight.
+/// The times at which a run is looked into.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LookedAt {
+    /// What trace files show.
+    pub shown: Vec<Range<Time>>,
+    /// When cores serve requests whose misses are told.
+    pub services: Vec<Range<Time>>,
+}
+
+/// Runs once, or twice to look only at the slowest requests: the first run finds them, and the
+/// second repeats it exactly. `once` makes one run that is looked into at the given times;
+/// `slowest` returns the times of those requests.
 pub(crate) fn run_traced<R, L>(
     options: &Options,
     progress: &mut dyn FnMut(f64) -> bool,
-    mut once: impl FnMut(
-        &Options,
-        Vec<Range<Time>>,
-        &mut dyn FnMut(f64) -> bool,
-    ) -> Result<(R, L), RunError>,
-    slowest: impl FnOnce(&L, Slow) -> Vec<Range<Time>>,
+    mut once: impl FnMut(&Options, LookedAt, &mut dyn FnMut(f64) -> bool) -> Result<(R, L), RunError>,
+    slowest: impl FnOnce(&L, Option<Slow>) -> LookedAt,
 ) -> Result<R, RunError> {
     let trace = &options.trace;
     let slow = match trace.slower_than {
@@ -142,20 +148,33 @@ pub(crate) fn run_traced<R, L>(
         None if trace.slowest > 0 && trace.window_ns.is_none() => Some(Slow::Count(trace.slowest)),
         None => None,
     };
-    let Some(slow) = slow.filter(|_| trace.is_wanted()) else {
-        return Ok(once(options, vec![trace.window()?], progress)?.0);
-    };
+    let slow = slow.filter(|_| trace.is_wanted());
+    if slow.is_none() && trace.slowest == 0 {
+        let shown = LookedAt {
+            shown: vec![trace.window()?],
+            ..LookedAt::default()
+        };
+        return Ok(once(options, shown, progress)?.0);
+    }
+    let window = trace.window()?;
     let untraced = Options {
-        trace: TraceOptions::default(),
+        trace: TraceOptions {
+            slowest: trace.slowest,
+            ..TraceOptions::default()
+        },
         ..options.clone()
     };
     let mut first_half = |done| progress(done / 2.0);
-    let (_, latencies) = once(&untraced, Vec::new(), &mut first_half)?;
+    let (_, found) = once(&untraced, LookedAt::default(), &mut first_half)?;
     let mut traced = options.clone();
     // It has been saved already.
     traced.checkpoint.save = None;
+    let mut looked_at = slowest(&found, slow);
+    if slow.is_none() {
+        looked_at.shown = vec![window];
+    }
     let mut second_half = |done| progress(0.5 + done / 2.0);
-    Ok(once(&traced, slowest(&latencies, slow), &mut second_half)?.0)
+    Ok(once(&traced, looked_at, &mut second_half)?.0)
 }
 
 /// The traceable harts, for the error message about an invalid one.
@@ -173,6 +192,8 @@ pub(crate) struct Traces {
     options: TraceOptions,
     /// The shown times; ordered and disjoint.
     shown: Vec<Range<Time>>,
+    /// When the misses of data planes' cores are looked at; the same.
+    services: Vec<Range<Time>>,
     timeline: Option<SharedTimeline<Writer>>,
     timeline_file: Option<OutputFile>,
     /// The writer of the pipeline log, until its core is known.
@@ -187,10 +208,10 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    /// Traces of the times `shown`.
+    /// Traces of the times `looked_at`.
     pub fn new(
         options: &TraceOptions,
-        shown: Vec<Range<Time>>,
+        looked_at: LookedAt,
         harts: &Harts,
     ) -> Result<Traces, RunError> {
         if options.pipeline.is_some() && options.pipeline_core >= harts.count {
@@ -202,7 +223,7 @@ impl Traces {
                 harts.count - 1
             )));
         }
-        let shown = merge(shown);
+        let shown = merge(looked_at.shown);
         let timeline = options.timeline.as_deref().map(create).transpose()?;
         let (timeline_file, timeline) = timeline.unzip();
         let timeline = timeline.map(|writer| Timeline::shared(writer, shown.clone()));
@@ -213,6 +234,7 @@ impl Traces {
         Ok(Traces {
             options: options.clone(),
             shown,
+            services: merge(looked_at.services),
             timeline,
             timeline_file,
             pipeline_writer,
@@ -236,13 +258,14 @@ impl Traces {
         says.then(|| Program::shared(image, elf))
     }
 
-    /// Traces `machine`, which executes `program`. In a rack, `server` is its name; its cores are
-    /// numbered after those of earlier servers.
+    /// Traces `machine`, which executes `program`, a data plane or another one. In a rack, `server`
+    /// is its name; its cores are numbered after those of earlier servers.
     pub fn watch(
         &mut self,
         server: Option<&str>,
         machine: &Machine,
         program: Option<&SharedProgram>,
+        is_data_plane: bool,
     ) -> Tracer {
         let (clock, cores) = (machine.engine.clock(), machine.engine.cores.len());
         let harts = cores * usize::from(machine.threads());
@@ -252,11 +275,13 @@ impl Traces {
             2 => format!("core {}, third hart", hart % cores),
             thread => format!("core {}, {}th hart", hart % cores, thread + 1),
         };
-        let cycles: Vec<Range<u64>> = self
-            .shown
-            .iter()
-            .map(|window| clock.cycle_of(window.start)..clock.cycle_at_or_after(window.end))
-            .collect();
+        let in_cycles = |times: &[Range<Time>]| -> Vec<Range<u64>> {
+            let times = times.iter();
+            times
+                .map(|window| clock.cycle_of(window.start)..clock.cycle_at_or_after(window.end))
+                .collect()
+        };
+        let cycles = in_cycles(&self.shown);
         let mut tracer = Tracer {
             windows: Vec::new(),
             next: 0,
@@ -266,7 +291,16 @@ impl Traces {
             pipeline: None,
             profiles: Vec::new(),
             log: None,
+            misses: Vec::new(),
+            services: Vec::new(),
+            clock,
         };
+        if is_data_plane {
+            tracer.services = in_cycles(&self.services);
+        }
+        if !tracer.services.is_empty() {
+            tracer.misses = each(harts, |_| Misses::default());
+        }
         let first = self.harts;
         self.harts += harts;
         if let (Some(timeline), Some(program)) = (&self.timeline, program) {
@@ -308,13 +342,15 @@ impl Traces {
         if !tracer.profiles.is_empty() {
             let always = 0..u64::MAX;
             tracer.windows = vec![always];
-        } else if !tracer.timelines.is_empty() || tracer.pipeline.is_some() || tracer.log.is_some()
-        {
-            let with_margin = |window: &Range<u64>| {
-                window.start.saturating_sub(MARGIN_CYCLES)..window.end.saturating_add(MARGIN_CYCLES)
-            };
-            tracer.windows = merge(cycles.iter().map(with_margin).collect());
+            return tracer;
         }
+        let has_files =
+            !tracer.timelines.is_empty() || tracer.pipeline.is_some() || tracer.log.is_some();
+        let shown = cycles.iter().filter(|_| has_files);
+        let windows = shown.chain(&tracer.services).map(|window| {
+            window.start.saturating_sub(MARGIN_CYCLES)..window.end.saturating_add(MARGIN_CYCLES)
+        });
+        tracer.windows = merge(windows.collect());
         tracer
     }
 
@@ -438,9 +474,24 @@ pub(crate) struct Tracer {
     /// By hart.
     profiles: Vec<Rc<RefCell<Profile>>>,
     log: Option<HartLogs>,
+    /// By hart, if misses are looked at in some cycles, which are ordered and disjoint.
+    misses: Vec<Rc<RefCell<Misses>>>,
+    services: Vec<Range<u64>>,
+    clock: Clock,
 }
 
 impl Tracer {
+    /// The misses of the cores, if they have been looked at.
+    pub fn misses(&self) -> Option<CoreMisses<'_>> {
+        let of_cores = self.misses.iter();
+        let of_cores: Vec<_> = of_cores.map(|one| one.borrow().all().to_vec()).collect();
+        (!of_cores.is_empty()).then_some(CoreMisses {
+            seen: &self.services,
+            of_cores,
+            clock: self.clock,
+        })
+    }
+
     /// Whether there is anything to trace.
     pub fn is_wanted(&self) -> bool {
         !self.windows.is_empty()
@@ -521,6 +572,9 @@ impl Tracer {
         }
         if let Some(profile) = self.profiles.get(hart) {
             probes.push(Box::new(profile.clone()));
+        }
+        if let Some(misses) = self.misses.get(hart) {
+            probes.push(Box::new(misses.clone()));
         }
         if let Some(HartLogs {
             log,

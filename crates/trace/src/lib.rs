@@ -6,12 +6,14 @@
 
 mod calls;
 mod commit_log;
+mod misses;
 mod pipeline_log;
 mod profile;
 mod program;
 mod timeline;
 
 pub use commit_log::{CommitLog, HartLog, Retired, SharedLog};
+pub use misses::{Miss, Misses};
 pub use pipeline_log::PipelineLog;
 pub use profile::{Profile, folded};
 pub use program::{Place, Program, SharedProgram};

@@ -5,10 +5,11 @@
 //! can be read up to its end.
 
 use crate::calls::{CallTree, ROOT};
+use crate::misses::Miss;
 use crate::pipeline_log::place;
 use crate::program::SharedProgram;
-use fabric::{Clock, Time};
-use pipeline::{Executed, Found, Probe};
+use fabric::{Clock, Source, Time};
+use pipeline::{Executed, Probe};
 use prost::Message;
 use riscv::Class;
 use std::cell::RefCell;
@@ -149,6 +150,27 @@ pub struct Request {
     pub began_at: Option<Time>,
 }
 
+/// The arguments of a request by where the lines were: the number of loads that waited for one
+/// from there, and the sum of their waits.
+const BY_SOURCE: [(Source, &str, &str); 4] = [
+    (
+        Source::SecondLevel,
+        "misses_to_second_level",
+        "second_level_waited_ns",
+    ),
+    (
+        Source::LastLevel,
+        "misses_to_last_level",
+        "last_level_waited_ns",
+    ),
+    (
+        Source::Cache,
+        "misses_to_another_cache",
+        "another_cache_waited_ns",
+    ),
+    (Source::Memory, "misses_to_memory", "memory_waited_ns"),
+];
+
 /// Counters over the simulated time.
 const COUNTERS: [&str; 5] = [
     "requests that wait",
@@ -246,9 +268,9 @@ pub struct Timeline<W: Write> {
     served: HashMap<u32, u64>,
     /// The changes of the counters.
     changes: Vec<(Time, Change)>,
-    /// For each core, the times at which loads that waited for a line received their values, and
-    /// their waits.
-    misses: HashMap<Rc<str>, Vec<(Time, Time)>>,
+    /// For each core, the times at which loads that waited for a line received their values, their
+    /// waits, and where the lines were.
+    misses: HashMap<Rc<str>, Vec<(Time, Time, Source)>>,
     events: u64,
     error: Option<io::Error>,
 }
@@ -506,7 +528,7 @@ impl<W: Write> Timeline<W> {
         group: &str,
         core: &Rc<str>,
         (from, until): (Time, Time),
-        place: &str,
+        source: Source,
         address: u64,
     ) {
         if self.window(until).is_none() {
@@ -519,13 +541,14 @@ impl<W: Write> Timeline<W> {
             self.changes.push((until, Change::Missing(-1)));
             let misses = self.misses.entry(core.clone()).or_default();
             // In the order of their ends: nearly that in which they are told.
-            let before = misses.iter().rposition(|&(at, _)| at <= until);
-            misses.insert(before.map_or(0, |place| place + 1), (until, waited));
+            let before = misses.iter().rposition(|&(at, ..)| at <= until);
+            let place = before.map_or(0, |place| place + 1);
+            misses.insert(place, (until, waited, source));
         }
         self.show(&Shown {
             group,
             track: &format!("misses of {core}"),
-            name: place,
+            name: place(source),
             from,
             until,
             flow: None,
@@ -580,15 +603,25 @@ impl<W: Write> Timeline<W> {
             notes.push(("service_ns", ns(began_at, done_at)));
             let of_core: Rc<str> = format!("core {core}").into();
             let misses = self.misses.get(&of_core).map_or(&[][..], Vec::as_slice);
-            let start = misses.partition_point(|&(at, _)| at <= began_at);
-            let misses = misses[start..].iter();
-            let (mut count, mut waited) = (0.0, Time::ZERO);
-            for &(_, miss) in misses.take_while(|&&(at, _)| at <= done_at) {
-                count += 1.0;
-                waited += miss;
-            }
+            let start = misses.partition_point(|&(at, ..)| at <= began_at);
+            let end = misses.partition_point(|&(at, ..)| at <= done_at);
+            let of = |of: Option<Source>| {
+                let misses = misses[start..end].iter();
+                let misses = misses.filter(|&&(.., source)| of.is_none_or(|of| of == source));
+                let waits = misses.map(|&(_, waited, _)| waited);
+                waits.fold((0.0, Time::ZERO), |(count, sum), one| {
+                    (count + 1.0, sum.saturating_add(one))
+                })
+            };
+            let (count, waited) = of(None);
             notes.push(("misses", count));
             notes.push(("misses_waited_ns", waited.as_ns()));
+            for (source, number, waits) in BY_SOURCE {
+                let (count, waited) = of(Some(source));
+                if count > 0.0 {
+                    notes.extend([(number, count), (waits, waited.as_ns())]);
+                }
+            }
         }
         let mut show = |track: &str, from, until, is_last| {
             self.show(&Shown {
@@ -733,12 +766,14 @@ impl<W: Write> Probe for CoreTimeline<W> {
             let now = self.clock.time(executed.ended);
             if let (Class::Load, Some(address)) = (executed.instruction.class, executed.address) {
                 timeline.loaded(&self.name, address, now);
-                let waited = executed.issued.zip(executed.completed);
-                if let (Some(Found::Line(source) | Found::Awaited(source)), Some((from, until))) =
-                    (executed.found, waited)
+                if let Some(Miss {
+                    from,
+                    until,
+                    source,
+                }) = Miss::of(executed)
                 {
                     let times = (self.clock.time(from), self.clock.time(until));
-                    timeline.missed(&self.group, &self.name, times, place(source), address);
+                    timeline.missed(&self.group, &self.name, times, source, address);
                 }
             }
             let began = self.clock.time(executed.dispatched);

@@ -8,7 +8,7 @@ use crate::results::{
     ExecuteResult, RackClientResult, RackResult, RackServerResult, RunResult, SwitchResult,
     overload,
 };
-use crate::traces::TraceReport;
+use crate::traces::{TraceReport, Tracer};
 use network::LoadGenerator;
 use network::rack::Switch;
 use queues::ProgramDevice;
@@ -29,7 +29,8 @@ impl Prepared<'_> {
         let Some(data_plane) = &server.data_plane else {
             return Err(RunError::Description("there is no data plane".to_string()));
         };
-        let measured = data_plane.result(machine, &host.hardware)?;
+        let misses = server.tracer.as_ref().and_then(Tracer::misses);
+        let measured = data_plane.result(machine, &host.hardware, misses.as_ref())?;
         let end = machine.engine.time(machine.end());
         let ledger = data_plane.ledger.borrow();
         let fabric = &mut machine.engine.fabric;
@@ -91,7 +92,9 @@ impl Prepared<'_> {
         for (number, (server, host)) in rack.servers.iter_mut().zip(&*hosts).enumerate() {
             let machine = &mut server.machine;
             let data_plane = server.data_plane.as_ref();
-            let measured = data_plane.map(|one| one.result(machine, &host.hardware));
+            let misses = server.tracer.as_ref().and_then(Tracer::misses);
+            let measured =
+                data_plane.map(|one| one.result(machine, &host.hardware, misses.as_ref()));
             let measured = measured
                 .transpose()
                 .map_err(|error| error.of(&server.name))?;
