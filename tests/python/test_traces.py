@@ -255,7 +255,7 @@ def test_counters_of_queues_and_of_harts(notify: str) -> None:
             name = names[one.track_event.track_uuid]
             at.setdefault(one.timestamp, {})[name] = one.track_event.counter_value
     values: dict[str, int] = {}
-    halted = set()
+    halted, spun = set(), set()
     for time in sorted(at):
         values |= at[time]
         waiting, queues = values["requests that wait"], values["queues in which a request waits"]
@@ -263,9 +263,14 @@ def test_counters_of_queues_and_of_harts(notify: str) -> None:
         assert 0 <= queues <= waiting
         assert (queues > 0) == (waiting > 0)
         halted.add(values["harts that halt"])
+        # The only core with a data plane is one of 16, of which the others halt.
+        idle = 1 - (values["harts that halt"] - 15) - values["requests that cores serve"]
+        assert values["harts that spin"] == max(0, idle)
+        spun.add(values["harts that spin"])
     assert len(at) > 50
-    # The only core with a data plane spins, or halts when it has nothing to do.
+    # It spins, or halts when it has nothing to do, and looks for requests between two of them.
     assert max(halted) - min(halted) == (notify == "hyperplane")
+    assert spun == {0, 1}
 
 
 def test_a_window_limits_both_formats() -> None:

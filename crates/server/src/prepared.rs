@@ -170,8 +170,9 @@ impl<'a> Prepared<'a> {
                     traced = traces.program(machine.image(), elf);
                 }
                 let name = spec.name.map(|_| server.name.as_str());
-                let is_data_plane = server.data_plane.is_some();
-                let tracer = traces.watch(name, machine, traced.as_ref(), is_data_plane);
+                let harts = (spec.server.data_plane_cores, spec.server.data_plane_threads);
+                let data_plane = server.data_plane.as_ref().map(|_| harts);
+                let tracer = traces.watch(name, machine, traced.as_ref(), data_plane);
                 server.tracer = tracer.is_wanted().then_some(tracer);
                 if let Some(data_plane) = &mut server.data_plane {
                     data_plane.explain_slowest(trace.slowest);

@@ -258,14 +258,15 @@ impl Traces {
         says.then(|| Program::shared(image, elf))
     }
 
-    /// Traces `machine`, which executes `program`, a data plane or another one. In a rack, `server`
-    /// is its name; its cores are numbered after those of earlier servers.
+    /// Traces `machine`, which executes `program`: a data plane, on so many cores with so many harts
+    /// of each, or another one. In a rack, `server` is its name; its cores are numbered after those
+    /// of earlier servers.
     pub fn watch(
         &mut self,
         server: Option<&str>,
         machine: &Machine,
         program: Option<&SharedProgram>,
-        is_data_plane: bool,
+        data_plane: Option<(usize, usize)>,
     ) -> Tracer {
         let (clock, cores) = (machine.engine.clock(), machine.engine.cores.len());
         let harts = cores * usize::from(machine.threads());
@@ -295,7 +296,7 @@ impl Traces {
             services: Vec::new(),
             clock,
         };
-        if is_data_plane {
+        if data_plane.is_some() {
             tracer.services = in_cycles(&self.services);
         }
         if !tracer.services.is_empty() {
@@ -304,12 +305,18 @@ impl Traces {
         let first = self.harts;
         self.harts += harts;
         if let (Some(timeline), Some(program)) = (&self.timeline, program) {
+            let (data_plane_cores, threads) = data_plane.unwrap_or_default();
+            timeline
+                .borrow_mut()
+                .set_data_plane(data_plane_cores, threads);
             tracer.timelines = each(harts, |hart| {
+                let (core, thread) = (hart % cores, hart / cores);
+                let serves = core < data_plane_cores && thread < threads;
                 CoreTimeline::new(
                     timeline.clone(),
                     clock,
                     server,
-                    &name(hart),
+                    (&name(hart), serves.then_some(core as u16)),
                     program.clone(),
                 )
             });

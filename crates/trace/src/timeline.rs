@@ -172,21 +172,38 @@ const BY_SOURCE: [(Source, &str, &str); 4] = [
 ];
 
 /// Counters over the simulated time.
-const COUNTERS: [&str; 5] = [
+const COUNTERS: [&str; 6] = [
     "requests that wait",
     "queues in which a request waits",
     "requests that cores serve",
     "loads that wait for a line",
     "harts that halt",
+    "harts that spin",
 ];
 
 /// A change of the counted numbers.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Waiting { queue: u32, more: i64 },
-    Served(i64),
+    Served { core: u16, more: i64 },
     Missing(i64),
-    Halted(i64),
+    Halted { core: Option<u16>, more: i64 },
+}
+
+/// The harts of a core that run a data plane.
+#[derive(Clone, Copy, Default)]
+struct CoreHarts {
+    /// The number that has not halted.
+    running: i64,
+    /// Number of requests that they serve.
+    served: i64,
+}
+
+impl CoreHarts {
+    /// The number of harts that look for requests. Several requests at a time may be one hart's.
+    fn spinning(self) -> i64 {
+        (self.running - self.served).max(0)
+    }
 }
 
 /// The counted numbers at a time.
@@ -199,9 +216,20 @@ struct Counted {
     served: i64,
     missing: i64,
     halted: i64,
+    /// By core.
+    cores: Vec<CoreHarts>,
+    spinning: i64,
 }
 
 impl Counted {
+    fn change_core(&mut self, core: u16, change: impl FnOnce(&mut CoreHarts)) {
+        if let Some(core) = self.cores.get_mut(usize::from(core)) {
+            let before = core.spinning();
+            change(core);
+            self.spinning += core.spinning() - before;
+        }
+    }
+
     fn change(&mut self, change: Change) {
         match change {
             Change::Waiting { queue, more } => {
@@ -211,9 +239,17 @@ impl Counted {
                 self.queues += i64::from(*of_queue > 0) - i64::from(was_ready);
                 self.waiting += more;
             }
-            Change::Served(more) => self.served += more,
+            Change::Served { core, more } => {
+                self.served += more;
+                self.change_core(core, |core| core.served += more);
+            }
             Change::Missing(more) => self.missing += more,
-            Change::Halted(more) => self.halted += more,
+            Change::Halted { core, more } => {
+                self.halted += more;
+                if let Some(core) = core {
+                    self.change_core(core, |core| core.running -= more);
+                }
+            }
         }
     }
 
@@ -225,6 +261,7 @@ impl Counted {
             self.served,
             self.missing,
             self.halted,
+            self.spinning,
         ]
     }
 }
@@ -268,6 +305,8 @@ pub struct Timeline<W: Write> {
     served: HashMap<u32, u64>,
     /// The changes of the counters.
     changes: Vec<(Time, Change)>,
+    /// Number of cores that run a data plane, and of harts on each that do.
+    data_plane: (usize, usize),
     /// For each core, the times at which loads that waited for a line received their values, their
     /// waits, and where the lines were.
     misses: HashMap<Rc<str>, Vec<(Time, Time, Source)>>,
@@ -291,6 +330,7 @@ impl<W: Write> Timeline<W> {
             first_read: HashMap::new(),
             served: HashMap::new(),
             changes: Vec::new(),
+            data_plane: (0, 0),
             misses: HashMap::new(),
             events: 0,
             error: None,
@@ -300,6 +340,11 @@ impl<W: Write> Timeline<W> {
     /// Number of written events.
     pub fn events(&self) -> u64 {
         self.events
+    }
+
+    /// Says how many cores, which are the first ones, run a data plane, and how many harts of each.
+    pub fn set_data_plane(&mut self, cores: usize, threads: usize) {
+        self.data_plane = (cores, threads);
     }
 
     /// Sets the location of the requests of `queue`.
@@ -331,7 +376,16 @@ impl<W: Write> Timeline<W> {
             });
             uuid
         });
-        let mut counted = Counted::default();
+        let (cores, threads) = self.data_plane;
+        let harts = CoreHarts {
+            running: threads as i64,
+            served: 0,
+        };
+        let mut counted = Counted {
+            cores: vec![harts; cores],
+            spinning: (cores * threads) as i64,
+            ..Counted::default()
+        };
         let (mut window, mut written) = (None, None);
         for (place, &(at, change)) in changes.iter().enumerate() {
             counted.change(change);
@@ -558,10 +612,11 @@ impl<W: Write> Timeline<W> {
         });
     }
 
-    /// Counts a halt of a hart.
-    fn halted(&mut self, from: Time, until: Time) {
-        self.changes.push((from, Change::Halted(1)));
-        self.changes.push((until, Change::Halted(-1)));
+    /// Counts a halt of a hart, which runs a data plane on `core` or something else.
+    fn halted(&mut self, core: Option<u16>, from: Time, until: Time) {
+        self.changes.push((from, Change::Halted { core, more: 1 }));
+        self.changes
+            .push((until, Change::Halted { core, more: -1 }));
     }
 
     /// Handles a served request. Those of one queue must be reported in order.
@@ -579,8 +634,8 @@ impl<W: Write> Timeline<W> {
         self.changes.extend([
             (arrived_at, waits(1)),
             (began, waits(-1)),
-            (began, Change::Served(1)),
-            (done_at.max(began), Change::Served(-1)),
+            (began, Change::Served { core, more: 1 }),
+            (done_at.max(began), Change::Served { core, more: -1 }),
         ]);
         let count = self.served.entry(queue).or_default();
         let before = *count;
@@ -663,6 +718,8 @@ pub struct CoreTimeline<W: Write> {
     clock: Clock,
     group: String,
     name: Rc<str>,
+    /// The core, if the hart runs a data plane.
+    data_plane: Option<u16>,
     /// Its track, once described.
     track: Option<u64>,
     tree: CallTree,
@@ -679,12 +736,12 @@ pub struct CoreTimeline<W: Write> {
 
 impl<W: Write> CoreTimeline<W> {
     /// The part of the core, or of one of its harts, with this clock and name. `server`
-    /// distinguishes several servers.
+    /// distinguishes several servers; `data_plane` is the core, if the hart runs a data plane.
     pub fn new(
         timeline: SharedTimeline<W>,
         clock: Clock,
         server: Option<&str>,
-        name: &str,
+        (name, data_plane): (&str, Option<u16>),
         program: SharedProgram,
     ) -> CoreTimeline<W> {
         CoreTimeline {
@@ -692,6 +749,7 @@ impl<W: Write> CoreTimeline<W> {
             clock,
             group: server.unwrap_or(CORES).to_string(),
             name: name.into(),
+            data_plane,
             track: None,
             tree: CallTree::new(program),
             open: ROOT,
@@ -720,7 +778,8 @@ impl<W: Write> CoreTimeline<W> {
             self.halted_cycles += until.saturating_sub(from.max(self.since));
             if self.group == CORES {
                 let times = (self.clock.time(from), self.clock.time(until));
-                self.timeline.borrow_mut().halted(times.0, times.1);
+                let mut timeline = self.timeline.borrow_mut();
+                timeline.halted(self.data_plane, times.0, times.1);
             }
         }
     }
