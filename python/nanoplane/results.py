@@ -1533,7 +1533,7 @@ class PortCounts(TypedDict):
     forwarded: int
     """Packets that were sent, including trimmed ones."""
     marked: int
-    """Packets that were marked here: explicit congestion notification."""
+    """Packets marked at this port (explicit congestion notification)."""
     max_queued_bytes: int
     """The maximum number of waiting bytes."""
     trimmed: int

@@ -31,17 +31,17 @@ pub const CHOP: u8 = 16;
 /// A flag of a packet: its sender still has the message, and sends others first (Homa).
 pub const BUSY: u8 = 32;
 
-/// A flag of a packet: what it names has arrived, and a switch had marked it.
+/// A flag of a packet: the acknowledged packet was marked by a switch.
 pub const ECHO: u8 = 64;
 
-/// Explicit congestion notification of a packet (RFC 3168): its ends do not use it.
+/// Explicit congestion notification of a packet (RFC 3168): not used by its transport.
 pub const NO_ECN: u8 = 0;
-/// Explicit congestion notification of a packet: its ends use it, so that a switch may mark it.
+/// Explicit congestion notification of a packet: used by its transport; a switch may mark it.
 pub const ECN_CAPABLE: u8 = 2;
 /// Explicit congestion notification of a packet: a switch has marked it.
 pub const ECN_MARKED: u8 = 3;
 
-/// The largest priority that fits into a code point of differentiated services.
+/// The largest priority that a code point of differentiated services can encode.
 const MAX_PRIORITY: u8 = 63;
 /// The type of a frame that carries IPv4.
 const ETHERTYPE_IPV4: u16 = 0x0800;

@@ -871,8 +871,8 @@ fn a_span_of_destinations_that_ends_before_it_begins_is_told() {
     );
 }
 
-/// The queue of DCTCP, in packets, while `flows` long messages share a link: shortest and longest,
-/// and the part of the link's time that is used.
+/// The shortest and longest queue with DCTCP, in packets, while `flows` long messages share a link,
+/// and the utilisation of the link.
 fn dctcp_queue(flows: usize, threshold: u64) -> (f64, f64, f64) {
     let program = include_str!("../../../../examples/dctcp.toml");
     let mut spec = spec(Offer::Simultaneous {
@@ -898,8 +898,8 @@ fn dctcp_queue(flows: usize, threshold: u64) -> (f64, f64, f64) {
         ..LinkSpec::default()
     };
     let mut star = Star::new(&vec![spec; flows], 1, &all(1), (&switch, &link));
-    // Estimates are right after some tens of round trips. All messages take 4096 packets, each flow
-    // its part of the link.
+    // Estimates converge within some tens of round trips. Each message has 4096 packets, and each
+    // flow an equal share of the link.
     let whole = 4096.0 * flows as f64 * PACKET_NS;
     let (begin, end, step) = (0.4 * whole, 0.8 * whole, 50.0);
     let mut lengths = Vec::new();
@@ -925,13 +925,14 @@ fn dctcp_queue(flows: usize, threshold: u64) -> (f64, f64, f64) {
 /// Bytes of a full packet, and its time at 200 Gb/s.
 const PACKET: u64 = 1088;
 const PACKET_NS: f64 = 43.52;
-/// C × RTT in packets: four links of 1000 ns and the switch twice, a packet and its answer.
+/// C × RTT in packets: a packet and its answer take four links of 1000 ns and the switch twice.
 const BANDWIDTH_DELAY: f64 = (4.0 * 1000.0 + 2.0 * 300.0 + 43.52 + 2.56) / PACKET_NS;
 
 /// DCTCP's law (Alizadeh et al., SIGCOMM 2010, Section 3.3): the queue of N long flows is at most
 /// K + N packets, and a link with K > C × RTT / 7, which is 15.3 packets here, is never idle.
 ///
-/// Windows are of whole packets: of 8 flows with windows of 16 packets that costs less than 1 %.
+/// Windows are rounded to whole packets, which costs 8 flows with windows of 16 packets less than
+/// 1 % of the link.
 #[test]
 fn dctcp_keeps_its_queue_near_the_threshold() {
     for flows in [2, 4, 8] {
@@ -947,7 +948,7 @@ fn dctcp_keeps_its_queue_near_the_threshold() {
                 "{flows} {threshold}: {used}"
             );
         }
-        // Below the law's threshold windows shrink when the queue is as good as empty.
+        // Below the law's threshold, windows shrink when the queue is almost empty.
         let (_, longest, used) = dctcp_queue(flows, 2);
         assert!(
             (longest - (2 + flows) as f64).abs() <= 2.0,

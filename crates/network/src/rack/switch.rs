@@ -44,8 +44,8 @@ pub struct SwitchSpec {
     /// no room there is dropped. 65536 are 1024 headers; NDP has 1125.
     #[schemars(range(min = 64, max = 1_000_000_000))]
     pub header_buffer_bytes: u64,
-    /// With more than so many bytes waiting for a port, each packet that comes for it is marked, if
-    /// its transport uses explicit congestion notification (DCTCP; Alizadeh et al., SIGCOMM 2010,
+    /// A packet that arrives while more than this many bytes wait for its port is marked, if its
+    /// transport uses explicit congestion notification (DCTCP; Alizadeh et al., SIGCOMM 2010,
     /// Section 3.1). Without it no packet is marked.
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub ecn_threshold_bytes: Option<u64>,
@@ -78,7 +78,7 @@ pub struct PortCounts {
     pub trimmed: u64,
     /// Packets that were dropped.
     pub dropped: u64,
-    /// Packets that were marked here: explicit congestion notification.
+    /// Packets marked at this port (explicit congestion notification).
     pub marked: u64,
     /// The maximum number of waiting bytes.
     pub max_queued_bytes: u64,
@@ -203,7 +203,7 @@ impl Switch {
         self.outputs.iter().map(|output| output.counts)
     }
 
-    /// The number of bytes that wait for each of its ports now.
+    /// Number of bytes that wait for each of its ports.
     pub fn queued_bytes(&self) -> impl Iterator<Item = u64> {
         self.outputs.iter().map(Output::queued_bytes)
     }
@@ -413,8 +413,8 @@ mod tests {
         );
     }
 
-    /// Ten packets come in one instant; each finds those before it waiting. All use explicit
-    /// congestion notification but the last.
+    /// Ten packets arrive at the same time, so each finds its predecessors waiting. All but the
+    /// last use explicit congestion notification.
     #[test]
     fn packets_behind_a_long_queue_are_marked() {
         let sends: Vec<_> = (0..10)

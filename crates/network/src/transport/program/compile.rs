@@ -24,7 +24,7 @@ const MAX_ACTIONS: usize = 16;
 /// Match-action stages of a pipeline: as many as in the chip that introduced the architecture
 /// (Bosshart et al., *Forwarding Metamorphosis*, SIGCOMM 2013, Section 4).
 const MAX_STAGES: u32 = 32;
-/// The largest packet without data: a frame of Ethernet.
+/// The largest packet without data: an Ethernet frame.
 const MAX_CONTROL_BYTES: u32 = 1514;
 
 /// A value that an expression can read and, in some cases, an action can write.
@@ -78,12 +78,12 @@ pub(super) enum Expr {
     PlaceIn(u8, Box<Expr>),
 }
 
-/// Where packets without data wait.
+/// A queue of packets without data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waiting {
-    /// For the link.
+    /// Sent on the link.
     Served(u8),
-    /// To be released.
+    /// Held until released.
     Held(u8),
 }
 
@@ -105,7 +105,7 @@ pub(super) enum Action {
     /// Adds the second map's packets below a number to the first.
     Merge(Map, Map, Expr),
     Emit(Box<Emit>),
-    /// The oldest packet that is held goes into a queue.
+    /// Moves the oldest packet of a held queue to a queue.
     Release(u8, u8),
     Push(u8),
     Take(u8),
@@ -184,9 +184,9 @@ impl Plain for File {
 /// A compiled program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Bytes of a packet without data, behind its headers.
+    /// Bytes of a packet without data beyond its headers.
     pub(super) padding: u16,
-    /// Packets of data may be marked.
+    /// The explicit congestion notification of packets of data.
     pub(super) ecn: u8,
     pub(super) tables: Vec<Vec<u64>>,
     /// The initial registers of the host, of other hosts and of events.

@@ -70,7 +70,7 @@ struct Frame {
     peer: Option<u32>,
     trimmed: bool,
     duplicate: bool,
-    /// A switch has marked the packet that has come.
+    /// Whether a switch has marked the arrived packet.
     marked: bool,
     rank: u64,
     active: u64,
@@ -100,7 +100,7 @@ pub struct Programmed {
     /// The registers of other hosts, by their index in `peers`.
     others: Vec<File>,
     queues: [VecDeque<Packet>; QUEUES],
-    /// Packets that wait for `release`.
+    /// Packets held until `release`.
     held: [VecDeque<Packet>; QUEUES],
     /// Slots and serial numbers of incoming messages.
     lists: [VecDeque<(u16, u64)>; QUEUES],
