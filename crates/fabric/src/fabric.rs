@@ -23,11 +23,13 @@
 //! - DMA: like the above, with way(acknowledgement) last for a write. Invalidating copies costs the
 //!   same as for a write by a cache.
 
+mod ahead;
 mod event;
 mod passage;
 mod view;
 
-pub(crate) use event::{Event, HomeInput, SERVER};
+use ahead::ReadsAhead;
+pub(crate) use event::{Event, HomeInput, SERVER, Stage};
 pub use view::FootprintMark;
 
 use crate::divisor::Divisor;
@@ -41,7 +43,7 @@ use crate::{
     Outbox, OutgoingKind, PerfectCache, Ram, SequentialPrefetcherKind, Source, Time, ToCache,
     ToHome,
 };
-use event::{INTERNAL, SENDER_SHIFT, Stage};
+use event::{INTERNAL, SENDER_SHIFT};
 use passage::send_to_bank;
 use spec::SpecError;
 
@@ -106,6 +108,11 @@ pub struct Fabric {
     pub(crate) devices: Vec<(AddressRange, AgentId)>,
     #[state(fixed)]
     pub(crate) snoops: Vec<(AddressRange, AgentId)>,
+    /// Memory controllers with agents at them: see [`Attachment::at_memory`](crate::Attachment).
+    #[state(fixed)]
+    pub(crate) memory_agents: Vec<(u32, AgentId)>,
+    #[state(fixed)]
+    pub(crate) reads_ahead: ReadsAhead,
     pub(crate) statistics: FabricStatistics,
     pub(crate) errors: Vec<String>,
     /// Buffers, empty between events.
@@ -184,6 +191,8 @@ impl Fabric {
             agents: Vec::new(),
             devices: Vec::new(),
             snoops: Vec::new(),
+            memory_agents: Vec::new(),
+            reads_ahead: ReadsAhead::default(),
             statistics: FabricStatistics::default(),
             errors: Vec::new(),
             actions: Vec::new(),
@@ -461,10 +470,17 @@ impl Fabric {
                 ticket,
                 line,
             } => {
-                let read = Some(ticket);
-                self.ask_memory(now, controller, MemoryRequest { line, read });
+                if self.reads_ahead.is_empty() || !self.is_read_ahead(now, controller, ticket, line)
+                {
+                    let read = Some(ticket);
+                    self.ask_memory(now, controller, MemoryRequest { line, read });
+                }
             }
             Event::MemoryWrite { controller, line } => {
+                if !self.reads_ahead.is_empty() {
+                    // What has been read is old.
+                    self.end_read_ahead(line);
+                }
                 self.ask_memory(now, controller, MemoryRequest { line, read: None });
             }
             Event::MemoryWake { controller } => {
@@ -473,9 +489,16 @@ impl Fabric {
             }
             Event::MemoryAnswer {
                 controller,
-                ticket: Ticket { bank, transaction },
+                ticket,
                 line,
             } => {
+                let Some(ticket) = self.is_for(ticket, line) else {
+                    return;
+                };
+                let Ticket { bank, transaction } = ticket;
+                if !self.memory_agents.is_empty() {
+                    self.tell_memory_agents(now, controller, ticket, line, inboxes);
+                }
                 let from = self.memory.tile(controller as usize);
                 let to = bank as usize;
                 let arrival = self

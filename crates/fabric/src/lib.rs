@@ -74,7 +74,7 @@ pub use memory::{
 pub use memory_map::{MemoryMap, Region};
 pub use message::{
     CacheId, CoreId, Delivery, DeliveryKind, Grant, Inbox, Outbox, OutgoingKind, OutgoingMessage,
-    RequestKind, Source, ToCache, ToHome, Transit,
+    RequestKind, Source, Supply, ToCache, ToHome, Transit,
 };
 pub use newer_lines::NewerLines;
 pub use prefetcher::{

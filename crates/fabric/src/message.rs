@@ -104,6 +104,8 @@ pub enum Transit {
     Home(LineAddress),
     /// Over dedicated wires, with a fixed latency.
     Fixed(Time),
+    /// Over the mesh, to the agent's tile, as a message of so many bytes.
+    Message(u64),
 }
 
 impl state::State for Transit {
@@ -113,13 +115,15 @@ impl state::State for Transit {
             Transit::Tile => (0u64, 0),
             Transit::Home(line) => (1, line.0),
             Transit::Fixed(latency) => (2, latency.as_fs()),
+            Transit::Message(bytes) => (3, *bytes),
         };
         kind.walk(walker);
         value.walk(walker);
         *self = match kind {
             0 => Transit::Tile,
             1 => Transit::Home(LineAddress(value)),
-            _ => Transit::Fixed(Time::from_fs(value)),
+            2 => Transit::Fixed(Time::from_fs(value)),
+            _ => Transit::Message(value),
         };
     }
 }
@@ -277,6 +281,43 @@ pub enum DeliveryKind {
         /// The notice.
         header: u64,
     },
+    /// From an agent at a memory controller that gets the values of a core's loads. It comes behind
+    /// all that the agent has sent to the core before.
+    Supply {
+        /// The core's hardware thread.
+        thread: u8,
+        /// The token of the core's request.
+        token: u64,
+        /// What it tells.
+        supply: Supply,
+    },
+    /// Values that such an agent has supplied from this line may be too old from now on. It comes
+    /// behind all that the agent has sent to the core before, and before the line is written.
+    SuppliedLineLost {
+        /// The line.
+        line: LineAddress,
+    },
+}
+
+/// What an agent tells a core that has handed the agent some of its loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, state::State, state::Plain)]
+pub enum Supply {
+    /// It works on them, and will end.
+    Begun,
+    /// The value of a load. Until the core is told that the line is
+    /// [lost](DeliveryKind::SuppliedLineLost), memory has it.
+    Value {
+        /// Which of the loads.
+        place: u8,
+        /// What the load accesses.
+        address: u64,
+        /// The load's bytes there, the others zero.
+        value: u64,
+        /// Where the line was found.
+        source: Source,
+    },
+    /// It supplies nothing more.
+    Ended,
 }
 
 impl DeliveryKind {

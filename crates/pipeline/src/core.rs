@@ -25,6 +25,7 @@ use crate::predictor::Predictor;
 use crate::spec::{CoreSpec, Model};
 use crate::spin::SpinSkip;
 use crate::stack::{CycleStack, Stall};
+use crate::supply::Supplier;
 use crate::thread_policy::ThreadPolicy;
 use crate::translation::Translation;
 use fabric::{
@@ -181,6 +182,8 @@ state::declare! {
         pub watch: AddressRange => fixed = AddressRange::default(),
         /// Stores performed to watched addresses, for the server to take.
         pub observations: Vec<Observation> => fixed = Vec::new(),
+        /// Hardware outside of the core that gets the values of some loads: see [`crate::supply`].
+        pub supplier: Option<Box<dyn Supplier>> => fixed = None,
         /// Set when the guest has crashed; the core then stops.
         pub crash: Option<Crash> = None,
         pub spin: SpinSkip => fixed = SpinSkip::default(),
@@ -311,7 +314,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Turns the skipping of spinning on or off. It never changes a result.
     pub fn set_skip_spinning(&mut self, on: bool) {
         let probed = self.harts().any(|hart| hart.probed.is_some());
-        self.shared.spin.allow(on && !probed);
+        let supplied = self.shared.supplier.is_some();
+        self.shared.spin.allow(on && !probed && !supplied);
     }
 
     /// The cycle of the core's next externally visible action, with the messages in `inbox`, or

@@ -62,6 +62,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 Err(Stop::Blocked(stall)) => {
                     self.held_up(stall);
                     self.hart.blocked = true;
+                    if !K::IN_ORDER && self.hart.supplies.is_some() && stall == Stall::Miss {
+                        self.offer_window(outbox);
+                    }
                     return;
                 }
             }

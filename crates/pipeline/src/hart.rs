@@ -14,6 +14,7 @@ use crate::serializing::Serializing;
 use crate::spec::CoreSpec;
 use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
+use crate::supply::Supplies;
 use crate::translation::FetchedPage;
 use crate::window::Window;
 use fabric::{AddressRange, LINE_BYTES, LineAddress, ToCache};
@@ -77,6 +78,8 @@ state::declare! {
         pub waiting_loads: Vec<WaitingLoad> = Vec::new(),
         /// Missing loads that found all miss registers in use.
         pub refused: VecDeque<MissingLoad> => apart = VecDeque::new(),
+        /// Loads that the core's supplier has, if there is one.
+        pub supplies: Option<Box<Supplies>> => fixed = None,
         /// Slots whose last operand has just become known; empty otherwise.
         pub woken: Vec<u32> => fixed = Vec::new(),
         /// The cycle of the store queue's next event.

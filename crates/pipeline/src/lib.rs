@@ -32,6 +32,7 @@ mod spin;
 mod stack;
 mod statistics;
 mod stores;
+mod supply;
 mod thread_policy;
 mod threads;
 mod translation;
@@ -51,6 +52,7 @@ pub use probe::{Executed, Found, Probe};
 pub use spin::{ClosedLoop, Periodic};
 pub use stack::CycleStack;
 pub use statistics::{CoreStatistics, Operations, SoftwarePrefetchStatistics};
+pub use supply::{Fate, FullWindow, Handover, InFlight, Operand, Supplier};
 pub use translation::{
     FirstLevelTlbSpec, PageSize, PagingMode, SecondLevelTlbSpec, StructureCachesSpec, TlbPagesSpec,
     TranslationSpec, TranslationStatistics,

@@ -153,6 +153,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         issue: u64,
         outbox: &mut Outbox,
     ) {
+        if self.hart.supplies.is_some() && self.is_supplied(index, line, issue) {
+            return;
+        }
         let at = self.departure(issue, self.shared.spec.l1_data.hit_latency_cycles);
         let load = MissingLoad {
             line,

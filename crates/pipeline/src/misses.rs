@@ -164,6 +164,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         {
             return;
         }
+        self.charge_source(source, now);
+    }
+
+    /// The oldest load has held up dispatch, and its value comes from there.
+    pub(crate) fn charge_source(&mut self, source: Source, now: u64) {
         let cycles = now.saturating_sub(self.hart.charged);
         let stack = &mut self.hart.statistics.stack;
         match source {
@@ -266,6 +271,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     _ => Found::Awaited(source),
                 };
                 self.note_found(position, found);
+                if self.shared.supplier.is_some() {
+                    self.tell_supplier(position, source);
+                }
                 self.take_value(index, slot, performed, done);
             }
         }
@@ -371,10 +379,16 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     fn line_lost(&mut self, line: LineAddress, now: u64) {
         self.for_each_hart(|core| {
             core.lose_reservation(line, now);
-            if core.hart.loads.may_touch(line) {
-                core.look_again(now, |load| LineAddress::of(load.address) == line);
-            }
+            core.loads_lost(line, now);
         });
+    }
+
+    /// The same for the current hart, without its reservation.
+    #[inline(always)]
+    pub(crate) fn loads_lost(&mut self, line: LineAddress, now: u64) {
+        if self.hart.loads.may_touch(line) {
+            self.look_again(now, |load| LineAddress::of(load.address) == line);
+        }
     }
 
     /// Another core has written `line`, or taken it: the hart loses its reservation.

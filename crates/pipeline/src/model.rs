@@ -8,6 +8,7 @@ use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
 use crate::spin::Periodic;
 use crate::statistics::CoreStatistics;
+use crate::supply::Supplier;
 use fabric::{
     AddressRange, Clock, CoreId, Inbox, LineAddress, LineData, MemoryMap, NewerLines, Observation,
     Outbox, State,
@@ -56,6 +57,8 @@ pub trait CoreModel: Periodic + Debuggable + state::State {
     fn set_skip_spinning(&mut self, on: bool);
     /// See [`Core::set_probe`].
     fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>);
+    /// See [`Core::set_supplier`].
+    fn set_supplier(&mut self, supplier: Box<dyn Supplier>);
     /// See [`Core::remove_probes`].
     fn remove_probes(&mut self, cycle: u64);
     /// See [`Core::copy_of`].
@@ -145,6 +148,10 @@ impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
 
     fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>) {
         Core::set_probe(self, thread, probe);
+    }
+
+    fn set_supplier(&mut self, supplier: Box<dyn Supplier>) {
+        Core::set_supplier(self, supplier);
     }
 
     fn remove_probes(&mut self, cycle: u64) {

@@ -343,6 +343,7 @@ impl IoSource {
             owns: Some(setup.registers),
             snoops: None,
             on_each_socket: true,
+            at_memory: None,
             cache: Some(CacheSpec {
                 size_bytes: PRODUCERS as u64 * CacheSpec::default().size_bytes,
                 mshrs: PRODUCERS as u32 * CacheSpec::default().mshrs,

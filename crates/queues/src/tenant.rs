@@ -103,6 +103,7 @@ impl TenantSide {
             }),
             snoops: None,
             on_each_socket: true,
+            at_memory: None,
             cache: Some(CacheSpec {
                 size_bytes: 32 * CacheSpec::default().size_bytes,
                 mshrs: 32 * CacheSpec::default().mshrs,

@@ -10,7 +10,9 @@ use queues::{DeliveredPacket, Ledger};
 use serde_json::Value;
 use spec::{SpecError, require};
 use std::collections::BTreeMap;
-use system::{Attached, Cores, Host, Kind, Probes, Refusal, Setting, Site, System, Wire};
+use system::{
+    Attached, Cores, Host, Kind, Probes, Refusal, Setting, Site, Suppliers, System, Wire,
+};
 
 /// The results of systems, by key.
 pub type SystemResults = BTreeMap<&'static str, Value>;
@@ -153,6 +155,14 @@ impl Hardware {
         let systems = self.systems.iter_mut();
         systems
             .filter_map(|(kind, attached)| Some((kind.key, attached.probes.take()?)))
+            .collect()
+    }
+
+    /// The systems that get values of loads of the cores.
+    pub fn take_suppliers(&mut self) -> Vec<(&'static str, Suppliers)> {
+        let systems = self.systems.iter_mut();
+        systems
+            .filter_map(|(kind, attached)| Some((kind.key, attached.suppliers.take()?)))
             .collect()
     }
 

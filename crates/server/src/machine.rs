@@ -21,7 +21,7 @@ use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction, Names};
 use state::{Reader, Writer};
 use std::cell::Cell;
-use system::{Cores, Probes};
+use system::{Cores, Probes, Suppliers};
 
 /// The reason that the state of a server with a Linux program cannot be saved.
 pub(crate) const NO_CHECKPOINTS_OF_LINUX: &str = "a Linux program has files, sockets and clocks of \
@@ -491,6 +491,16 @@ impl Machine {
     /// Lets systems observe the harts from their next instruction on.
     pub(crate) fn observe(&mut self, systems: Vec<(&'static str, Probes)>) {
         self.observers = Observers::attach(&mut self.engine.cores, self.threads, systems);
+    }
+
+    /// Lets systems get values of loads of all cores. One core has one that does.
+    pub(crate) fn supply(&mut self, systems: Vec<(&'static str, Suppliers)>) {
+        for (key, make) in systems {
+            for (core, number) in self.engine.cores.iter_mut().zip(0..) {
+                core.set_supplier(make(CoreId(number)));
+            }
+            self.observers.note(key);
+        }
     }
 
     /// Lets `probe` observe a hart, besides the systems that do.

@@ -99,6 +99,7 @@ impl Plan<'_> {
         }
         machine.limit_output(guard.output_bytes());
         machine.observe(hardware.take_probes());
+        machine.supply(hardware.take_suppliers());
         Ok((machine, hardware, beside))
     }
 }

@@ -18,7 +18,7 @@ use energy::Split;
 use fabric::{AddressRange, AgentId, CoreId, Fabric, FabricSpec, NamedRange, Time};
 use network::rack::LineRate;
 use network::transport::TransportSpec;
-use pipeline::{CoreSpec, Probe};
+use pipeline::{CoreSpec, Probe, Supplier};
 use queues::{ArrivalTimer, DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub struct Kind {
     pub components: &'static [Component],
     /// Whether it adds instructions or registers to the cores.
     pub extends_cores: bool,
-    /// Whether it observes cores ([`Attached::probes`]): then it is part of every server that
+    /// Whether it observes cores ([`Attached::probes`], [`Attached::suppliers`]): then it is part of every server that
     /// describes it, whatever the server's setting.
     pub observes_cores: bool,
     /// Its part of the memory map.
@@ -274,6 +274,9 @@ pub trait System {
 /// Creates the probe of a core's hardware thread.
 pub type Probes = Box<dyn Fn(CoreId, u8) -> Box<dyn Probe>>;
 
+/// Creates what gets values of loads of a core.
+pub type Suppliers = Box<dyn Fn(CoreId) -> Box<dyn Supplier>>;
+
 /// A system that is part of a server.
 pub struct Attached {
     /// The source of information about it.
@@ -282,6 +285,8 @@ pub struct Attached {
     pub cores: Option<Box<dyn Cores>>,
     /// Probes for the instructions of all harts, from the first one on.
     pub probes: Option<Probes>,
+    /// What gets values of loads of the cores. A server has those of one system.
+    pub suppliers: Option<Suppliers>,
     /// Its link, if it is a network interface.
     pub wire: Option<Wire>,
     /// The agent that takes over at the end of a warm start, if it brings the requests.
@@ -305,6 +310,7 @@ impl Attached {
             hardware: Box::new(hardware),
             cores: None,
             probes: None,
+            suppliers: None,
             wire: None,
             source: None,
             signal: None,

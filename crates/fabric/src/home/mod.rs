@@ -11,7 +11,7 @@
 //!
 //! | event | absent | idle, no holder | idle, sharers | idle, owner | busy |
 //! | --- | --- | --- | --- | --- | --- |
-//! | GetS | fetch from memory | grant E | grant S | ForwardGetS; busy | wait |
+//! | GetS | fetch from memory | grant E, or S to a cache that only reads | grant S | ForwardGetS; busy | wait |
 //! | GetM | fetch from memory | grant M | Invalidate the others, if any; busy; grant M | ForwardGetM; busy | wait |
 //! | ReadAtHome | fetch from memory | read out; busy | read out; busy | ForwardGetS for the home; busy | wait |
 //! | WriteAtHome | whole line: allocate, write; part: fetch from memory | write | Invalidate; busy | ForwardGetM for the home; busy | wait |
@@ -237,6 +237,9 @@ pub(crate) struct Bank {
     spare: Vec<VecDeque<(LineAddress, Request)>>,
     #[state(inside)]
     prefetching: Option<Box<Prefetching>>,
+    /// The caches, as bits, that are granted no ownership when they read.
+    #[state(fixed)]
+    readers: u64,
     /// The first time at which the bank can accept another message.
     pub(crate) port_free: Time,
     #[state(fixed)]
@@ -304,6 +307,7 @@ impl Bank {
             stalled: Vec::new(),
             spare: Vec::new(),
             prefetching: None,
+            readers: 0,
             port_free: Time::ZERO,
             footprint: Footprint::default(),
             statistics: BankStatistics::default(),
@@ -349,8 +353,7 @@ impl Bank {
                 self.statistics.puts += 1;
                 return Some(Answer::PutAck);
             }
-            ToHome::GetS if entry.owner == NO_OWNER && entry.sharers != 0 => Grant::Shared,
-            ToHome::GetS if entry.owner == NO_OWNER => Grant::Exclusive,
+            ToHome::GetS if entry.owner == NO_OWNER => self.grant_for_reading(from, entry.sharers),
             ToHome::GetM if entry.owner == NO_OWNER && entry.sharers & !bit(from) == 0 => {
                 Grant::Modified
             }
@@ -598,14 +601,35 @@ impl Bank {
                 }
             }
             Request::Get { cache, .. } => {
-                let grant = if sharers == 0 {
-                    Grant::Exclusive
-                } else {
-                    Grant::Shared
-                };
+                let grant = self.grant_for_reading(cache, sharers);
                 let source = Source::LastLevel;
                 self.grant(slot, line, cache, grant, source, out);
             }
+        }
+    }
+
+    /// What a cache is granted that reads a line without an owner.
+    #[inline]
+    fn grant_for_reading(&self, cache: CacheId, sharers: u64) -> Grant {
+        match sharers | self.readers & bit(cache) {
+            0 => Grant::Exclusive,
+            _ => Grant::Shared,
+        }
+    }
+
+    /// `cache` only reads, and is not granted the ownership of a line that no other has.
+    pub(crate) fn only_reads(&mut self, cache: CacheId) {
+        self.readers |= bit(cache);
+    }
+
+    /// The cache that reads the line for which a transaction waits in memory, if one does.
+    pub(crate) fn reader(&self, transaction: TransactionId) -> Option<CacheId> {
+        match self.transactions.get(transaction as usize)?.step {
+            Step::Memory(Request::Get {
+                cache,
+                write: false,
+            }) => Some(cache),
+            _ => None,
         }
     }
 

@@ -1,12 +1,12 @@
 //! Accesses of agents to memory: through an agent's private cache, or at the line's home.
 
 use super::{AgentId, Hosted, MemoryAccess};
-use crate::fabric::{Event, HomeInput};
+use crate::fabric::{Event, HomeInput, Stage};
 use crate::home::HomeWrite;
 use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Order};
 use crate::{
-    CacheNotice, Fabric, Inbox, LINE_BYTES, LineAddress, LineData, PrivateCache, RequestOutcome,
-    Time, ToCache,
+    CacheNotice, Fabric, Inbox, LINE_BYTES, LineAddress, LineData, OutgoingKind, PrivateCache,
+    RequestOutcome, Time, ToCache,
 };
 use std::collections::VecDeque;
 
@@ -172,7 +172,8 @@ impl Fabric {
             let Some(cache) = &mut port.cache else {
                 return;
             };
-            let write = !matches!(access, MemoryAccess::Read { .. });
+            let is_ahead = matches!(access, MemoryAccess::ReadAhead { .. });
+            let write = !is_ahead && !matches!(access, MemoryAccess::Read { .. });
             let Some(slot) = cache
                 .find(line)
                 .filter(|&slot| !write || cache.writable(slot))
@@ -185,13 +186,21 @@ impl Fabric {
                 } else {
                     *state = PendingState::Asked;
                 }
+                let from = port.tile;
                 self.send_agent_outbox(now, inboxes);
+                if is_ahead && outcome == RequestOutcome::Sent {
+                    self.read_ahead(now, from, line);
+                }
                 return;
             };
             cache.touch(slot);
             let data = perform(cache, slot, &access);
             port.pending.remove(index);
+            if is_ahead {
+                self.end_read_ahead(line);
+            }
             self.call(now, id, inboxes, |agent, context| {
+                context.too_old = use_once;
                 agent.access_done(context, token, access, data);
             });
         }
@@ -206,6 +215,31 @@ impl Fabric {
         self.agent_outbox = outbox;
     }
 
+    /// The same at `at`.
+    #[inline(never)]
+    fn send_agent_outbox_later(&mut self, at: Time) {
+        let mut outbox = std::mem::take(&mut self.agent_outbox);
+        for message in outbox.messages.drain(..) {
+            if let OutgoingKind::Coherence {
+                cache,
+                line,
+                message,
+            } = message.kind
+            {
+                let leaving = Event::ToHome {
+                    stage: Stage::Leaving,
+                    cache,
+                    bank: self.bank_of(line) as u32,
+                    line,
+                    entry: 0,
+                    message,
+                };
+                self.push(at, leaving);
+            }
+        }
+        self.agent_outbox = outbox;
+    }
+
     /// Handles a message for an agent's private cache.
     pub(crate) fn agent_cache(
         &mut self,
@@ -217,6 +251,14 @@ impl Fabric {
     ) {
         self.calls += 1;
         let index = usize::from(id.0);
+        let mut acknowledged = now;
+        if message == ToCache::Invalidate && self.agents[index].at_memory {
+            self.agents[index].told = now;
+            self.call(now, id, inboxes, |agent, context| {
+                agent.invalidated(context, line);
+            });
+            acknowledged = self.agents[index].told;
+        }
         let port = &mut self.agents[index];
         let Some(cache) = &mut port.cache else {
             return;
@@ -228,7 +270,11 @@ impl Fabric {
             }
         }
         let notice = cache.receive(line, &message, now, &mut self.agent_outbox);
-        self.send_agent_outbox(now, inboxes);
+        if acknowledged > now {
+            self.send_agent_outbox_later(acknowledged);
+        } else {
+            self.send_agent_outbox(now, inboxes);
+        }
         let CacheNotice::Filled {
             evicted, use_once, ..
         } = notice
@@ -414,6 +460,7 @@ impl Fabric {
 pub(crate) fn perform(cache: &mut PrivateCache, slot: u32, access: &MemoryAccess) -> LineData {
     match *access {
         MemoryAccess::Read { .. }
+        | MemoryAccess::ReadAhead { .. }
         | MemoryAccess::ReadAtHome { .. }
         | MemoryAccess::DmaRead { .. }
         | MemoryAccess::DmaWrite { .. } => *cache.line(slot),

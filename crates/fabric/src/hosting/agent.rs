@@ -1,6 +1,8 @@
 //! The port for agents: everything on the fabric that is not a core.
 
-use crate::{AddressRange, CacheSpec, CoreId, LineAddress, LineData, Ram, RequestKind, Time};
+use crate::{
+    AddressRange, CacheId, CacheSpec, CoreId, LineAddress, LineData, Ram, RequestKind, Supply, Time,
+};
 use std::any::Any;
 
 /// An agent's number on its fabric.
@@ -36,6 +38,12 @@ pub struct Attachment {
     /// Whether it has a part on each of two sockets: it then has such a cache on the same tile of
     /// the other socket, too, and accesses each line from the line's socket.
     pub on_each_socket: bool,
+    /// The memory controller that it is part of, if any; its tile must be the controller's
+    /// ([`Fabric::memory_tile`](crate::Fabric::memory_tile)). It then sees lines as they come from
+    /// memory, [`Agent::line_from_memory`], and is told of invalidations before its cache
+    /// acknowledges them, [`Agent::invalidated`]. Its cache is only for reading: it is never
+    /// granted ownership by a read.
+    pub at_memory: Option<usize>,
 }
 
 /// The destination and the path of an answer.
@@ -89,6 +97,13 @@ impl Update {
 pub enum MemoryAccess {
     /// Reads the whole line that holds `address` through the agent's private cache.
     Read {
+        /// Any byte of the line.
+        address: u64,
+    },
+    /// The same; if the cache does not have the line, memory is asked for it at once, in parallel
+    /// with the home. The home decides as usual; if it needs the line from memory, that is on its
+    /// way, or there.
+    ReadAhead {
         /// Any byte of the line.
         address: u64,
     },
@@ -152,6 +167,7 @@ impl MemoryAccess {
     pub(crate) fn bytes(&self) -> (u64, usize) {
         match *self {
             MemoryAccess::Read { address }
+            | MemoryAccess::ReadAhead { address }
             | MemoryAccess::ReadAtHome { address }
             | MemoryAccess::DmaRead { address } => (address, 1),
             MemoryAccess::Write { address, bytes, .. }
@@ -220,6 +236,23 @@ pub trait Agent: Any + state::State {
     /// Notifies that the agent's private cache has lost its copy of `line`, by an invalidation or
     /// an eviction.
     fn line_lost(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
+
+    /// A line leaves memory for the private cache `reader`, which reads it: for any cache if the
+    /// agent is at the line's memory controller ([`Attachment::at_memory`]), otherwise for the
+    /// agent's own. Until the line's home has granted it to `reader`, nothing else is done with it.
+    fn line_from_memory(
+        &mut self,
+        _context: &mut AgentContext<'_>,
+        _line: LineAddress,
+        _reader: CacheId,
+        _data: LineData,
+    ) {
+    }
+
+    /// The agent's private cache, at a memory controller, must give up `line`, which it has read.
+    /// What the agent sends now by [`AgentContext::tell_line_lost`] is there before the cache
+    /// acknowledges, so before the line is written.
+    fn invalidated(&mut self, _context: &mut AgentContext<'_>, _line: LineAddress) {}
 
     /// Handles a message of another agent.
     fn message(&mut self, _context: &mut AgentContext<'_>, _from: AgentId, _message: AgentMessage) {
@@ -292,6 +325,14 @@ pub(crate) enum Effect {
         delay: Time,
         token: u64,
     },
+    Supply {
+        reply_to: ReplyTo,
+        supply: Supply,
+    },
+    TellLineLost {
+        core: CoreId,
+        line: LineAddress,
+    },
 }
 
 /// A private cache that has held a line.
@@ -318,6 +359,8 @@ pub struct AgentContext<'a> {
     pub(crate) minimum_delivery_latency: Time,
     pub(crate) ram: &'a Ram,
     pub(crate) effects: &'a mut Vec<Effect>,
+    /// See [`AgentContext::is_too_old`].
+    pub(crate) too_old: bool,
 }
 
 impl AgentContext<'_> {
@@ -331,6 +374,23 @@ impl AgentContext<'_> {
     /// whose description has a latency of dedicated wires should reject a shorter one.
     pub fn minimum_delivery_latency(&self) -> Time {
         self.minimum_delivery_latency
+    }
+
+    /// In [`Agent::access_done`] of a read: whether the line was invalidated on its way here. What
+    /// has been read was current when it was asked for, and may not be any more.
+    pub fn is_too_old(&self) -> bool {
+        self.too_old
+    }
+
+    /// Tells the core that sent a request something about the loads it has handed over. Over the
+    /// mesh, after the latency of the agent's answers; never before what was sent earlier.
+    pub fn supply(&mut self, reply_to: ReplyTo, supply: Supply) {
+        self.effects.push(Effect::Supply { reply_to, supply });
+    }
+
+    /// Tells a core that values supplied from `line` may be too old: [`Agent::invalidated`].
+    pub fn tell_line_lost(&mut self, core: CoreId, line: LineAddress) {
+        self.effects.push(Effect::TellLineLost { core, line });
     }
 
     /// Whether the line that holds `address` is memory, so that it can be accessed.

@@ -20,12 +20,13 @@ pub use registers::RegisterAccess;
 pub use untimed::{LineChange, UntimedAgents, UntimedMemory};
 
 use crate::fabric::{CacheOwner, CachePlace, Event, SERVER};
-use crate::mesh::{CONTROL_BYTES, Order, WORD_BYTES};
+use crate::memory::Ticket;
+use crate::mesh::{CONTROL_BYTES, LINE_MESSAGE_BYTES, Order, WORD_BYTES};
 use crate::ram::overlap;
 use crate::spec::MAXIMUM_CACHES;
 use crate::{
     CacheId, CacheSpec, CoreId, DeliveryKind, Fabric, Inbox, LINE_BYTES, LineAddress, LineData,
-    OutgoingKind, PrivateCache, RequestKind, Time, ToCache, Transit,
+    OutgoingKind, PrivateCache, RequestKind, Supply, Time, ToCache, Transit,
 };
 use access::{PendingAccesses, PendingState};
 use agent::Way;
@@ -66,6 +67,13 @@ pub(crate) enum Hosted {
     },
     /// An agent's timer expires.
     Timer { agent: AgentId, token: u64 },
+    /// A line for the agent's cache comes from another memory controller.
+    FromMemory {
+        agent: AgentId,
+        line: LineAddress,
+        reader: CacheId,
+        data: LineData,
+    },
     /// A message arrives at an agent.
     Message {
         from: AgentId,
@@ -97,6 +105,15 @@ pub(crate) struct Port {
     pub(crate) next_serial: u64,
     /// Whether some access found no free miss status holding register.
     pub(crate) refused: bool,
+    /// See [`Attachment::at_memory`].
+    #[state(fixed)]
+    pub(crate) at_memory: bool,
+    /// When each core has received what the agent has supplied.
+    #[state(fixed)]
+    pub(crate) supplied: Vec<Time>,
+    /// When all cores have been told that they have lost a line.
+    #[state(fixed)]
+    pub(crate) told: Time,
 }
 
 impl State for Port {
@@ -174,6 +191,16 @@ impl Fabric {
                     agent.timer(context, token)
                 });
             }
+            Hosted::FromMemory {
+                agent,
+                line,
+                reader,
+                data,
+            } => {
+                self.call(now, agent, inboxes, |agent, context| {
+                    agent.line_from_memory(context, line, reader, data);
+                });
+            }
             Hosted::Message { from, to, message } => {
                 self.call(now, to, inboxes, |agent, context| {
                     agent.message(context, from, message);
@@ -196,6 +223,7 @@ impl Fabric {
             snoops,
             cache,
             on_each_socket,
+            at_memory,
         } = attachment;
         if tile >= self.mesh.tiles() {
             return Err(SpecError::new(
@@ -239,6 +267,18 @@ impl Fabric {
         if let Some(spec) = &cache {
             spec.check().under(format_args!("cache of {name}"))?;
         }
+        if let Some(controller) = at_memory
+            && (controller >= self.memory.controllers() || self.memory.tile(controller) != tile)
+        {
+            return Err(SpecError::new(
+                format!("memory controller of {name}"),
+                controller,
+                format!(
+                    "there are {}, and it must be the one on tile {tile}",
+                    self.memory.controllers()
+                ),
+            ));
+        }
         let is_twofold = on_each_socket && self.sockets > 1;
         let tiles = [tile, self.other_socket(tile)];
         let ids = [id, AgentId(id.0 + 1)];
@@ -259,7 +299,19 @@ impl Fabric {
                 pending: PendingAccesses::default(),
                 next_serial: 0,
                 refused: false,
+                at_memory: at_memory.is_some(),
+                supplied: vec![Time::ZERO; if at_memory.is_some() { self.cores } else { 0 }],
+                told: Time::ZERO,
             });
+        }
+        if let Some(controller) = at_memory {
+            self.memory_agents.push((controller as u32, id));
+            if let Some(cache) = &self.agents[usize::from(id.0)].cache {
+                let reader = cache.id();
+                self.banks
+                    .iter_mut()
+                    .for_each(|bank| bank.only_reads(reader));
+            }
         }
         let port = &mut self.agents[usize::from(id.0)];
         port.agent = Some(agent);
@@ -370,14 +422,16 @@ impl Fabric {
         self.statistics.agent_requests += 1;
         let from = self.core_tile(core);
         let to = match transit {
-            Transit::Tile => Some(self.agents[usize::from(agent.0)].tile),
+            Transit::Tile | Transit::Message(_) => Some(self.agents[usize::from(agent.0)].tile),
             Transit::Home(line) => Some(self.bank_of(line)),
             Transit::Fixed(_) => None,
         };
+        let bytes = match transit {
+            Transit::Message(bytes) => bytes.max(1),
+            _ => request_bytes(&kind),
+        };
         let arrival = match (to, transit) {
-            (Some(to), _) => self
-                .mesh
-                .send(now, now, from, to, request_bytes(&kind), Order::Free),
+            (Some(to), _) => self.mesh.send(now, now, from, to, bytes, Order::Free),
             (None, Transit::Fixed(latency)) => now + latency,
             (None, _) => now,
         };
@@ -436,6 +490,7 @@ impl Fabric {
             minimum_delivery_latency: self.minimum_delivery_latency,
             ram: &self.ram,
             effects: &mut effects,
+            too_old: false,
         };
         method(agent.as_mut(), &mut context);
         self.agents[index].agent = Some(agent);
@@ -525,6 +580,27 @@ impl Fabric {
                 let arrival = self.mesh.send(now, departure, from, to, bytes, order);
                 self.push(arrival, Event::Hosted(Hosted::Timer { agent: id, token }));
             }
+            Effect::Supply { reply_to, supply } => {
+                let (core, thread) = place_of(reply_to.hart, inboxes);
+                let token = reply_to.token;
+                let bytes = match supply {
+                    // With its address.
+                    Supply::Value { .. } => WORD_BYTES + 8,
+                    _ => CONTROL_BYTES,
+                };
+                let kind = DeliveryKind::Supply {
+                    thread,
+                    token,
+                    supply,
+                };
+                self.bring_in_order(now, id, core, bytes, kind, inboxes);
+            }
+            Effect::TellLineLost { core, line } => {
+                let kind = DeliveryKind::SuppliedLineLost { line };
+                let at = self.bring_in_order(now, id, core, CONTROL_BYTES, kind, inboxes);
+                let told = &mut self.agents[usize::from(id.0)].told;
+                *told = at.max(*told);
+            }
             Effect::WarmLastLevel { range } => self.warm_last_level(range),
             Effect::NoteSharers { range, sharers } => {
                 self.note_sharers(range, sharers, |hart| place_of(hart, inboxes).0);
@@ -581,6 +657,70 @@ impl Fabric {
         let at = now.saturating_add(delay.max(self.minimum_delivery_latency));
         if usize::from(core.0) < inboxes.len() {
             self.bring(core, at, kind, inboxes);
+        }
+    }
+
+    /// Sends a message to a core that comes behind all that the agent has sent it this way; returns
+    /// when it is there.
+    fn bring_in_order(
+        &mut self,
+        now: Time,
+        from: AgentId,
+        core: CoreId,
+        bytes: u64,
+        kind: DeliveryKind,
+        inboxes: &mut [Inbox],
+    ) -> Time {
+        let (tile, to) = (self.agents[usize::from(from.0)].tile, self.core_tile(core));
+        let departure = now + self.forward_latency;
+        let arrival = self.mesh.send(now, departure, tile, to, bytes, Order::Free);
+        let supplied = &mut self.agents[usize::from(from.0)].supplied;
+        let at = match supplied.get_mut(usize::from(core.0)) {
+            None => arrival,
+            Some(last) => {
+                *last = arrival.max(*last);
+                *last
+            }
+        };
+        self.bring(core, at, kind, inboxes);
+        at
+    }
+
+    /// Tells agents at memory controllers that a line leaves memory for a private cache.
+    #[inline(never)]
+    pub(crate) fn tell_memory_agents(
+        &mut self,
+        now: Time,
+        controller: u32,
+        ticket: Ticket,
+        line: LineAddress,
+        inboxes: &mut [Inbox],
+    ) {
+        let bank = self.banks.get(ticket.bank as usize);
+        let Some(reader) = bank.and_then(|bank| bank.reader(ticket.transaction)) else {
+            return;
+        };
+        let data = self.ram.read_line(line);
+        for place in 0..self.memory_agents.len() {
+            let (of, agent) = self.memory_agents[place];
+            let owner = self.caches[usize::from(reader.0)].owner;
+            if of == controller {
+                self.call(now, agent, inboxes, |agent, context| {
+                    agent.line_from_memory(context, line, reader, data);
+                });
+            } else if matches!(owner, CacheOwner::Agent(owner) if owner == agent) {
+                let from = self.memory.tile(controller as usize);
+                let to = self.agents[usize::from(agent.0)].tile;
+                let (bytes, order) = (LINE_MESSAGE_BYTES, Order::Free);
+                let arrival = self.mesh.send(now, now, from, to, bytes, order);
+                let line = Hosted::FromMemory {
+                    agent,
+                    line,
+                    reader,
+                    data,
+                };
+                self.push(arrival, Event::Hosted(line));
+            }
         }
     }
 

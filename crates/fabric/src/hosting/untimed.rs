@@ -168,6 +168,7 @@ impl UntimedAgents {
         };
         let mut effects = Vec::new();
         let mut context = AgentContext {
+            too_old: false,
             now: self.now,
             minimum_delivery_latency: Time::ZERO,
             ram: &self.map,
@@ -190,7 +191,9 @@ impl UntimedAgents {
                 Effect::WarmLastLevel { .. }
                 | Effect::NoteSharers { .. }
                 | Effect::Notify { .. }
-                | Effect::Stash { .. } => {}
+                | Effect::Stash { .. }
+                | Effect::Supply { .. }
+                | Effect::TellLineLost { .. } => {}
                 Effect::PutIntoMemory { line, data } => memory.write(line.base(), &data.0),
                 Effect::Wake { at, token } => {
                     self.alarms_set += 1;
@@ -227,6 +230,7 @@ fn perform(access: MemoryAccess, memory: &mut impl UntimedMemory) -> LineData {
     };
     match access {
         MemoryAccess::Read { address }
+        | MemoryAccess::ReadAhead { address }
         | MemoryAccess::ReadAtHome { address }
         | MemoryAccess::DmaRead { address } => line(address),
         MemoryAccess::FetchAdd { address, addend } => {

@@ -33,6 +33,19 @@ impl Ticket {
         bank: u32::MAX,
         transaction: TransactionId::MAX,
     };
+
+    /// For the read ahead of this number.
+    pub(crate) fn ahead(number: u32) -> Ticket {
+        Ticket {
+            bank: u32::MAX - 1,
+            transaction: number,
+        }
+    }
+
+    /// The number of the read ahead that it is for, if it is for one.
+    pub(crate) fn number_ahead(&self) -> Option<u32> {
+        (self.bank == u32::MAX - 1).then_some(self.transaction)
+    }
 }
 
 /// A line that is to be read or written.
@@ -178,6 +191,11 @@ impl Memory {
     #[inline]
     pub(crate) fn tile(&self, controller: usize) -> usize {
         self.tiles[controller]
+    }
+
+    /// Number of controllers.
+    pub(crate) fn controllers(&self) -> usize {
+        self.controllers.len()
     }
 
     /// Handles a request; the controller's decisions are in [`Memory::decisions`].

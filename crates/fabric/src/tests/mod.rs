@@ -4,6 +4,7 @@
 mod agents;
 mod caches;
 mod latencies;
+mod memory_agents;
 #[path = "../../../../tests/rust/random.rs"]
 mod random;
 mod traffic;

@@ -259,7 +259,9 @@ impl<S: Script> Core<S> {
             }
             DeliveryKind::Interrupt { .. }
             | DeliveryKind::Stash { .. }
-            | DeliveryKind::Notice { .. } => {}
+            | DeliveryKind::Notice { .. }
+            | DeliveryKind::Supply { .. }
+            | DeliveryKind::SuppliedLineLost { .. } => {}
         }
     }
 

@@ -8,6 +8,15 @@ use fabric::{CacheId, CacheNotice, DeliveryKind, FirstFill, LineAddress, Outbox,
 impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn deliver(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
         self.shared.spin.disturb();
+        self.take_delivery(now, kind, outbox);
+        // An acknowledgement may be taken late, because nothing waits for it: nothing is sent then.
+        if self.shared.supplier.is_some() && !kind.is_acknowledgement() {
+            self.withdraw_loads(now, outbox);
+        }
+    }
+
+    #[inline(always)]
+    fn take_delivery(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
         match *kind {
             DeliveryKind::Cache {
                 cache,
@@ -50,6 +59,16 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     });
                 }
             }
+            DeliveryKind::Supply {
+                thread,
+                token,
+                supply,
+            } => {
+                if self.has_hart(thread) {
+                    self.with_hart(thread, |core| core.supplied(now, (token, supply), outbox));
+                }
+            }
+            DeliveryKind::SuppliedLineLost { line } => self.supplied_line_lost(line, now),
             DeliveryKind::Interrupt { thread, bit, level } => {
                 if self.has_hart(thread) {
                     self.with_hart(thread, |core| {

@@ -76,6 +76,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             .retain(|load| window.is_live(load.index as usize));
         hart.refused
             .retain(|load| window.is_live(load.index as usize));
+        if let Some(supplies) = &mut hart.supplies {
+            supplies.undo(position);
+        }
         for load in &mut hart.missing {
             load.live &= window.is_live(load.index as usize);
         }
