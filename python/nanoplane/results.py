@@ -457,6 +457,8 @@ class Energy(TypedDict):
     """Lines written by commands of DRAM."""
     dynamic: float
     """The dynamic part: events and clocks."""
+    enhanced_memory_controllers: NotRequired[Split]
+    """What executes chains at the memory controllers, with its caches."""
     interface_cores: NotRequired[Split]
     """The cores of a programmable network interface, with their caches and scratchpad."""
     last_level: Split
@@ -494,6 +496,78 @@ class EnergyResult(Energy):
     """The time over which energy is counted: from the beginning of the traffic, if there is any, or
     from the end of the warm start, to the end.
     """
+
+
+class EnhancedMemoryControllerStatistics(TypedDict):
+    """Chains that cores have sent to memory controllers, of all cores."""
+
+    chain_bytes: int
+    """Bytes of these messages."""
+    chain_instructions: int
+    """Instructions of these chains."""
+    chain_loads: int
+    """Loads of these chains."""
+    chain_values: int
+    """Values of registers that were sent with chains."""
+    chains: int
+    """Chains that were sent."""
+    chains_begun: int
+    """Chains that began."""
+    chains_completed: int
+    """Chains that were executed to their end."""
+    chains_invalidated: int
+    """Chains that ended at a load whose line was invalidated on its way."""
+    chains_mispredicted: int
+    """Chains that ended at a branch that was not as predicted."""
+    chains_refused: int
+    """Chains that were refused, because the controller held as many as it can."""
+    chains_too_late: int
+    """Chains that were withdrawn before they began: the line did not come from memory, or it came
+    before the chain.
+    """
+    chains_undone: int
+    """Chains that were withdrawn after they had begun, because the core had undone their
+    instructions.
+    """
+    chains_without_memory: int
+    """Chains that ended at a load without memory, or in two lines."""
+    full_windows: int
+    """Windows that were full behind a load that waited for its line."""
+    instructions: int
+    """Instructions executed at memory controllers."""
+    loads: int
+    """Loads executed at memory controllers."""
+    loads_ahead: int
+    """Loads that were predicted to miss the last-level cache, and went to memory at once unless the
+    controller's own cache had their line.
+    """
+    loads_ahead_on_chip: int
+    """The number of these whose line was elsewhere on the chip."""
+    loads_cache_hits: int
+    """Loads that found their line in the controller's own cache."""
+    loads_from_memory: int
+    """Loads whose line came from memory."""
+    loads_on_chip: int
+    """Loads that found their line elsewhere on the chip."""
+    values_found_by_core: int
+    """Loads of chains that found their value at the core."""
+    values_lost: int
+    """Values that had come, and whose line was written or evicted before the load had its address.
+    """
+    values_not_supplied: int
+    """Loads of chains that ended without their value."""
+    values_of_other_address: int
+    """Values that were not taken, because the load had another address."""
+    values_taken: int
+    """Values that cores have taken."""
+    values_too_late: int
+    """Loads of chains that had not begun when the core could go on."""
+    values_undone: int
+    """Loads of chains that the core has undone."""
+    windows_unlikely: int
+    """Full windows whose dependent loads were not likely to miss the last-level cache."""
+    windows_without_loads: int
+    """Full windows in which no load depended on that load."""
 
 
 class DramStatistics(TypedDict):
@@ -1097,6 +1171,8 @@ class RunResult(DataPlaneResult):
     """Cycles of the server's clock."""
     energy_nj: EnergyResult
     """The energy of the cores shown, and of the parts that all cores share, in nanojoules."""
+    enhanced_memory_controller: NotRequired[EnhancedMemoryControllerStatistics]
+    """Chains that cores have sent to memory controllers, of all cores."""
     fabric: FabricStatistics
     """Counts of the fabric."""
     host_mips: NotRequired[float]
@@ -1498,6 +1574,8 @@ class RackServerResult(TypedDict):
     """The energy of the cores, and of the parts that they share, since the first client began, in
     nanojoules; also per response if no other server serves.
     """
+    enhanced_memory_controller: NotRequired[EnhancedMemoryControllerStatistics]
+    """Chains that cores have sent to memory controllers, of all cores."""
     exit_status: int | None
     """The exit status of the program; `None` if it still runs."""
     fabric: FabricStatistics

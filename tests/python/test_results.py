@@ -163,6 +163,7 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
         ("rack", _store()),
         ("run", same_results._server(fetching, *striding, *memory)()),
         ("run", same_results._server("server.critical_region={}")()),
+        ("run", same_results._server("server.enhanced_memory_controller={}")()),
         ("run", same_results._server(*checked, requests=100)()),
         ("run", same_results._server("traffic.sources=cores", requests=100)()),
         ("run", same_results._server(*MESSAGES_IN_REGISTERS, requests=100)()),

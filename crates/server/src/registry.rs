@@ -94,6 +94,8 @@ systems! {
     nanopu: nanopu::NanoPuSpec = nanopu::KIND,
     /// CARGO's identification of critical regions.
     critical_region: critical_region::CriticalRegionSpec = critical_region::KIND,
+    /// Memory controllers that execute chains of dependent loads.
+    enhanced_memory_controller: enhanced_memory::EnhancedMemorySpec = enhanced_memory::KIND,
     /// The network interface of kind `ice-nic`.
     ice_nic: pcie::IceNicSpec = pcie::ICE_NIC,
     /// The network interface of kind `dma-nic`.
