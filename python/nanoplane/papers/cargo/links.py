@@ -13,7 +13,7 @@ from nanoplane.intervals import estimate
 from nanoplane.papers import plots
 from nanoplane.papers.cargo import offload
 from nanoplane.papers.cargo.cases import CACHE, EXPRESS_GBIT_PER_S
-from nanoplane.papers.cargo.offload import BASELINE, CARGO, LARGE_NIC, SYSTEMS
+from nanoplane.papers.cargo.offload import BASELINE, CARGO, LARGE_NIC, REGIONS, SYSTEMS
 from nanoplane.sweep import Run
 
 PAPER, TAGS, FIFTH = "PCIe 3.0", "PCIe 3.0 with 256 tags", "PCIe 5.0"
@@ -68,7 +68,7 @@ class LinkCase:
 
 def _points(quick: bool) -> dict[Any, Run]:
     loads = QUICK_LOADS_MRPS if quick else LOADS_MRPS
-    cases = itertools.starmap(LinkCase, itertools.product(SYSTEMS, LINKS, loads))
+    cases = itertools.starmap(LinkCase, itertools.product(REGIONS, LINKS, loads))
     return {case: case.run(quick) for case in cases}
 
 

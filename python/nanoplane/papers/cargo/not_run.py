@@ -2,7 +2,6 @@
 
 from nanoplane.claims import Claim
 
-_EMC = "the enhanced memory controller (Hashemi et al., ISCA 2016) is not there yet"
 _LOADS = "nothing counts the accesses of each load of a program, and the lines that it touches"
 
 
@@ -20,10 +19,6 @@ def _claim(name: str, where: str, quote: str, value: float, unit: str, why: str)
     )
 
 
-_EMC_SPLIT = (
-    "with EMC, queuing delay contributes 34% and 11% along with 66% and 89% contribution coming "
-    "from core for memcached and Silo"
-)
 _BLOCKS = (
     "each PC sources 376K accesses, with a maximum of 564K (PC 8) and a minimum of 224K (PC 5)"
 )
@@ -51,17 +46,6 @@ CLAIMS = (
         "%",
         "a wrong address that has memory is not counted",
     ),
-    _claim("15.emc", "Section 6.2", "average gain for EMC remains at 42%", 42.0, "%", _EMC),
-    _claim(
-        "16.emc-silo",
-        "Section 6.2",
-        "Across the board, EMC achieves 8% improvement for Silo",
-        8.0,
-        "%",
-        _EMC,
-    ),
-    _claim("17.emc-queue-memcached", "Section 6.3", _EMC_SPLIT, 34.0, "%", _EMC),
-    _claim("17.emc-queue-silo", "Section 6.3", _EMC_SPLIT, 11.0, "%", _EMC),
     _claim(
         "6.routine-instructions",
         "Section 6.4",
