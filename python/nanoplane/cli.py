@@ -136,12 +136,23 @@ def _status(app: Any) -> int:
         # Typer has its own copy of Click, and does not export its exceptions; they format
         # themselves.
         if (format_message := getattr(error, "format_message", None)) is not None:
-            return _complain(_one_line(format_message()), 2)
+            sentence = format_message()
+            if sentence.startswith("Usage:"):
+                # A group of commands without a command.
+                print(sentence, file=sys.stderr)
+                return 2
+            return _complain(f"{_one_line(sentence)}{_help(error)}", 2)
         return _complain(_defect(error), 1)
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split()) or "the command line is incomplete; --help says what there is"
+
+
+def _help(error: Exception) -> str:
+    """Name the help of the command whose arguments are wrong."""
+    context = getattr(error, "ctx", None)
+    return "" if context is None else f" `{context.command_path} --help` shows its use."
 
 
 def _complain(sentence: str, status: int) -> int:

@@ -82,8 +82,8 @@ def read(name: str, store: Store | None = None) -> Side:
         raise DescriptionError(f"{len(keys)} keys of {store.path} begin with {name}: write more")
     if not keys:
         raise DescriptionError(
-            f"{name}: there is no such file, and no key of {store.path} begins so; `nanoplane run "
-            "--json` prints a result and its key"
+            f"{name}: there is no such file, and no key of {store.path} begins with it; "
+            "`nanoplane run --json` prints a result and its key"
         )
     (key,) = keys
     found = store.entry(key)

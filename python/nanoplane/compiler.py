@@ -109,7 +109,8 @@ def find_program(name: str, directory: Path, what: str) -> Path:
     path = directory / name
     if not is_file(path):
         why = "this is a directory, not a file" if is_directory(path) else "there is no such file"
-        raise DescriptionError(f'{what} is "{name}"; {path}: {why}')
+        at = "" if str(path) == name else f"{path}: "
+        raise DescriptionError(f'{what} is "{name}"; {at}{why}')
     return path
 
 

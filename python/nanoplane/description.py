@@ -681,6 +681,9 @@ def _sentence(
         accepted = (
             f"; it must be {schemas.accepts(of, name)}" if of is not None and not hint else ""
         )
+        if accepted == "; it must be a table":
+            key = re.sub(r"\[.*", "", prefix) + name
+            accepted += f", whose keys `nanoplane explain {key}` lists"
         return f"{description.source}: {prefix}{name} is missing{accepted}{hint}"
     accepted = schemas.accepts(schema, key)
     origin = description._origin(key)
@@ -755,13 +758,13 @@ def _meant(prefix: str, name: str, known: list[str], root: Mapping[str, Any]) ->
     if without_unit:
         units = alternatives(
             [
-                f'"{one}"' + (f" ({schemas.unit_of(one)})" if schemas.unit_of(one) else "")
+                f'"{prefix}{one}"' + (f" ({schemas.unit_of(one)})" if schemas.unit_of(one) else "")
                 for one in without_unit
             ]
         )
         return f"did you mean {units}? The unit is part of the name"
     if near := difflib.get_close_matches(name, known, 1, 0.6):
-        return f'did you mean "{near[0]}"?'
+        return f'did you mean "{prefix}{near[0]}"?'
     # Not the key itself, which another alternative may have.
     elsewhere = [key for key in _keys(root) if key.endswith(f".{name}") and key != prefix + name]
     if elsewhere:

@@ -4,6 +4,7 @@ A field is declared once, in Rust. `make docs` generates its line in docs/result
 type in results.py from that declaration.
 """
 
+import difflib
 import functools
 import re
 import textwrap
@@ -115,7 +116,57 @@ def find(key: str) -> Field:
             found = of[names.pop(0)] if names else found
         else:
             return found
-    raise DescriptionError(f"{key} is not known; docs/result-fields.md has all fields of results")
+    raise DescriptionError(f"{key} is not known; {meant(key, 'result.')}")
+
+
+def exists(key: str) -> bool:
+    """Say whether a dotted key such as `result.latency_ns.p99` is that of a field."""
+    try:
+        find(key)
+    except DescriptionError:
+        return False
+    return True
+
+
+def meant(key: str, prefix: str = "") -> str:
+    """Suggest the intended field, with `prefix` before it, for an unknown key of a result."""
+    asked = key.removeprefix("result.")
+    known = list(_keys())
+    near = difflib.get_close_matches(asked, known, 1, 0.8)
+    # A single wrong name, such as that of the table, or the end of a name.
+    first, _, rest = asked.partition(".")
+    near += [one for one in known if not near and one.endswith(f"_{first}")]
+    if near:
+        name = f"{near[0]}.{rest}" if rest and near[0].endswith(first) else near[0]
+        return f'did you mean "{prefix}{name}"?'
+    return "docs/result-fields.md has all fields of results"
+
+
+@functools.cache
+def _keys() -> tuple[str, ...]:
+    """Return the dotted keys of results, up to lists and dictionaries, whose entries have names."""
+
+    def walk(prefix: str, field: Field) -> Iterator[str]:
+        for one in inside(field):
+            yield f"{prefix}{one.name}"
+            if not one.type.startswith(("list[", "dict[")):
+                yield from walk(f"{prefix}{one.name}.", one)
+
+    titles = [simulator.result_schema(kind)["title"] for kind in KINDS]
+    roots = [Field("result", title, None, True, "") for title in titles]
+    return tuple(dict.fromkeys(key for root in roots for key in walk("", root)))
+
+
+def check_number(name: str) -> None:
+    """Raise a DescriptionError for a name that no number of any result has."""
+    try:
+        found = find(f"result.{name}")
+    except DescriptionError:
+        raise DescriptionError(f"--field: a result has no {name}; {meant(name)}") from None
+    if inside(found) or not {"int", "float", "bool"} & set(re.findall(r"\w+", found.type)):
+        example = next((one.name for one in inside(found)), "")
+        hint = f', such as "{name}.{example}"' if example else ""
+        raise DescriptionError(f"--field: {name} is not a number of a result{hint}")
 
 
 _HEAD = '''"""The types of results, as the simulator declares them; written by `make docs`."""

@@ -104,6 +104,13 @@ def check_plain(data: Mapping[str, Any], source: str, depth: int = 0) -> None:
             )
 
 
+_HINTS = {
+    "Invalid value": '; a text has quotation marks, as in notify = "spin"',
+    "Cannot overwrite a value": "; the key is there twice",
+}
+"""What to do about errors of Python's parser, by their beginnings."""
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; a DescriptionError says what is wrong with it."""
     try:
@@ -116,7 +123,13 @@ def read_toml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise DescriptionError(f"{path}: this is not text in UTF-8 ({error.reason})") from None
     except tomllib.TOMLDecodeError as error:
-        raise DescriptionError(f"{path}: this is not TOML: {error}") from None
+        if path.suffix in (".c", ".elf"):
+            raise DescriptionError(
+                f"{path}: this is a program, not a description; a description names it: "
+                f"--set data_plane.program={path}"
+            ) from None
+        hint = next((of for begin, of in _HINTS.items() if str(error).startswith(begin)), "")
+        raise DescriptionError(f"{path}: this is not TOML: {error}{hint}") from None
     except RecursionError:
         raise DescriptionError(f"{path}: {TOO_DEEP}") from None
     except ValueError as error:

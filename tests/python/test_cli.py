@@ -287,7 +287,10 @@ def test_shells_complete_and_are_told_so() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["run"], "Missing argument 'FILE.toml'."),
+        (["run"], "Missing argument 'FILE.toml'. `nanoplane run --help` shows its use."),
+        (["run", "mine.c"], "mine.c: there is no such file"),
+        (["explain", "latency_ns.p99"], 'a field of results: explain "result.latency_ns.p99"'),
+        (["explain", "result.counters"], 'did you mean "result.program_counters"?'),
         (["nonsense"], "No such command 'nonsense'."),
         (["run", "exmple.toml"], 'did you mean "example.toml"?'),
         (["run", "example.toml", "--jsn"], "No such option: --jsn"),

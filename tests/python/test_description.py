@@ -149,7 +149,7 @@ def test_a_resolved_description_resolves_to_itself(
 
 def test_misspelt_key() -> None:
     assert changed("queues =", "quues =") == (
-        'example.toml: data_plane.quues is not known; did you mean "queues"?'
+        'example.toml: data_plane.quues is not known; did you mean "data_plane.queues"?'
     )
 
 
@@ -161,7 +161,7 @@ def test_misspelt_table() -> None:
 
 def test_misspelt_nested_key() -> None:
     assert changed("data_plane_cores = 1", "core.rob_entrys = 4") == (
-        'example.toml: server.core.rob_entrys is not known; did you mean "rob_entries"?'
+        'example.toml: server.core.rob_entrys is not known; did you mean "server.core.rob_entries"?'
     )
 
 
@@ -173,7 +173,7 @@ def test_key_of_another_table() -> None:
 
 def test_missing_unit() -> None:
     assert changed('load = "saturate"', "rate = 2") == (
-        'example.toml: traffic.rate is not known; did you mean "rate_mrps" '
+        'example.toml: traffic.rate is not known; did you mean "traffic.rate_mrps" '
         "(million requests a second)? The unit is part of the name"
     )
 
@@ -306,7 +306,7 @@ def test_missing_program() -> None:
         'and no path to .c or .elf; did you mean "packet-encapsulation"?'
     )
     assert changed('"packet-encapsulation"', '"mine.c"') == (
-        'example.toml: data_plane.program is "mine.c"; mine.c: there is no such file'
+        'example.toml: data_plane.program is "mine.c"; there is no such file'
     )
 
 

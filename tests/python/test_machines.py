@@ -1,5 +1,6 @@
 """Presets of the user: machines in files, and the simulator's presets printed as such."""
 
+import re
 from pathlib import Path
 
 import jsonschema
@@ -61,7 +62,7 @@ def test_a_file_changes_the_preset_that_it_names(tmp_path: Path) -> None:
         ("server.x = 1979-05-27", "mine.toml: server.x is 1979-05-27; it must be a text"),
         (
             'server.preset = "hyperplane-table1"\nserver.core.rob_entires = 64',
-            'mine.toml: server.core.rob_entires is not known; did you mean "rob_entries"?',
+            'server.core.rob_entires is not known; did you mean "server.core.rob_entries"?',
         ),
         (
             'server.preset = "hyperplane-table1"\nserver.core.rob_entries = 0',
@@ -154,3 +155,20 @@ def test_a_wrong_base_gets_a_sentence(text: str, sentence: str, tmp_path: Path) 
         Description.from_toml(tmp_path / "mine.toml")
     assert sentence in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("mine.c", "int main(void) {}", "a program, not a description; a description names it: "),
+        ("mine.toml", "notify = spin", "a text has quotation marks"),
+        ("mine.toml", "seed = 1\nseed = 2", "the key is there twice"),
+        ("mine.toml", "extends = 'skylake-sp'", "`nanoplane explain data_plane` lists"),
+    ],
+)
+def test_a_file_that_is_no_description_gets_a_hint(
+    tmp_path: Path, name: str, text: str, sentence: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DescriptionError, match=re.escape(sentence)):
+        Description.from_toml(tmp_path / name).check()

@@ -204,7 +204,7 @@ def test_several_guests_are_one_piece() -> None:
             "rack.servers.1.count=2",
             "--set rack.servers.1.count: 1 is no entry of the list; it has 1, counted from 0",
         ),
-        ("rack.swich.priorities=2", '--set: rack.swich is not known; did you mean "switch"?'),
+        ("rack.swich.priorities=2", '--set: rack.swich is not known; did you mean "rack.switch"?'),
         (
             "rack.link.latency_ns=1",
             "--set: rack.link.latency_ns is 1; it must be a number of nanoseconds, from 2 to "

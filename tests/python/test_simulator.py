@@ -369,10 +369,19 @@ def complaint(done: subprocess.CompletedProcess[str]) -> str:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        (["data_plane.quues=3"], 'data_plane.quues is not known; did you mean "queues"?'),
-        (["traffic.rate=0.2"], 'did you mean "rate_mrps" (million requests a second)? The unit'),
-        (["server.fabric.memory.latency=50"], 'did you mean "latency_ns" (nanoseconds)? The unit'),
-        (["server.hyperplane.qwait_latency=9"], 'did you mean "qwait_latency_cycles" (cycles)?'),
+        (
+            ["data_plane.quues=3"],
+            'data_plane.quues is not known; did you mean "data_plane.queues"?',
+        ),
+        (
+            ["traffic.rate=0.2"],
+            'did you mean "traffic.rate_mrps" (million requests a second)?',
+        ),
+        (["server.fabric.memory.latency=50"], 'did you mean "server.fabric.memory.latency_ns" ('),
+        (
+            ["server.hyperplane.qwait_latency=9"],
+            '.qwait_latency_cycles" (cycles)?',
+        ),
         (["data_plane.queues=0"], "it must be a whole number from 1 to 8192"),
         (["data_plane.queues=-1"], "it must be a whole number from 1 to 8192"),
         ([f"data_plane.queues={10**30}"], "it must be a whole number from 1 to 8192"),

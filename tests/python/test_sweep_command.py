@@ -78,7 +78,16 @@ def test_commas_in_brackets_and_texts_part_no_values(command: Command) -> None:
             ("--vary", f"measure.seed={','.join(map(str, range(100_001)))}"),
             "these are 100,001 runs, more than 100,000",
         ),
-        (("--vary", "data_plane.queues=1", "--field", "latncy"), "a result has no number latncy"),
+        (
+            ("--vary", "data_plane.queues=1", "--field", "latncy.p99"),
+            'did you mean "latency_ns.p99"?',
+        ),
+        (("--vary", "data_plane.queues=1", "--field", "latncy"), "a result has no latncy; docs/"),
+        (("--vary", "data_plane.queues=1", "--field", "latency_ns"), "not a number of a result"),
+        (
+            ("--vary", "data_plane.queues=1", "--field", "counters.x"),
+            'did you mean "program_counters.x"?',
+        ),
     ],
 )
 def test_a_wrong_option_gets_a_sentence(

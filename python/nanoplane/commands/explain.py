@@ -109,7 +109,16 @@ def explain(
     if key.split(".")[0] == "result":
         _explain_field(key, as_document)
         return
-    found = parameters.find(key)
+    try:
+        found = parameters.find(key)
+    except DescriptionError as error:
+        from nanoplane import fields
+
+        if fields.exists(f"result.{key}"):
+            raise DescriptionError(
+                f'{key} is no key of a description, but a field of results: explain "result.{key}"'
+            ) from None
+        raise error
     document = {"key": key, **_document(key, found)}
     if as_document:
         print_json(document)

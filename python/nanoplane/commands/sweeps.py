@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from nanoplane import comparison, frames, report
+from nanoplane import fields as result_fields
 from nanoplane.commands.common import (
     Fresh,
     Json,
@@ -91,6 +92,9 @@ def sweep(
         raise DescriptionError("--vary has the same key twice: write all of its values behind one")
     if (count := _count(varied.values())) > _MAX_RUNS:
         raise DescriptionError(f"--vary: these are {count:,} runs, more than {_MAX_RUNS:,}")
+    for name in fields:
+        # Before the runs, which may take hours.
+        result_fields.check_number(name)
     check_outputs(csv_file, parquet, html)
     points = list(itertools.product(*varied.values()))
     descriptions = [
