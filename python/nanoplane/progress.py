@@ -23,8 +23,9 @@ class Watcher(Protocol):
 class Progress:
     """A watcher that shows, at most once a second, the progress and the remaining time."""
 
-    def __init__(self) -> None:
-        """Start without output."""
+    def __init__(self, what: str = "runs done") -> None:
+        """Start without output; `what` is counted."""
+        self._what = what
         self._start = time.monotonic()
         self._last_line = self._start
         self._bar: rich.progress.Progress | None = None
@@ -60,8 +61,11 @@ class Progress:
             self._show(fraction, finished, runs)
         elif now - self._last_line >= _LINE_EVERY_SECONDS:
             self._last_line = now
-            left = f", about {elapsed / fraction - elapsed:.0f} s left" if fraction > 0.01 else ""
-            print(f"{finished} of {runs} runs done, {fraction:.0%}{left}", file=sys.stderr)
+            # A run that has all of its samples may still go on, until it is steady or precise.
+            left = elapsed / fraction - elapsed if fraction > 0.01 else 0.0
+            about = f", about {left:.0f} s left" if left >= 0.5 else ""
+            done = f"{finished} of {runs} {self._what}, {int(100 * fraction)}%{about}"
+            print(done, file=sys.stderr)
 
     def _show(self, fraction: float, finished: int, runs: int) -> None:
         import rich.console
@@ -79,5 +83,5 @@ class Progress:
             self._task = self._bar.add_task("", total=1.0)
             self._bar.start()
         self._bar.update(
-            self._task, completed=fraction, description=f"{finished} of {runs} runs done"
+            self._task, completed=fraction, description=f"{finished} of {runs} {self._what}"
         )

@@ -252,9 +252,11 @@ def run_alone(
     return Outcome(resolved.data, key, result, stored=False, unkept=unkept)
 
 
-def look_up(runs: Iterable[Run], store: stores.Store | None = None) -> list[Outcome | None]:
+def look_up(
+    runs: Iterable[Run], store: stores.Store | None = None, watcher: Watcher | None = None
+) -> list[Outcome | None]:
     """Return the stored results: an outcome for each run, None if it has not been run."""
-    found = _Sweep(list(runs), store, fresh=False, watcher=None, runs_nothing=True)
+    found = _Sweep(list(runs), store, fresh=False, watcher=watcher, runs_nothing=True)
     # Resolving thousands of descriptions takes seconds.
     if found.store.has_results_of(simulator.version()):
         found.prepare()
@@ -299,6 +301,9 @@ class _Sweep:
         """Request every run; stored results are used immediately, other runs become jobs."""
         for index, run in enumerate(self.runs):
             self._ask(index, run)
+            if self.runs_nothing and self.watcher is not None:
+                asked, runs = index + 1, len(self.runs)
+                self.watcher.update(asked / runs, asked, runs)
 
     def go(self, workers: int | None, scheduler: str | None) -> list[Outcome]:
         self.prepare()
@@ -477,6 +482,9 @@ class _Sweep:
         data = self._resolve(description).data
         requests = max(_LEAST_REQUESTS, data["measure"]["requests"] // _TRIAL_PART)
         trial = description.measures(requests).set("measure.warmup", requests)
+        # The run itself follows its trials, and most of the work is still to come.
+        later = [execution.cost(self._resolve(description), None)]
+        self.later_cost += later[0]
 
         def served(result: Mapping[str, Any]) -> float:
             # Arrivals at a closed queue do not load the server.
@@ -499,6 +507,8 @@ class _Sweep:
             self._request_one(trial.set(key, rate_mrps), tried)
 
         def offer(rate_mrps: float, trial_mrps: float, before_mrps: float, tries: int) -> None:
+            self.later_cost -= later.pop() if later else 0.0
+
             def measured(job: _Job, result: Mapping[str, Any], stored: bool) -> None:
                 served_mrps = served(result)
                 least, most = (times * served_mrps for times in _SATURATED)

@@ -79,7 +79,9 @@ def _stored(
         wanted = [(point, run) for point, of in runs.items() for run in of]
         for point, of in runs.items():
             found.setdefault(point, of[0])
-        for (point, run), outcome in zip(wanted, look_up(run for _, run in wanted), strict=True):
+        with Progress("results looked up") as progress:
+            looked_up = look_up((run for _, run in wanted), watcher=progress)
+        for (point, run), outcome in zip(wanted, looked_up, strict=True):
             if outcome is not None and point not in outcomes:
                 outcomes[point], found[point] = outcome, run
                 if roughly and not quick:
