@@ -206,6 +206,8 @@ def run(
         print_result(outcome)
         for server, requests in explained.items():
             print_slowest(requests, server)
+        if captured:
+            print("Delivered packets, in hexadecimal:")
         for packet in captured or []:
             print(packet)
     check_kept([outcome])
