@@ -4,9 +4,7 @@ use super::servers::small_server;
 use flate2::Compression;
 use flate2::bufread::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use server::{
-    CheckpointOptions, ExecuteOptions, Limits, Program, RunError, ServerDescription, execute,
-};
+use server::{CheckpointOptions, Description, ExecuteOptions, Limits, Program, RunError, execute};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{Read, Write};
@@ -41,7 +39,7 @@ fn program() -> Program {
     }
 }
 
-fn description() -> ServerDescription {
+fn description() -> Description {
     let mut server = small_server();
     server.fabric.cores = 2;
     serde_json::from_value(serde_json::json!({

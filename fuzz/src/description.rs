@@ -23,10 +23,10 @@ fn described(description: &Description) {
     let again: Description = serde_json::from_str(&text).expect("it can be read again");
     assert_eq!(&again, description);
     let _ = description.check();
-    let Description::Server(description) = description else {
+    let [only] = &*description.tables.rack.servers else {
         return;
     };
-    let fabric = &description.server.fabric;
+    let fabric = &only.server.fabric;
     let tiles = fabric.mesh.columns.saturating_mul(fabric.mesh.rows) as u64;
     let cache_bytes = fabric.last_level.size_bytes_per_bank.saturating_mul(tiles);
     if cache_bytes > 1 << 24 && cache_bytes <= 1 << 30 {

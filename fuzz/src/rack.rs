@@ -65,10 +65,8 @@ pub fn rack(bytes: &[u8]) {
     let Ok(description) = serde_json::from_value::<Description>(value) else {
         return;
     };
-    let Description::Rack(rack) = &description else {
-        panic!("it is a rack");
-    };
-    let hosts = rack.rack.clients.iter().map(|client| client.count as usize);
+    let clients = description.tables.rack.clients.iter();
+    let hosts = clients.map(|client| client.count as usize);
     if hosts.sum::<usize>() >= MAX_HOSTS {
         return;
     }

@@ -1,11 +1,12 @@
 """Descriptions: the program, the server, the traffic and the measurement.
 
-A description is data, from TOML or from Python: five tables, `server`, `data_plane`, `traffic`,
-`measure` and `simulator`; or one table, `queueing`, for a queueing system without a server; or
-three, `rack`, `measure` and `simulator`, for several servers and a network. Its keys, their units,
-defaults and ranges come only from the simulator's JSON schemas. Only Python resolves
-`server.preset`, the paths of programs and of data files, and a `traffic.load` that is a fraction of
-the measured peak.
+A description is data, from TOML or from Python. One of a server has its tables at the top level:
+`server`, `data_plane`, `traffic` and others, beside `link`, `switch` and `clients` if it has a
+network. One of several servers has these tables in `rack`, with an entry of `rack.servers` for each
+server. Both have `measure` and `simulator`. A queueing system without a server has one table,
+`queueing`. Keys, their units, defaults and ranges come only from the simulator's JSON schemas. Only
+Python resolves `server.preset`, the paths of programs and of data files, and a `traffic.load` that
+is a fraction of the measured peak.
 """
 
 import contextlib
@@ -41,33 +42,30 @@ _FILES: Mapping[str, Callable[[str], bool]] = {
     "traffic.packets": lambda text: text != _GENERATED,
     "traffic.work.service_times.file": lambda _: True,
     "queueing.service_times.file": lambda _: True,
-    "rack.clients.N.load.requests.N.service_times.file": lambda _: True,
-    "rack.servers.N.server.dma_nic.processors.firmware": lambda _: True,
+    "clients.N.load.requests.N.service_times.file": lambda _: True,
+    "server.dma_nic.processors.firmware": lambda _: True,
 }
 """Keys that can name a data file or firmware, and which of their texts do."""
 _PATHS: Mapping[str, Callable[[str], bool]] = {
+    "program": compiler.is_path,
     "data_plane.program": compiler.is_path,
     "data_plane.co_runner": compiler.is_path,
-    "rack.servers.N.program": compiler.is_path,
-    "rack.servers.N.server.preset": machines.is_file,
-    "rack.clients.N.load.transport.program": lambda _: True,
-    "rack.servers.N.server.nanopu.transport.program": lambda _: True,
+    "clients.N.load.transport.program": lambda _: True,
     "server.nanopu.transport.program": lambda _: True,
     "server.preset": machines.is_file,
     **_FILES,
-    "rack.servers.N.server.dma_nic.processors.firmware": compiler.is_path,
+    "server.dma_nic.processors.firmware": compiler.is_path,
 }
 """Keys whose texts can be paths, and which of their texts are."""
 
 _TRANSPORT = re.compile(
-    r"((rack\.servers\.\d+\.)?server\.nanopu|rack\.clients\.\d+\.load)\.transport\.program(?=\.|$)"
+    r"((rack\.servers\.\d+\.)?server\.nanopu|(rack\.)?clients\.\d+\.load)\.transport\.program"
+    r"(?=\.|$)"
 )
 """Tables that can be replaced by the file of a transport program, at the beginning of a key."""
 
 _MACHINES = re.compile(r"(rack\.servers\.\d+\.)?server(?=\.)")
 """Tables with a preset, at the beginning of a key."""
-_RACK_SERVER = re.compile(r"rack\.servers\.\d+\.(?=traffic\.|data_plane\.)")
-
 
 _INSTEAD = {"traffic.load": "rate_mrps", "traffic.rate_mrps": "load"}
 """Keys of `traffic` that replace another one."""
@@ -113,8 +111,22 @@ def _extended(
 
 
 def _general(key: str) -> str:
-    """Return a key with N for list indices and, if possible, as that of a single server."""
-    return re.sub(r"\.\d+(?=\.|$)", ".N", _RACK_SERVER.sub("", key))
+    """Return a key as that of a single server, with N for list indices."""
+    return re.sub(r"\.\d+(?=\.|$)", ".N", re.sub(r"^rack\.(servers\.\d+\.)?", "", key))
+
+
+def servers(data: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the table of each server, with the prefix of its keys."""
+    if "rack" not in data:
+        return [("", cast("dict[str, Any]", data))]
+    listed = data["rack"].get("servers") if isinstance(data["rack"], dict) else None
+    entries = enumerate(listed if isinstance(listed, list) else [])
+    return [(f"rack.servers.{place}.", one) for place, one in entries if isinstance(one, dict)]
+
+
+def has_network(data: Mapping[str, Any]) -> bool:
+    """Whether a network connects the servers of a description with each other or clients."""
+    return "rack" in data or "interface" in data
 
 
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
@@ -151,8 +163,7 @@ class Resolved:
     text: str
     """Canonical JSON of all tables; `data` is the same as a dictionary."""
     guests: tuple[Guest, ...]
-    """The guest of each entry of `rack.servers`, or of the single server; empty for a queueing
-    system without a server."""
+    """The guest of each server; empty for a queueing system without one."""
     files: Mapping[str, Path]
     """Data files and firmware by their keys: a pcap file, recorded service times. In the data their
     paths are texts."""
@@ -247,7 +258,8 @@ class Description:
         if isinstance(value, str):
             value = _parse(key, value, option)
         *parents, name = key.split(".")
-        if not parents or not all((*parents, name)):
+        is_whole = bool(parents) or bool(schemas.schema_at(name))
+        if not is_whole or not all((*parents, name)):
             raise DescriptionError(
                 f"{option} {short(key)}: a key is written with its table, such as "
                 '"data_plane.queues"'
@@ -293,8 +305,11 @@ class Description:
         return self.set(key, value, option)
 
     def part_of_peak(self) -> "tuple[Description, float] | None":
-        """For `load = 0.5`: the description that measures the peak, and 0.5; else None."""
-        load = self.get("traffic.load")
+        """For `load = 0.5`: the description that measures the peak, and 0.5; else None.
+
+        It is for a server without a network.
+        """
+        load = None if self.is_rack else self.get("traffic.load")
         if isinstance(load, (int, float)) and not isinstance(load, bool):
             return self.set("traffic.load", "saturate"), float(load)
         return None
@@ -322,8 +337,13 @@ class Description:
 
     @property
     def is_rack(self) -> bool:
-        """Whether it is a rack: several servers and a network."""
-        return "rack" in self.data
+        """Whether it has a network: several servers, or one with clients."""
+        return has_network(self.data)
+
+    @property
+    def clients_key(self) -> str:
+        """The key of the clients, if it has a network."""
+        return "rack.clients" if "rack" in self.data else "clients"
 
     def check(self) -> None:
         """Raise a DescriptionError with one sentence for the first error."""
@@ -389,55 +409,23 @@ class Description:
             machines.check_plain(program, str(path))
             put(data, key, program)
 
-    def _merged(self) -> dict[str, Any]:
-        data = self.data
-        if "server" in data:
-            data["server"] = self._machine(data["server"], "server")
-        return data
-
     def _machine(self, server: Any, key: str) -> Any:
         """Fill in the preset of the machine at a key, if it names one."""
         origin = f"{self._origin(f'{key}.preset')}: {key}.preset"
         return machines.extended(server, self.directory, origin)
 
-    def _complete_rack(self, check: bool) -> dict[str, Any]:
-        data, schema = self.data, schemas.rack_schema()
-        if others := sorted(data.keys() - schema["properties"].keys()):
-            self._check_tables(others, schema)
-            raise DescriptionError(
-                f"{self._origin(others[0])}: a rack has its machines in rack.servers and its load "
-                f"in rack.clients; keep either the table rack or {alternatives(others)}"
-            )
-        rack = data["rack"]
-        servers = rack.get("servers") if isinstance(rack, dict) else None
-        for place, one in enumerate(servers if isinstance(servers, list) else []):
-            if isinstance(one, dict) and "server" in one:
-                one["server"] = self._machine(one["server"], f"rack.servers.{place}.server")
-            if isinstance(one, dict) and "data_plane" in one:
-                one.setdefault("traffic", {})
-        self._put_in_programs(data)
-        data = _completed(self, data, schemas.rack_schema)
-        for one in data["rack"]["servers"]:
-            if "traffic" in one:
-                _saturate(one["traffic"])
-        if check:
-            self._check_relations(data)
-        return data
-
     def _guests(self, data: Mapping[str, Any]) -> tuple[Guest, ...]:
         """Find the guest of each server."""
         if self.is_queueing:
             return ()
-        if not self.is_rack:
-            return (self._guest(data, ""),)
-        servers = enumerate(data["rack"]["servers"])
-        return tuple(self._guest(one, f"rack.servers.{place}.") for place, one in servers)
+        return tuple(self._guest(one, key) for key, one in servers(data))
 
     def _guest(self, server: Mapping[str, Any], table: str) -> Guest:
         """Find the guest of a server, whose keys begin with `table`."""
         data_plane = server.get("data_plane")
         if data_plane is None:
-            return Guest(self._find(compiler.find_program, server["program"], f"{table}program"))
+            program = server.get("program") or ""
+            return Guest(self._find(compiler.find_program, program, f"{table}program"))
         key = f"{table}data_plane."
         co_runner = data_plane.get("co_runner")
         return Guest(
@@ -451,19 +439,35 @@ class Description:
         return find(name, self.directory, f"{self._origin(key)}: {key}")
 
     def _complete(self, check: bool = True) -> dict[str, Any]:
-        if self.is_rack:
-            return self._complete_rack(check)
-        if self.is_queueing:
+        data = self.data
+        if "rack" in data:
+            schema = schemas.rack_schema
+            if others := sorted(data.keys() - schema()["properties"].keys()):
+                self._check_tables(others, schema())
+                raise DescriptionError(
+                    f"{self._origin(others[0])}: a rack has its machines in rack.servers and its "
+                    f"load in rack.clients; keep either the table rack or {alternatives(others)}"
+                )
+        elif self.is_queueing:
             return self._complete_queueing()
-        data = self._merged()
+        else:
+            schema = schemas.network_schema if self.is_rack else schemas.user_schema
+        for key, server in servers(data):
+            if "server" in server:
+                server["server"] = self._machine(server["server"], f"{key}server")
+            if "data_plane" in server:
+                server.setdefault("traffic", {})
         self._put_in_programs(data)
-        data = _completed(self, data, schemas.user_schema)
-        traffic = data["traffic"]
-        if traffic.get("load") is not None and traffic.get("rate_mrps") is not None:
-            raise DescriptionError(
-                f"{self.source}: traffic has both load and rate_mrps; keep the one you mean"
-            )
-        _saturate(traffic)
+        data = _completed(self, data, schema)
+        for key, server in servers(data):
+            if (traffic := server.get("traffic")) is None:
+                continue
+            if traffic.get("load") is not None and traffic.get("rate_mrps") is not None:
+                raise DescriptionError(
+                    f"{self.source}: {key}traffic has both load and rate_mrps; keep the one you "
+                    "mean"
+                )
+            _saturate(traffic)
         if check:
             self._check_relations(data)
         return data
@@ -631,7 +635,9 @@ def _completed(
 ) -> dict[str, Any]:
     """Check a description against the schema, and fill in the schema's defaults."""
     known = schema()["properties"]
-    tables = {name: of["default"] for name, of in known.items() if "default" in of} | data
+    unset = frozenset() if has_network(data) else schemas.OF_NETWORK
+    defaults = {name: of["default"] for name, of in known.items() if "default" in of}
+    tables = {name: of for name, of in defaults.items() if name not in unset} | data
     # In a sweep most tables are equal: each is checked once.
     filled = {name: _filled(schema, name, json.dumps(one)) for name, one in tables.items()}
     if data.keys() >= set(schema()["required"]) and None not in filled.values():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoplane import compiler, simulator
-from nanoplane.description import Resolved
+from nanoplane.description import Resolved, has_network
 from nanoplane.errors import Failure
 from nanoplane.schemas import mechanisms
 
@@ -37,7 +37,7 @@ def run_with(
     report: Callable[[float], None] | None = None,
 ) -> Mapping[str, Any]:
     """Run one resolved description of a server or a rack, with options of the simulator."""
-    if "rack" in description:
+    if has_network(description):
         return simulator.rack(description, compiler.unpack(elf), options, report, files)
     return simulator.run(description, elf, options, report, files)
 
@@ -88,8 +88,8 @@ def cost(resolved: Resolved, rate_mrps: float | None) -> float:
     nothing.
     """
     data = resolved.data
-    if "rack" in data:
-        clients = sum(one["count"] for one in data["rack"]["clients"])
+    if has_network(data):
+        clients = sum(one["count"] for one in data.get("rack", data)["clients"])
         return float(1000.0 * data["measure"]["requests"] * max(1, clients))
     if not resolved.guests:
         # Some 40 ns of the host, where a server takes more than 100 us for a simulated microsecond.

@@ -4,12 +4,14 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from nanoplane.description import has_network
+
 if TYPE_CHECKING:  # An extra, which only data frames need.
     import polars
 
 
 def measurement(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the measurement: for a rack, that of all its clients together."""
+    """Return the measurement: with a network, that of all clients together."""
     found: Mapping[str, Any] = result["measurement"] if "clients" in result else result
     return found
 
@@ -91,7 +93,7 @@ def settled(outcome: Outcome) -> bool:
 
 def saturates(described: Mapping[str, Any]) -> bool:
     """Say whether a system is saturated on purpose, by its resolved description."""
-    if "rack" in described:
-        clients = described["rack"]["clients"]
+    if has_network(described):
+        clients = described.get("rack", described)["clients"]
         return all(one["load"]["offer"]["mode"] == "closed" for one in clients)
     return bool(described.get("traffic", {}).get("load") == "saturate")

@@ -304,8 +304,10 @@ def markdown() -> str:
         return table.key
 
     for root in _roots():
-        for table in root.inside():
-            add(table)
+        # The network last: what its tables have in common with others is shown there.
+        for table in sorted(root.inside(), key=lambda one: one.key in schemas.OF_NETWORK):
+            if table.is_table:
+                add(table)
     return "\n".join(written)
 
 

@@ -44,15 +44,19 @@ _UNITS = {
 _LARGEST = {"uint8": 2**8 - 1, "uint16": 2**16 - 1, "uint32": 2**32 - 1}
 _LARGEST |= {"uint64": 2**64 - 1, "uint": 2**64 - 1}
 
+OF_NETWORK = frozenset({"clients", "count", "link", "name", "serves", "switch", "systems"})
+"""Keys of a server alone that have defaults only if it has a network."""
+
 
 @functools.cache
 def user_schema() -> dict[str, Any]:
-    """Return the schema of a description whose preset has been filled in.
+    """Return the schema of a description of a server alone, whose preset has been filled in.
 
     It is the simulator's, with the keys that Python resolves.
     """
     schema = _expanded(simulator.schema("server"))
-    schema["properties"]["traffic"]["properties"]["load"] = {
+    traffic = next(one for one in branches(schema["properties"]["traffic"]) if "properties" in one)
+    traffic["properties"]["load"] = {
         "description": 'The offered load: "saturate", or a fraction of the peak '
         "that is measured first.",
         "default": None,
@@ -63,6 +67,12 @@ def user_schema() -> dict[str, Any]:
         ],
     }
     return schema
+
+
+@functools.cache
+def network_schema() -> dict[str, Any]:
+    """Return the same of a server with a network, whose peak is not measured first."""
+    return _expanded(simulator.schema("server"))
 
 
 @functools.cache

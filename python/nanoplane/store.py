@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoplane import compiler, simulator
-from nanoplane.description import Resolved, put
+from nanoplane.description import Resolved, has_network, put, servers
 from nanoplane.errors import Failure
 
 _TABLE = """
@@ -64,7 +64,7 @@ def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -
     None if there is no warm start.
     """
     data = resolved.data
-    if "traffic" not in data or data["measure"].get("warm_start") is None:
+    if not resolved.guests or has_network(data) or data["measure"].get("warm_start") is None:
         return None
     measure, traffic = data["measure"], data["traffic"]
     for table, name in (
@@ -84,7 +84,7 @@ def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -
 
 def _key(resolved: Resolved, data: dict[str, Any], elf: bytes, files: Mapping[str, bytes]) -> str:
     data.pop("simulator", None)
-    for server in data["rack"]["servers"] if "rack" in data else [data]:
+    for _, server in servers(data):
         server.pop("program", None)
         for name in ("program", "co_runner"):
             (server.get("data_plane") or {}).pop(name, None)

@@ -23,7 +23,7 @@ from typing import Any
 
 from nanoplane import execution, scratch, simulator
 from nanoplane import store as stores
-from nanoplane.description import Description, Guest, Resolved, content
+from nanoplane.description import Description, Guest, Resolved, content, has_network, servers
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
 from nanoplane.load_search import Bracket, Limit, modelled
 from nanoplane.outcomes import Outcome, Outcomes, measurement
@@ -89,7 +89,8 @@ class Run:
         The peak does not change, and neither does the offered load. A search becomes more precise
         in proportion to the intervals of the latencies that it compares.
         """
-        if self.description.is_rack and not self.description.get("rack.clients"):
+        clients_key = self.description.clients_key
+        if self.description.is_rack and not self.description.get(clients_key):
             return None
         key = "queueing.requests" if self.description.is_queueing else "measure.requests"
         derive, limit = self.derive, self.limit
@@ -134,15 +135,16 @@ class Run:
 
 
 def _cores(data: Mapping[str, Any]) -> int:
-    """Return the number of serving cores: for a rack, those of its first server."""
-    if "rack" in data:
-        return int(data["rack"]["servers"][0]["server"]["fabric"]["cores"])
-    return int(data["server"]["data_plane_cores"])
+    """Return the number of serving cores: with a network, those of the first server."""
+    _, first = servers(data)[0]
+    machine = first["server"]
+    return int(machine["fabric"]["cores"] if has_network(data) else machine["data_plane_cores"])
 
 
 def _rate_key(description: Description) -> str:
-    """Return the key of the request rate: for a rack, that of its first client."""
-    return "rack.clients.0.load.offer.rate_mrps" if description.is_rack else "traffic.rate_mrps"
+    """Return the key of the request rate: with a network, that of the first client."""
+    of_client = f"{description.clients_key}.0.load.offer.rate_mrps"
+    return of_client if description.is_rack else "traffic.rate_mrps"
 
 
 @dataclasses.dataclass(slots=True)

@@ -18,14 +18,17 @@ from command_line import nanoplane
 from nanoplane import compiler, simulator
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError
+from nanoplane.outcomes import settled
 from nanoplane.papers.compare import key_value
 from nanoplane.store import Store
+from nanoplane.sweep import Run, sweep
 from seeds import generator
 
 pytestmark = pytest.mark.simulator
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "rack.toml"
+ALONE = ROOT / "examples" / "server-behind-dma-nic.toml"
 GUESTS = ROOT / "guest" / "programs"
 
 
@@ -39,6 +42,79 @@ def run(*settings: str) -> Mapping[str, Any]:
     for setting in settings:
         description = description.assign(setting)
     return simulate(description)
+
+
+def test_a_server_alone_is_a_rack_of_one(tmp_path: Path) -> None:
+    alone = Description.from_toml(ALONE).set("measure.requests", 300)
+    data = alone.data
+    measure, link, clients = (data.pop(name) for name in ("measure", "link", "clients"))
+    rack = {"servers": [data], "link": link, "clients": clients}
+    of_rack = Description.from_dict({"rack": rack, "measure": measure})
+    outcomes = sweep([alone, of_rack], store=Store(tmp_path))
+    one, other = (simulator.without_host(outcome.result) for outcome in outcomes)
+    assert one == other
+    assert all(settled(outcome) for outcome in outcomes)
+    (entry,) = outcomes[1].description["rack"]["servers"]
+    assert entry.items() <= outcomes[0].description.items()
+
+
+def test_a_server_alone_names_a_program_and_clients_of_the_user() -> None:
+    alone = Description.from_toml(ALONE).assign("program=mine.c")
+    assert alone.get("program") == str(Path("mine.c").absolute())
+    assert Run(alone).longer(2).description.get("measure.requests") == 4000  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (["link.latency_ns=1"], "link.latency_ns is 1; it must be a number of nanoseconds"),
+        (["clients.0.begin_ns=-1"], "clients.0.begin_ns is -1; it must be a number of"),
+        (["server.fabric.mesh.columns=1"], "server.fabric.cores is "),
+        (["clients.0.servers=['x']"], 'clients.0.servers is "x"; the servers are ["server"]'),
+        (["serves=false"], "clients.0.servers is a list of 0; there is no server to send"),
+        (["clients.0.count=2"], "clients is a list with which there are 3 hosts; a link connects"),
+        (["clients=[]"], "clients is a list with which there is one host; a link connects two"),
+        (["data_plane={notify='spin', queues=1}"], 'program is "traditional/loopback-express"; a '),
+        (["data_plane={notify='spin', queues=1}", "traffic.load=0.5"], "traffic.load is 0.5; it"),
+        (["traffic.rate_mrps=1"], "traffic is given; it comes to a data plane, and there is no"),
+        (["interface=pcie"], 'interface is "pcie"; it must be "rpcvalet", "nanopu", "ice-nic", '),
+        (["rack.switch={}"], "a rack has its machines in rack.servers and its load in rack.client"),
+    ],
+)
+def test_what_a_server_alone_with_a_network_cannot_be(settings: list[str], sentence: str) -> None:
+    description = Description.from_toml(ALONE)
+    for setting in settings:
+        description = description.assign(setting)
+    with pytest.raises(DescriptionError) as raised:
+        description.resolve()
+    assert f": {sentence}" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "sentence"),
+    [
+        ("clients=[{load={offer={mode='open', rate_mrps=1.0}}}]", "clients is given; the server "),
+        ("link.latency_ns=7", "link is given; the server has no network: leave it out, or name "),
+        ("count=2", "count is given; the server has no network: leave it out"),
+        ("serves=true", "serves is given; the server has no network: leave it out"),
+        ("interface=dma-nic", "clients is a list with which there is one host; a link connects"),
+        ("systems=['hyperplane']", 'data_plane.notify is "hyperplane"; it is the interface or'),
+        ("data_plane=1", "data_plane is 1; it must be a table"),
+    ],
+)
+def test_what_a_server_alone_without_a_network_cannot_be(setting: str, sentence: str) -> None:
+    description = Description.from_toml(ALONE.with_name("encapsulation.toml")).assign(setting)
+    with pytest.raises(DescriptionError) as raised:
+        description.resolve()
+    assert f": {sentence}" in str(raised.value)
+
+
+def test_a_program_needs_a_network_or_a_data_plane() -> None:
+    server = {"server": {"preset": "hyperplane-table1"}}
+    with pytest.raises(DescriptionError, match="program is absent; a server has either a program"):
+        Description.from_dict(server).resolve()
+    with pytest.raises(DescriptionError, match=r"`nanoplane exec` runs it without either"):
+        Description.from_dict({**server, "program": "echo"}).resolve()
 
 
 @pytest.mark.parametrize("servers", [2, 4, 81])
@@ -178,7 +254,7 @@ def test_what_a_data_plane_in_a_rack_cannot_be(changes: dict[str, Any], sentence
 
 def test_what_only_data_planes_are_measured_by() -> None:
     wrong = Description.from_toml(EXAMPLE).set("measure.warm_start", {"requests": 100})
-    with pytest.raises(DescriptionError, match="no server of the rack has one"):
+    with pytest.raises(DescriptionError, match="no server has one"):
         wrong.check()
 
 

@@ -12,7 +12,6 @@ use pyo3::prelude::*;
 use server::{
     Access, Description, ExecuteOptions, ExecuteResult, Files, FunctionalOptions, FunctionalResult,
     HostClock, HostCost, Options, Program, RackResult, Reach, RunError, RunResult,
-    ServerDescription,
 };
 use spec::Under;
 use std::collections::BTreeMap;
@@ -301,7 +300,7 @@ fn execute(
     options_json: &str,
 ) -> PyResult<String> {
     let program = program.into();
-    let description: ServerDescription =
+    let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
     let options: ExecuteOptions =
         serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;
@@ -371,7 +370,7 @@ fn execute_functionally(
     options_json: &str,
 ) -> PyResult<String> {
     let program = program.into();
-    let description: ServerDescription =
+    let description: Description =
         serde_json::from_str(description_json).map_err(|cause| description_error(py, &cause))?;
     let options: FunctionalOptions =
         serde_json::from_str(options_json).map_err(|cause| description_error(py, &cause))?;

@@ -134,7 +134,7 @@ fn check_rack(spec: &RpcValetSpec, host: &Host<'_>) -> Result<(), SpecError> {
         spec.domains.is_empty(),
         "server.rpcvalet.domains",
         format!("a list of {}", spec.domains.len()),
-        "it is for a server that is in no rack; here the edge of the chip (gateway) has one \
+        "it is for a server without a network; here the edge of the chip (gateway) has one \
          domain, so leave them out",
     )?;
     let as_usual = NetworkSpec {
@@ -144,8 +144,8 @@ fn check_rack(spec: &RpcValetSpec, host: &Host<'_>) -> Result<(), SpecError> {
     require(
         spec.network == as_usual,
         "server.rpcvalet.network",
-        "the cluster of a server that is in no rack",
-        "here rack.link describes the network, and only link_gb_per_s, of the backends' links, \
+        "the cluster of a server without a network",
+        "here the links describe the network, and only link_gb_per_s, of the backends' links, \
          can be set",
     )
 }

@@ -1,5 +1,6 @@
 //! Descriptions of runs. The doc comment of a field is its help text, wherever that is shown.
 
+use crate::error::RunError;
 use crate::hosts::HostSpec;
 use crate::machine::Machine;
 use crate::memory_map::MAX_HARTS;
@@ -8,87 +9,107 @@ use crate::rack::RackDescription;
 pub use crate::registry::ServerSpec;
 use crate::registry::mechanisms;
 use queues::{MAX_NAME_BYTES, RingsAtStart, TRAFFIC_PARAMETERS, WarmStartLength};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value, json};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
-use workload::{OperationKind, TrafficSpec, Warmup};
+use workload::{OperationKind, Warmup};
 
 /// What is simulated, and what is measured of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Description {
-    /// A server alone.
-    Server(Box<ServerDescription>),
-    /// Several servers and a network.
-    Rack(Box<RackDescription>),
+///
+/// A server alone is a rack of one: its tables are those of an entry of `rack.servers`, beside the
+/// other tables of `rack`, at the top level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Its tables, as of a rack.
+    pub tables: RackDescription,
+    /// Whether they are written at the top level.
+    pub is_alone: bool,
+}
+
+/// The keys of a rack beside its servers.
+const NETWORK: &[&str] = &["clients", "link", "switch"];
+/// The keys of a description beside its servers and network.
+const OF_RUN: &[&str] = &["measure", "simulator"];
+
+/// Removes those of the keys that a table has, with their values.
+fn taken(table: &mut Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
+    let entries = keys.iter().filter_map(|key| table.remove_entry(*key));
+    entries.collect()
 }
 
 impl<'de> Deserialize<'de> for Description {
-    /// A description with the table `rack` describes a rack.
+    /// A description with the table `rack` has its servers there.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Description, D::Error> {
-        let table = Value::deserialize(deserializer)?;
-        let read = match table.get("rack") {
-            Some(_) => serde_json::from_value(table).map(Description::Rack),
-            None => serde_json::from_value(table).map(Description::Server),
-        };
-        read.map_err(D::Error::custom)
+        let mut table = Map::deserialize(deserializer)?;
+        let is_alone = !table.contains_key("rack");
+        if is_alone {
+            let mut whole = taken(&mut table, OF_RUN);
+            let mut rack = taken(&mut table, NETWORK);
+            rack.insert("servers".to_string(), json!([table]));
+            whole.insert("rack".to_string(), Value::Object(rack));
+            table = whole;
+        }
+        let tables = serde_json::from_value(Value::Object(table)).map_err(D::Error::custom)?;
+        Ok(Description { tables, is_alone })
+    }
+}
+
+impl Serialize for Description {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !self.is_alone {
+            return self.tables.serialize(serializer);
+        }
+        let RackDescription {
+            rack,
+            measure,
+            simulator,
+        } = &self.tables;
+        let mut table = json!({"measure": measure, "simulator": simulator});
+        let network = json!({"clients": rack.clients, "link": rack.link, "switch": rack.switch});
+        let of_server = rack.servers.first().map(|server| json!(server));
+        let parts = [Some(network), of_server].into_iter().flatten();
+        for (key, value) in parts.filter_map(|part| part.as_object().cloned()).flatten() {
+            table[key] = value;
+        }
+        table.serialize(serializer)
     }
 }
 
 impl Description {
     /// Checks the description as far as possible without its programs.
     pub fn check(&self) -> Result<(), SpecError> {
-        match self {
-            Description::Server(description) => {
-                spec::check(&**description)?;
-                self.hosts().iter().try_for_each(HostSpec::check)?;
+        self.check_tables().map_err(|mut error| {
+            let mut outer = ["rack.servers.0.", "rack."].into_iter();
+            let inner = outer.find_map(|outer| error.key.strip_prefix(outer));
+            if let Some(inner) = inner.filter(|_| self.is_alone) {
+                error.key = inner.to_string();
             }
-            Description::Rack(description) => {
-                spec::check(&**description)?;
-                description.check()?;
-            }
-        }
-        self.measure().check_rings(&self.hosts())
+            error
+        })
     }
 
-    /// What is measured.
-    pub(crate) fn measure(&self) -> &MeasureSpec {
-        match self {
-            Description::Server(description) => &description.measure,
-            Description::Rack(description) => &description.measure,
-        }
+    fn check_tables(&self) -> Result<(), SpecError> {
+        spec::check(&self.tables)?;
+        self.tables.check(self.network().is_some())?;
+        self.tables.measure.check_rings(&self.hosts())
     }
 
-    /// Options of the simulator.
-    pub(crate) fn simulator(&self) -> &SimulatorSpec {
-        match self {
-            Description::Server(description) => &description.simulator,
-            Description::Rack(description) => &description.simulator,
-        }
+    /// The rack, unless it is a server without a network.
+    pub(crate) fn network(&self) -> Option<&RackDescription> {
+        let servers = &self.tables.rack.servers;
+        let is_there = !self.is_alone || servers.iter().any(|server| server.interface.is_some());
+        is_there.then_some(&self.tables)
     }
-}
 
-/// A run of one server: the server, the program on it, the traffic that it gets, and what is
-/// measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ServerDescription {
-    /// The simulated server.
-    pub server: ServerSpec,
-    /// The software data plane that runs on it.
-    pub data_plane: DataPlaneSpec,
-    /// The incoming traffic.
-    #[serde(default)]
-    pub traffic: TrafficSpec,
-    /// What is measured, and for how long.
-    #[serde(default)]
-    pub measure: MeasureSpec,
-    /// Options of the simulator. They never change a result.
-    #[serde(default)]
-    pub simulator: SimulatorSpec,
+    /// The only server, if it is written at the top level.
+    pub(crate) fn only(&self) -> Result<&ServerSpec, RunError> {
+        let mut servers = self.tables.rack.servers.iter().filter(|_| self.is_alone);
+        let only = servers.next().map(|server| &server.server);
+        only.ok_or_else(|| RunError::Description("it describes a rack".to_string()))
+    }
 }
 
 impl ServerSpec {
@@ -395,13 +416,27 @@ pub(crate) fn written(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// The JSON schema of a [`ServerDescription`].
-pub fn server_schema() -> schemars::Schema {
-    schemars::schema_for!(ServerDescription)
+/// The JSON schema of a [`Description`] of a server alone, or of one with a network.
+pub fn server_schema() -> Schema {
+    let mut schema = rack_schema().to_value();
+    let mut of_server = schema["$defs"]["RackServerSpec"].clone();
+    let mut of_rack = schema["$defs"]["RackSpec"]["properties"].clone();
+    of_rack["servers"].take();
+    let parts = [of_rack, schema["properties"].take()];
+    for (key, value) in parts.iter().filter_map(Value::as_object).flatten() {
+        if !["rack", "servers"].contains(&key.as_str()) {
+            of_server["properties"][key] = value.clone();
+        }
+    }
+    of_server["title"] = json!("RackServerSpec");
+    for (key, value) in of_server.as_object_mut().into_iter().flatten() {
+        schema[key] = value.take();
+    }
+    Schema::try_from(schema).unwrap_or_default()
 }
 
-/// The JSON schema of a [`RackDescription`].
-pub fn rack_schema() -> schemars::Schema {
+/// The JSON schema of a [`Description`] of a rack.
+pub fn rack_schema() -> Schema {
     schemars::schema_for!(RackDescription)
 }
 
@@ -429,8 +464,6 @@ mod tests {
     use super::*;
     use crate::registry::SYSTEMS;
     use crate::{Preset, presets};
-    use serde::de::DeserializeOwned;
-    use serde_json::{Value, json};
     use std::collections::BTreeSet;
 
     fn preset(name: &str) -> Preset {
@@ -438,9 +471,8 @@ mod tests {
         presets.find(|preset| preset.name == name).unwrap()
     }
 
-    /// A description with a value for each possible parameter: one of a server, and several of
-    /// racks.
-    fn complete() -> (Value, Vec<Value>) {
+    /// Descriptions of racks, with a value for each possible parameter.
+    fn complete() -> [Value; 3] {
         let preset = preset("nanopu-prototype");
         let service_times = json!({"distribution": "generalized-extreme-value"});
         let mut server = json!(preset.server);
@@ -466,7 +498,8 @@ mod tests {
         server["rpcvalet"]["domains"] = json!([{
             "nodes": 1, "cores": 1, "slots": 1, "max_message_bytes": 64, "dispatch": {}, "share": 1.0,
         }]);
-        let one = json!({
+        let data_plane = json!({
+            "interface": "dma-nic",
             "server": server,
             "data_plane": {
                 "notify": "spin", "queues": 1, "weights": [1], "organisation": 1, "batch": 1,
@@ -477,16 +510,14 @@ mod tests {
                 "work": {"mean_ns": 1.0, "long_ns": 1.0, "service_times": service_times},
                 "operations": {"warehouses": 1}, "sources": "cores", "source_cores": 1,
             },
-            "measure": {
-                "precision": 0.05, "warmup": 10, "warm_start": {"requests": 1, "rate_mrps": 1.0},
-                "rings": "used",
-            },
         });
         let rack = |offer: Value| {
             json!({
                 "rack": {
                     "switch": {},
-                    "servers": [{"program": "", "interface": "nanopu", "server": server}],
+                    "servers": [
+                        {"program": "", "interface": "nanopu", "server": server}, data_plane,
+                    ],
                     "clients": [{"load": {
                         "offer": offer,
                         "opening": [{"words": [1]}],
@@ -504,7 +535,10 @@ mod tests {
                         },
                     }}],
                 },
-                "measure": {"precision": 0.05, "warmup": 10},
+                "measure": {
+                    "precision": 0.05, "warmup": 10, "rings": "used",
+                    "warm_start": {"requests": 1, "rate_mrps": 1.0},
+                },
             })
         };
         let offers = [
@@ -512,7 +546,7 @@ mod tests {
             json!({"mode": "simultaneous", "every_ns": 1.0}),
             json!({"mode": "closed", "clients": 1}),
         ];
-        (one, offers.map(rack).into())
+        offers.map(rack)
     }
 
     /// Numbers without a range, and the reason.
@@ -572,13 +606,10 @@ mod tests {
 
     /// Tries each bound of each number in a description; returns the declarations that it has
     /// found.
-    fn try_bounds<T: Serialize + DeserializeOwned + JsonSchema + 'static>(
-        description: &Value,
-        check: impl Fn(&T) -> Result<(), SpecError>,
-    ) -> BTreeSet<String> {
-        let read = |value: &Value| serde_json::from_value::<T>(value.clone());
+    fn try_bounds(description: &Value) -> BTreeSet<String> {
+        let read = |value: &Value| serde_json::from_value::<Description>(value.clone());
         let full = json!(read(description).unwrap());
-        let schema = schemars::schema_for!(T).to_value();
+        let schema = rack_schema().to_value();
         let (mut met, mut count) = (BTreeSet::new(), 0);
         let walked = spec::walk(&schema, &full, &mut |key, value, declared| {
             if !value.is_number() {
@@ -598,8 +629,8 @@ mod tests {
                 };
                 count += 1;
                 match is_accepted {
-                    true => assert_eq!(spec::check(&changed), Ok(()), "{key}"),
-                    false => assert_eq!(check(&changed).unwrap_err().key, key),
+                    true => assert_eq!(spec::check(&changed.tables), Ok(()), "{key}"),
+                    false => assert_eq!(changed.check().unwrap_err().key, key),
                 }
             }
             Ok(())
@@ -626,15 +657,8 @@ mod tests {
     /// path.
     #[test]
     fn ranges_are_checked_as_they_are_declared() {
-        let (one, racks) = complete();
-        let server = |one: &ServerDescription| Description::Server(Box::new(one.clone())).check();
-        let mut met = try_bounds(&one, server);
-        let rack = |one: &RackDescription| Description::Rack(Box::new(one.clone())).check();
-        for one in &racks {
-            met.append(&mut try_bounds(one, rack));
-        }
+        let met: BTreeSet<String> = complete().iter().flat_map(try_bounds).collect();
         let mut declared = BTreeSet::new();
-        declarations(&server_schema().to_value(), &mut declared);
         declarations(&rack_schema().to_value(), &mut declared);
         assert_eq!(
             declared.difference(&met).collect::<Vec<_>>(),
@@ -642,37 +666,69 @@ mod tests {
         );
     }
 
+    /// A server alone, which offers `rate_mrps`.
+    fn alone(rate_mrps: f64) -> Description {
+        let table = json!({
+            "server": preset("hyperplane-table1").server,
+            "data_plane": {"notify": "spin", "queues": 1},
+            "traffic": {"rate_mrps": rate_mrps},
+        });
+        serde_json::from_value(table).unwrap()
+    }
+
     /// A description that is written and read again is the same, to the last bit of every number;
     /// otherwise the same run would not be found among the results.
     #[test]
     fn numbers_survive_being_written_and_read() {
-        let preset = preset("hyperplane-table1");
-        let mut description = ServerDescription {
-            server: preset.server,
-            data_plane: DataPlaneSpec {
-                co_runner: None,
-                program: default_program(),
-                notify: Notify::of("spin").unwrap(),
-                policy: Policy::default(),
-                weights: Vec::new(),
-                queues: 1,
-                parameters: BTreeMap::new(),
-                organisation: None,
-                batch: None,
-                in_order: true,
-            },
-            traffic: TrafficSpec::default(),
-            measure: MeasureSpec::default(),
-            simulator: SimulatorSpec::default(),
-        };
         // Neighbours of numbers with few digits, which a slightly inexact reader would confuse.
         let mut rates: Vec<f64> = (1..2000).map(|step| f64::from(step) / 997.0).collect();
         rates.push(-9.828413039546409e-234);
+        let mut description = alone(1.0);
         for rate in rates {
-            description.traffic.rate_mrps = Some(rate);
+            let server = &mut description.tables.rack.servers[0];
+            server.traffic.as_mut().unwrap().rate_mrps = Some(rate);
             let text = serde_json::to_string(&description).unwrap();
-            let again: ServerDescription = serde_json::from_str(&text).unwrap();
+            let again: Description = serde_json::from_str(&text).unwrap();
             assert_eq!(again, description, "{rate:?}");
         }
+    }
+
+    /// The tables of a server alone are at the top level, and so are the keys of errors.
+    #[test]
+    fn a_server_alone_has_its_keys_at_the_top_level() {
+        let of = |tables: Value| {
+            let mut value = json!(alone(1.0));
+            for (key, table) in tables.as_object().unwrap() {
+                value[key] = table.clone();
+            }
+            let read: Description = serde_json::from_value(value).unwrap();
+            read.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(of(json!({})), Ok(()));
+        let client = json!({"load": {
+            "offer": {"mode": "open", "rate_mrps": 1.0}, "transport": {"protocol": "datagrams"},
+        }});
+        let clients = json!([client]);
+        let served = json!({"interface": "dma-nic", "serves": true, "clients": clients});
+        assert_eq!(of(served), Ok(()));
+        let refused = |tables: Value| of(tables).unwrap_err();
+        assert_eq!(
+            refused(json!({"link": {"latency_ns": -1.0}})),
+            "link.latency_ns is -1; it must be from 2 to 1000000000"
+        );
+        assert!(refused(json!({"clients": clients})).starts_with("clients is given; the server"));
+        assert!(refused(json!({"count": 2})).starts_with("count is given; the server has no"));
+        let many = json!({"interface": "dma-nic", "clients": [client, client]});
+        assert_eq!(
+            refused(many),
+            "clients is a list with which there are 3 hosts; a link connects two; describe a switch \
+             for more"
+        );
+        let both = json!({"interface": "dma-nic", "clients": clients, "program": "echo"});
+        assert_eq!(
+            refused(both),
+            "program is \"echo\"; a server has either a program or a data plane (data_plane), \
+             which names its program"
+        );
     }
 }

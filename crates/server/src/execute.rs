@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{CheckpointOptions, Kind};
 use crate::debugger::{Debuggee, debug};
-use crate::description::ServerDescription;
+use crate::description::Description;
 use crate::error::RunError;
 use crate::functional::FunctionalMachine;
 use crate::host::{HostClock, HostCost};
@@ -51,12 +51,12 @@ pub struct FunctionalOptions {
 /// Runs any program on the server that `description` names: bare-metal, or for Linux. Its output
 /// goes to standard output as it is written.
 pub fn execute(
-    description: &ServerDescription,
+    description: &Description,
     program: &Program,
     options: &ExecuteOptions,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<ExecuteResult, RunError> {
-    let host = HostSpec::alone(&description.server, program);
+    let host = HostSpec::alone(description.only()?, program);
     host.check()?;
     let begin = HostClock::start();
     let ExecuteOptions {
@@ -76,8 +76,8 @@ pub fn execute(
         programs: vec![&program.elf],
         rack: None,
         common: Common {
-            measure: &description.measure,
-            simulator: &description.simulator,
+            measure: &description.tables.measure,
+            simulator: &description.tables.simulator,
             files: &files,
             capture_packets: 0,
             is_restored: checkpoint.from.is_some(),
@@ -139,25 +139,26 @@ pub struct FunctionalResult {
 /// Runs any program as [`execute`] does, but without timing. Of the description, only the number of
 /// cores, the clock, the size of memory and the seed are used.
 pub fn execute_functionally(
-    description: &ServerDescription,
+    description: &Description,
     program: &Program,
     options: &FunctionalOptions,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<FunctionalResult, RunError> {
-    description.server.check().under("server")?;
+    let described = description.only()?;
+    described.check().under("server")?;
     let begin = HostClock::start();
     let mut progress = |_| go_on();
     let mut guard = Guard::new(&options.limits, &mut progress);
     let image = load(&program.elf)?;
-    let seed = description.measure.seed;
+    let seed = description.tables.measure.seed;
     let server = UntimedServer {
         arguments: program.given(),
-        ..UntimedServer::of(&description.server, &[program_doorbells()])
+        ..UntimedServer::of(described, &[program_doorbells()])
     };
     let mut machine = if is_linux(&image) {
         let output_bytes = guard.output_bytes();
         let image = image.clone();
-        let prepared = prepare_linux(&description.server, image, program, seed, output_bytes)?;
+        let prepared = prepare_linux(described, image, program, seed, output_bytes)?;
         FunctionalMachine::with_linux(&server, prepared)?
     } else {
         check_given(&image, program)?;

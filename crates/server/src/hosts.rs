@@ -70,7 +70,7 @@ impl Given<'_> {
 /// A server, or several identical ones.
 #[derive(Clone, Copy)]
 pub(crate) struct HostSpec<'a> {
-    /// Its name, if there are others.
+    /// Its name, if there is a network.
     pub name: Option<&'a str>,
     pub count: u32,
     pub server: &'a ServerSpec,
@@ -107,27 +107,10 @@ pub(crate) struct Place {
 impl Description {
     /// The servers.
     pub(crate) fn hosts(&self) -> Vec<HostSpec<'_>> {
-        match self {
-            Description::Server(one) => vec![HostSpec {
-                name: None,
-                count: 1,
-                server: &one.server,
-                runs: Runs::DataPlane(DataPlanePlan {
-                    spec: &one.data_plane,
-                    traffic: &one.traffic,
-                    server: &one.server,
-                }),
-                serves: false,
-                interface: None,
-                systems: &[],
-            }],
-            Description::Rack(rack) => {
-                let servers = rack.rack.servers.iter().enumerate();
-                servers
-                    .map(|(place, server)| server.host_with(rack.rack.operations_of(place)))
-                    .collect()
-            }
-        }
+        let rack = &self.tables.rack;
+        let servers = rack.servers.iter().enumerate();
+        let hosts = servers.map(|(place, server)| server.host_with(rack.operations_of(place)));
+        hosts.collect()
     }
 }
 

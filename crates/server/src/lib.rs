@@ -44,8 +44,8 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("NANOPLAN
 pub use checkpoint::{CheckpointOptions, Resumable};
 pub use data_plane::{DataPlaneResult, QueueResults};
 pub use description::{
-    DataPlaneSpec, Description, MeasureSpec, Policy, ServerDescription, SimulatorSpec,
-    WarmStartSpec, rack_schema, server_schema,
+    DataPlaneSpec, Description, MeasureSpec, Policy, SimulatorSpec, WarmStartSpec, rack_schema,
+    server_schema,
 };
 pub use engine::{Advance, Engine};
 pub use error::RunError;

@@ -52,17 +52,15 @@ fn prepare<'a>(
     looked_at: LookedAt,
     guard: &mut Guard<'_>,
 ) -> Result<Prepared<'a>, RunError> {
-    let (kind, rack) = match description {
-        Description::Server(_) => (Kind::DataPlane, None),
-        Description::Rack(rack) => (Kind::Rack, Some(rack.as_ref())),
-    };
+    let rack = description.network();
+    let kind = rack.map_or(Kind::DataPlane, |_| Kind::Rack);
     let wanted = Wanted {
         hosts: description.hosts(),
         programs: programs.iter().map(Vec::as_slice).collect(),
         rack,
         common: Common {
-            measure: description.measure(),
-            simulator: description.simulator(),
+            measure: &description.tables.measure,
+            simulator: &description.tables.simulator,
             files: &options.files,
             capture_packets: options.capture_packets,
             is_restored: options.checkpoint.from.is_some(),
@@ -109,13 +107,13 @@ pub fn run(
         prepared.check_amount(&guard)?;
         let recorders = prepared.recorders();
         let services = prepared.slowest_services();
-        let outcome = match description {
-            Description::Server(_) => {
+        let outcome = match description.network() {
+            None => {
                 let mut result = prepared.server(begin, traces)?;
                 result.check = prepared.check_after_run(&mut guard)?.pop().flatten();
                 Outcome::Server(Box::new(result))
             }
-            Description::Rack(rack) => {
+            Some(rack) => {
                 let mut result = prepared.rack(rack, &recorders, begin, traces)?;
                 let said = prepared.check_after_run(&mut guard)?;
                 for (server, said) in result.servers.iter_mut().zip(said) {

@@ -6,8 +6,8 @@ use common::assembler::*;
 use common::servers::{models, server, with_total_store_order};
 use riscv::paging::{Entry, TABLE_BYTES};
 use server::{
-    DataPlaneSpec, ExecuteOptions, ExecuteResult, FunctionalOptions, MeasureSpec, Notify, Policy,
-    Program, RunError, ServerDescription, SimulatorSpec, execute, execute_functionally,
+    Description, ExecuteOptions, ExecuteResult, FunctionalOptions, Program, RunError,
+    SimulatorSpec, execute, execute_functionally,
 };
 use std::sync::mpsc;
 use std::time::Duration;
@@ -17,29 +17,9 @@ const HOST: u64 = 0x8010_0000;
 /// An unmapped address.
 const NOTHING: u64 = 0x4000_0040;
 
-fn description(
-    harts: usize,
-    core: &pipeline::CoreSpec,
-    simulator: SimulatorSpec,
-) -> ServerDescription {
-    ServerDescription {
-        server: server(harts, core),
-        data_plane: DataPlaneSpec {
-            co_runner: None,
-            program: String::new(),
-            notify: Notify::of("spin").unwrap(),
-            policy: Policy::RoundRobin,
-            weights: Vec::new(),
-            queues: 1,
-            parameters: Default::default(),
-            organisation: None,
-            batch: None,
-            in_order: true,
-        },
-        traffic: Default::default(),
-        measure: MeasureSpec::default(),
-        simulator,
-    }
+fn description(harts: usize, core: &pipeline::CoreSpec, simulator: SimulatorSpec) -> Description {
+    let table = serde_json::json!({"server": server(harts, core), "simulator": simulator});
+    serde_json::from_value(table).expect("it is a description")
 }
 
 fn file(asm: Assembler) -> Vec<u8> {

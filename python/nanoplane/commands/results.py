@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from nanoplane import report
 from nanoplane.commands.common import show
+from nanoplane.description import has_network, servers
 from nanoplane.outcomes import Outcome, measurement, saturates
 
 if TYPE_CHECKING:
@@ -201,13 +202,12 @@ def _add_hosts(table: "rich.table.Table", result: Mapping[str, Any]) -> None:
 
 
 def _print_rack(outcome: Outcome) -> None:
-    result, rack = outcome.result, outcome.description["rack"]
-    named = [one.get("data_plane", one)["program"] for one in rack["servers"]]
+    result = outcome.result
+    named = [one.get("data_plane", one)["program"] for _, one in servers(outcome.description)]
     programs = dict.fromkeys(Path(one).stem for one in named)
-    show(
-        f"{len(result['servers'])} servers ({', '.join(programs)}), "
-        f"{len(result['clients'])} clients"
-    )
+    hosts = {one: len(result[f"{one}s"]) for one in ("server", "client")}
+    counted = [f"{count} {one}" + ("s" if count != 1 else "") for one, count in hosts.items()]
+    show(f"{counted[0]} ({', '.join(programs)}), {counted[1]}")
     for server in result["servers"]:
         if server["output"]:
             show(report.printable(f"{server['name']}:\n{server['output'].rstrip()}"))
@@ -257,7 +257,7 @@ def print_result(outcome: Outcome) -> None:
     if "queueing" in outcome.description:
         _print_queueing(outcome)
         return
-    if "rack" in outcome.description:
+    if has_network(outcome.description):
         _print_rack(outcome)
         return
     data_plane, traffic = outcome.description["data_plane"], outcome.description["traffic"]

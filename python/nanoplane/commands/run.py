@@ -29,7 +29,7 @@ from nanoplane.commands.common import (
     with_settings,
 )
 from nanoplane.commands.results import print_result, print_slowest, run_document
-from nanoplane.description import Description
+from nanoplane.description import Description, servers
 from nanoplane.errors import DescriptionError, Failure
 from nanoplane.limits import Limits
 from nanoplane.progress import Progress
@@ -230,7 +230,7 @@ def _check_debugged(description: Description, gdb: Mapping[str, Any], traces: Tr
             "the slowest requests are found by a first run, and a debugger is there in one; leave "
             "--gdb out, or give the times to show with --trace-window"
         )
-    if description.is_rack and gdb["server"] is None:
+    if "rack" in description.data and gdb["server"] is None:
         raise DescriptionError(
             f"{description.source} describes a rack, of which one server is debugged: --gdb "
             f"SERVER:{gdb['port']}"
@@ -239,10 +239,7 @@ def _check_debugged(description: Description, gdb: Mapping[str, Any], traces: Tr
 
 def _has_data_planes(description: Description) -> bool:
     """Return whether a server of a rack is a data plane, which records each request."""
-    servers = description.get("rack.servers")
-    return isinstance(servers, list) and any(
-        isinstance(server, dict) and "data_plane" in server for server in servers
-    )
+    return any("data_plane" in server for _, server in servers(description.data))
 
 
 def _explained(result: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:

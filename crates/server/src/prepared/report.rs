@@ -1,13 +1,16 @@
 //! The results of a run.
 
-use super::Prepared;
+use super::{Host, Prepared};
+use crate::data_plane::DataPlaneResult;
 use crate::error::RunError;
+use crate::hardware::SystemResults;
 use crate::host::{HostClock, HostCost};
-use crate::rack::RackDescription;
+use crate::rack::{RackDescription, RackServer};
 use crate::results::{
     ExecuteResult, RackClientResult, RackResult, RackServerResult, RunResult, SwitchResult,
     overload,
 };
+use crate::totals::Totals;
 use crate::traces::{TraceReport, Tracer};
 use network::LoadGenerator;
 use network::rack::Switch;
@@ -15,6 +18,42 @@ use queues::ProgramDevice;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use workload::Recorder;
+
+/// The part of the results that every server has.
+struct Reported {
+    data_plane: Option<DataPlaneResult>,
+    totals: Totals,
+    systems: SystemResults,
+}
+
+impl Host<'_> {
+    /// The results of `server`, which has served `responses` unless it has a data plane. `begin`
+    /// has the start of the measurement, and the number of instructions restored from a checkpoint.
+    fn report(
+        &self,
+        server: &mut RackServer,
+        responses: u64,
+        begin: (HostClock, u64),
+    ) -> Result<Reported, RunError> {
+        let machine = &mut server.machine;
+        let of_server = server.data_plane.as_ref();
+        let misses = server.tracer.as_ref().and_then(Tracer::misses);
+        let data_plane = of_server.map(|one| one.result(machine, &self.hardware, misses.as_ref()));
+        let data_plane = data_plane.transpose();
+        let data_plane = data_plane.map_err(|error| self.told(&server.name, error))?;
+        let delivered = data_plane.as_ref().map(|one| one.items.delivered);
+        let totals = self.totals(machine, delivered.unwrap_or(responses), begin);
+        let end = machine.engine.time(machine.end());
+        let ledger = of_server.map(|one| one.ledger.borrow());
+        let fabric = &mut machine.engine.fabric;
+        let systems = self.hardware.statistics(fabric, end, ledger.as_deref());
+        Ok(Reported {
+            data_plane,
+            totals,
+            systems,
+        })
+    }
+}
 
 impl Prepared<'_> {
     /// The results of a data plane on the only server, whose run started at `begin`.
@@ -25,22 +64,17 @@ impl Prepared<'_> {
     ) -> Result<RunResult, RunError> {
         let brought = self.brought;
         let (server, host) = self.only()?;
-        let machine = &mut server.machine;
-        let Some(data_plane) = &server.data_plane else {
-            return Err(RunError::Description("there is no data plane".to_string()));
-        };
-        let misses = server.tracer.as_ref().and_then(Tracer::misses);
-        let measured = data_plane.result(machine, &host.hardware, misses.as_ref())?;
-        let end = machine.engine.time(machine.end());
-        let ledger = data_plane.ledger.borrow();
-        let fabric = &mut machine.engine.fabric;
-        let systems = host.hardware.statistics(fabric, end, Some(&ledger));
-        let totals = host.totals(machine, measured.items.delivered, (begin, brought));
-        Ok(RunResult {
-            data_plane: measured,
+        let Reported {
+            data_plane,
             totals,
             systems,
-            output: machine.output(),
+        } = host.report(server, 0, (begin, brought))?;
+        let none = || RunError::Description("there is no data plane".to_string());
+        Ok(RunResult {
+            data_plane: data_plane.ok_or_else(none)?,
+            totals,
+            systems,
+            output: server.machine.output(),
             check: None,
             traces,
         })
@@ -90,31 +124,21 @@ impl Prepared<'_> {
         let (mut servers, mut host_skipped_cycles) = (Vec::new(), Vec::new());
         let mut simulated_seconds: f64 = 0.0;
         for (number, (server, host)) in rack.servers.iter_mut().zip(&*hosts).enumerate() {
-            let machine = &mut server.machine;
-            let data_plane = server.data_plane.as_ref();
-            let misses = server.tracer.as_ref().and_then(Tracer::misses);
-            let measured =
-                data_plane.map(|one| one.result(machine, &host.hardware, misses.as_ref()));
-            let measured = measured
-                .transpose()
-                .map_err(|error| error.of(&server.name))?;
-            let served = match &measured {
-                Some(measured) => measured.items.delivered,
-                None if is_alone => responses,
-                None => 0,
-            };
-            let totals = host.totals(machine, served, (begin, 0));
+            let served = if is_alone { responses } else { 0 };
+            let Reported {
+                data_plane,
+                totals,
+                mut systems,
+            } = host.report(server, served, (begin, 0))?;
             simulated_seconds = simulated_seconds.max(totals.simulated_seconds);
             host_skipped_cycles.extend(totals.host.host_skipped_cycles);
-            let end = machine.engine.time(machine.end());
+            let machine = &mut server.machine;
             let fabric = &mut machine.engine.fabric;
             let dropped_packets = host.hardware.dropped_packets(fabric);
             let counters = server.counters;
             let counters = counters.and_then(|id| fabric.agent_mut::<ProgramDevice>(id));
             let counted = counters.map(|device| device.counters().iter().cloned().collect());
             let counted: BTreeMap<String, u64> = counted.unwrap_or_default();
-            let ledger = data_plane.map(|data_plane| data_plane.ledger.borrow());
-            let mut systems = host.hardware.statistics(fabric, end, ledger.as_deref());
             let interface = host.spec.interface.map(|interface| interface.system().key);
             let interface = interface.and_then(|key| systems.remove(key));
             let (sent, received) = wires.counts(&rack.network, number);
@@ -123,7 +147,7 @@ impl Prepared<'_> {
                 address: Ipv4Addr::from(wires.addresses[number]),
                 exit_status: machine.exit().map(|(_, status)| status),
                 output: machine.output(),
-                data_plane: measured,
+                data_plane,
                 program_counters: counted,
                 check: None,
                 interface: interface.unwrap_or_default(),

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::sync::LazyLock;
 use workload::{OperationsSpec, TrafficSpec};
 
 /// Maximum number of servers and clients in a rack.
@@ -55,7 +56,8 @@ pub struct RackSpec {
     pub clients: Vec<RackClientSpec>,
 }
 
-/// A server of a rack, or several that are alike.
+/// A server of a rack, or several that are alike. The only server of a description has the same
+/// keys at the top level, beside those of `rack`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RackServerSpec {
@@ -81,18 +83,19 @@ pub struct RackServerSpec {
     /// data plane has `data_plane.parameters` instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, f64>,
-    /// The data plane that runs on it, beside the program's own use of the network. It is measured,
-    /// too.
+    /// The software data plane that runs on it, beside the program's own use of a network. It is
+    /// measured, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_plane: Option<DataPlaneSpec>,
-    /// The traffic of the data plane's I/O device.
+    /// The incoming traffic of the data plane's I/O device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic: Option<TrafficSpec>,
     /// Whether its program only serves others, so that the run does not wait until it exits.
     #[serde(default)]
     pub serves: bool,
-    /// Its network interface.
-    pub interface: InterfaceKind,
+    /// Its network interface. A server alone without one has no network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface: Option<InterfaceKind>,
     /// The systems that it has beside its interface, by their keys in `server`, such as
     /// "hyperplane".
     #[serde(default)]
@@ -100,6 +103,9 @@ pub struct RackServerSpec {
     /// The machine.
     pub server: ServerSpec,
 }
+
+/// The traffic of a data plane whose entry has none.
+static DEFAULT_TRAFFIC: LazyLock<TrafficSpec> = LazyLock::new(TrafficSpec::default);
 
 fn default_name() -> String {
     "server".to_string()
@@ -146,8 +152,9 @@ fn default_begin_ns() -> f64 {
 }
 
 impl RackDescription {
-    /// Checks everything that does not depend on the machines' clocks.
-    pub(crate) fn check(&self) -> Result<(), SpecError> {
+    /// Checks everything that does not depend on the machines' clocks. `has_network`: the servers
+    /// are connected.
+    pub(crate) fn check(&self, has_network: bool) -> Result<(), SpecError> {
         let of_data_planes = [
             ("precision_of", self.measure.precision_of.is_some()),
             ("warm_start", self.measure.warm_start.is_some()),
@@ -157,10 +164,10 @@ impl RackDescription {
         if !servers.any(|server| server.data_plane.is_some())
             && let Some((key, _)) = of_data_planes.iter().find(|(_, is_given)| *is_given)
         {
-            let why = "it is for data planes, and no server of the rack has one";
+            let why = "it is for data planes, and no server has one";
             return Err(SpecError::new(*key, "given", why)).under("measure");
         }
-        self.rack.check()
+        self.rack.check(has_network)
     }
 }
 
@@ -281,26 +288,12 @@ impl RackSpec {
         Ok(())
     }
 
-    /// Checks whether such a rack is possible.
-    fn check(&self) -> Result<(), SpecError> {
-        let hosts = self.hosts();
-        let accepted = match self.switch {
-            Some(_) => format!("there must be from 2 to {MAX_HOSTS}"),
-            None => "a link connects two; describe a switch for more, in rack.switch".to_string(),
-        };
-        require(
-            hosts == 2 || self.switch.is_some() && (2..=MAX_HOSTS).contains(&hosts),
-            "rack",
-            format!("{hosts} servers and clients together"),
-            accepted,
-        )?;
-        require(
-            !self.clients.is_empty() || self.servers.iter().any(|server| !server.serves),
-            "rack.clients",
-            "a list of 0",
-            "all servers serve, so that the run would never end; there must be a client that \
-             measures, or a server whose program exits",
-        )?;
+    /// Checks whether such a rack, or a server without a network, is possible.
+    fn check(&self, has_network: bool) -> Result<(), SpecError> {
+        match has_network {
+            true => self.check_hosts()?,
+            false => self.check_without_network()?,
+        }
         for (place, server) in self.servers.iter().enumerate() {
             let checked = server.check();
             checked.under(format_args!("rack.servers.{place}"))?;
@@ -321,13 +314,77 @@ impl RackSpec {
         self.check_operations()
     }
 
+    /// Checks the number of hosts that are connected, and that the run of these ends.
+    fn check_hosts(&self) -> Result<(), SpecError> {
+        let hosts = self.hosts();
+        let accepted = match self.switch {
+            Some(_) => format!("there must be from 2 to {MAX_HOSTS}"),
+            None => "a link connects two; describe a switch for more".to_string(),
+        };
+        require(
+            hosts == 2 || self.switch.is_some() && (2..=MAX_HOSTS).contains(&hosts),
+            "rack.clients",
+            match hosts {
+                1 => "a list with which there is one host".to_string(),
+                _ => format!("a list with which there are {hosts} hosts"),
+            },
+            accepted,
+        )?;
+        require(
+            !self.clients.is_empty() || self.servers.iter().any(|server| !server.serves),
+            "rack.clients",
+            "a list of 0",
+            "all servers serve, so that the run would never end; there must be a client that \
+             measures, or a server whose program exits",
+        )?;
+        let mut servers = self.servers.iter();
+        match servers.position(|server| server.interface.is_none()) {
+            None => Ok(()),
+            Some(place) => Err(SpecError::new(
+                format!("rack.servers.{place}.interface"),
+                "absent",
+                "each server of a rack has a network interface",
+            )),
+        }
+    }
+
+    /// Checks that a server without a network has no keys of one.
+    fn check_without_network(&self) -> Result<(), SpecError> {
+        for server in &self.servers {
+            let given = [
+                ("rack.clients", !self.clients.is_empty()),
+                ("rack.switch", self.switch.is_some()),
+                ("rack.link", self.link != LinkSpec::default()),
+                ("rack.servers.0.count", server.count > 1),
+                ("rack.servers.0.address", server.address.is_some()),
+                ("rack.servers.0.serves", server.serves),
+            ];
+            if let Some((key, _)) = given.iter().find(|(_, is_given)| *is_given) {
+                let accepted = "the server has no network: leave it out, or name its network \
+                                interface (interface)";
+                return Err(SpecError::new(*key, "given", accepted));
+            }
+            let Some(program) = &server.program else {
+                continue;
+            };
+            let accepted = "a program needs a network interface (interface) or a data plane \
+                            (data_plane.program); `nanoplane exec` runs it without either";
+            return Err(SpecError::new(
+                "rack.servers.0.program",
+                written(program),
+                accepted,
+            ));
+        }
+        Ok(())
+    }
+
     fn check_client(&self, client: &RackClientSpec) -> Result<(), SpecError> {
         client.load.check().under("load")?;
         let is_known = |name: &String| self.servers.iter().any(|server| server.name == *name);
         if let Some(unknown) = client.servers.iter().find(|name| !is_known(name)) {
             let mut known = Vec::from_iter(self.servers.iter().map(|server| &server.name));
             known.dedup();
-            let accepted = format!("rack.servers has {}", written(&known));
+            let accepted = format!("the servers are {}", written(&known));
             return Err(SpecError::new("servers", written(unknown), accepted));
         }
         require(
@@ -377,16 +434,16 @@ impl RackServerSpec {
     /// it.
     pub(crate) fn host_with<'a>(&'a self, operations: Option<&'a OperationsSpec>) -> HostSpec<'a> {
         HostSpec {
-            name: Some(&self.name),
+            name: self.interface.map(|_| self.name.as_str()),
             count: self.count,
             server: &self.server,
-            runs: match (&self.data_plane, &self.traffic) {
-                (Some(spec), Some(traffic)) => Runs::DataPlane(DataPlanePlan {
+            runs: match &self.data_plane {
+                Some(spec) => Runs::DataPlane(DataPlanePlan {
                     spec,
-                    traffic,
+                    traffic: self.traffic.as_ref().unwrap_or(&DEFAULT_TRAFFIC),
                     server: &self.server,
                 }),
-                _ => Runs::Networked(Given {
+                None => Runs::Networked(Given {
                     program: self.program.as_deref().unwrap_or_default(),
                     arguments: &self.arguments,
                     parameters: &self.parameters,
@@ -394,7 +451,7 @@ impl RackServerSpec {
                 }),
             },
             serves: self.serves,
-            interface: Some(self.interface),
+            interface: self.interface,
             systems: &self.systems,
         }
     }
@@ -407,35 +464,26 @@ impl RackServerSpec {
             self.program.as_ref().map_or("absent".to_string(), written),
             "a server has either a program or a data plane (data_plane), which names its program",
         )?;
-        require(
-            self.parameters.is_empty() || self.data_plane.is_none(),
-            "parameters",
-            "given",
-            "they are for a program; a data plane has data_plane.parameters",
-        )?;
-        require(
-            self.arguments.is_empty() || self.data_plane.is_none(),
-            "arguments",
-            "given",
-            "they are for a program; a data plane has data_plane.parameters",
-        )?;
+        let of_program = [
+            ("parameters", !self.parameters.is_empty()),
+            ("arguments", !self.arguments.is_empty()),
+        ];
+        let mut given = of_program.iter().filter(|(_, is_given)| *is_given);
+        if let (Some((key, _)), true) = (given.next(), self.data_plane.is_some()) {
+            let accepted = "it is for a program; a data plane has data_plane.parameters";
+            return Err(SpecError::new(*key, "given", accepted));
+        }
         if let Some(argument) = self.arguments.iter().find(|one| one.contains('\0')) {
             let accepted = "an argument ends where its first zero byte is";
             return Err(SpecError::new("arguments", written(argument), accepted));
         }
         check_parameters(&self.parameters)?;
-        let (is, other) = match self.traffic.is_some() {
-            true => (
-                "given",
-                "it comes to a data plane, and there is no data_plane",
-            ),
-            false => (
-                "absent",
-                "a data plane has traffic of its own; `traffic = {}` is the default",
-            ),
-        };
-        let is_whole = self.traffic.is_some() == self.data_plane.is_some();
-        require(is_whole, "traffic", is, other)?;
+        require(
+            self.traffic.is_none() || self.data_plane.is_some(),
+            "traffic",
+            "given",
+            "it comes to a data plane, and there is no data_plane",
+        )?;
         self.host().check()
     }
 }

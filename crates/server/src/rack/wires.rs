@@ -99,9 +99,8 @@ pub(crate) fn wire_up(
                 seed,
                 files,
             );
-            let load_generator = load_generator.map_err(|sentence| {
-                RunError::Description(format!("rack.clients.{place}: {sentence}"))
-            })?;
+            let load_generator = load_generator
+                .map_err(|sentence| RunError::Description(sentence).of(&client.name))?;
             let id = network.add_node(Box::new(load_generator));
             network.wake(id, Time::from_ns(client.begin_ns), LoadGenerator::BEGIN);
             clients.push((id, name));
