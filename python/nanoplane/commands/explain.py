@@ -182,7 +182,8 @@ def _document(key: str, found: parameters.Parameter) -> dict[str, Any]:
         "takes": found.takes,
         "unit": found.unit,
         "default": found.default,
-        "source": found.source,
+        # What is said of the defaults of a table is not about a key without one.
+        "source": found.source if found.is_table or found.default is not None else "",
         "presets": {
             name: {"value": value, "source": sources[name]} for name, value in found.presets.items()
         },
