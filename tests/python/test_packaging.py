@@ -133,7 +133,7 @@ def test_the_wheel_is_enough(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_the_source_archive_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    """From another folder, too: neither times nor paths are in it."""
+    """From another folder, too, and the same archive: neither times nor paths are in them."""
     (archive,) = wheel.parent.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
@@ -150,3 +150,4 @@ def test_the_source_archive_builds_the_same_wheel(wheel: Path, tmp_path: Path) -
     )
     assert [name for name in first if first[name] != second.get(name)] == []
     assert again.read_bytes() == wheel.read_bytes()
+    assert (again.parent / archive.name).read_bytes() == archive.read_bytes()
