@@ -92,11 +92,12 @@ def _completions() -> Mapping[str, Any]:
 
 
 def _store() -> Mapping[str, Any]:
-    """The result of a rack with a store of transactions."""
+    """The result of a rack with a store of transactions, and enhanced memory controllers."""
     description = Description.from_toml(ROOT / "examples" / "transactional-store-rack.toml")
     settings = {
         "rack.clients.0.load.operations.warehouses": 1,
         "rack.servers.0.parameters": {"items": 500, "customers": 30},
+        "rack.servers.0.server.enhanced_memory_controller": {},
         "measure.requests": 100,
     }
     for key, value in settings.items():
