@@ -644,3 +644,14 @@ def test_interrupted_gets_130(command: Command, monkeypatch: pytest.MonkeyPatch)
     # Outside of the simulator, too, where Typer would take it.
     monkeypatch.setattr(compiler, "elf", interrupted)
     assert command("exec", "hello.elf") == (130, "", "nanoplane: stopped\n")
+
+
+@pytest.mark.parametrize("group", [[], ["store"]])
+def test_the_help_fits_into_80_columns(
+    group: list[str], command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    status, output, _ = command(*group, "--help")
+    assert status == 0
+    assert "Commands:" in output
+    assert "..." not in output.partition("Commands:")[2]

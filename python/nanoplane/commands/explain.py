@@ -27,6 +27,7 @@ def _begun_preset(incomplete: str) -> list[str]:
 
 @app.command(
     "list",
+    short_help="List the programs, presets, figures and so on.",
     epilog=example(
         "nanoplane list", "nanoplane list --json", "nanoplane list --preset skylake-sp > mine.toml"
     ),
@@ -77,9 +78,10 @@ def list_names(
 
 
 @app.command(
+    short_help="Explain a parameter, or a field of results.",
     epilog=example(
         "nanoplane explain server.hyperplane", "nanoplane explain traffic.rate_mrps --json"
-    )
+    ),
 )
 def explain(
     key: Annotated[
@@ -127,7 +129,10 @@ def explain(
     _print_document(document)
 
 
-@app.command(epilog=example("nanoplane keys server.hyperplane", "nanoplane keys --json"))
+@app.command(
+    short_help="List the keys of descriptions, with their meanings.",
+    epilog=example("nanoplane keys server.hyperplane", "nanoplane keys --json"),
+)
 def keys(
     prefix: Annotated[
         str,
@@ -157,7 +162,10 @@ def _line(one: parameters.Line) -> str:
     return f"{what}. {one.sentence}"
 
 
-@app.command(epilog=example("nanoplane schema --output nanoplane.schema.json"))
+@app.command(
+    short_help="Print the JSON Schema of descriptions, for editors.",
+    epilog=example("nanoplane schema --output nanoplane.schema.json"),
+)
 def schema(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="The file to write.")

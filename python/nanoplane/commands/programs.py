@@ -214,7 +214,10 @@ def _check_functional(settings: list[str], traces: Traces, checkpoints: Checkpoi
             )
 
 
-@app.command(epilog=example("nanoplane build my-data-plane.c -o my-data-plane.elf"))
+@app.command(
+    short_help="Compile a data plane, or firmware.",
+    epilog=example("nanoplane build my-data-plane.c -o my-data-plane.elf"),
+)
 def build(
     source: Annotated[Path, typer.Argument(metavar="PROGRAM.c", help="The guest's source.")],
     output: Annotated[

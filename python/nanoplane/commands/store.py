@@ -21,7 +21,10 @@ app.add_typer(
 )
 
 
-@commands.command(epilog=example("nanoplane store export results.jsonl"))
+@commands.command(
+    short_help="Write all results as lines of JSON.",
+    epilog=example("nanoplane store export results.jsonl"),
+)
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="The file to write.")],
 ) -> None:
@@ -35,7 +38,11 @@ def export(
     print(f"written: {file}: {_results(len(rows))} of {store.path}")
 
 
-@commands.command("import", epilog=example("nanoplane store import results.jsonl"))
+@commands.command(
+    "import",
+    short_help="Add the results of a file to the store.",
+    epilog=example("nanoplane store import results.jsonl"),
+)
 def import_(
     file: Annotated[
         Path, typer.Argument(metavar="FILE.jsonl", help="A file that `export` has written.")
@@ -52,7 +59,10 @@ def import_(
     print(f"{_results(store.add(rows))} of {len(rows)} added to {store.path}")
 
 
-@commands.command(epilog=example("nanoplane store merge stores/0 stores/1"))
+@commands.command(
+    short_help="Add the results of other stores to this one.",
+    epilog=example("nanoplane store merge stores/0 stores/1"),
+)
 def merge(
     stores: Annotated[
         list[Path], typer.Argument(metavar="DIRECTORY", help="Stores, such as those of jobs.")

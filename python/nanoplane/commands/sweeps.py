@@ -40,12 +40,13 @@ _MAX_RUNS = 100_000
 
 
 @app.command(
+    short_help="Run every combination of some keys' values.",
     epilog=example(
         "nanoplane sweep examples/encapsulation.toml --vary data_plane.queues=1,10,100 "
         "--vary data_plane.notify=spin,hyperplane",
         "nanoplane sweep examples/encapsulation.toml --vary traffic.load=0.2,0.5,0.8 "
         "--field latency_ns.p999 --csv out/load.csv",
-    )
+    ),
 )
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The description.")],
@@ -214,10 +215,11 @@ def _as_csv(table: Mapping[str, Sequence[Any]]) -> str:
 
 
 @app.command(
+    short_help="Show the differences between two results.",
     epilog=example(
         "nanoplane compare spin.json qwait.json",
         "nanoplane compare 6fbfdff8 15fb4d83",
-    )
+    ),
 )
 def compare(
     first: Annotated[
