@@ -2,9 +2,13 @@
  * A service behind a network interface with descriptor rings and HyperPlane: any hart takes the
  * next frame of any queue, and halts while there is none. Otherwise like ring_service.h.
  *
- * The interface rings a queue's doorbell for each frame. A hart owns a queue from QWAIT to
- * RECONSIDER: it takes a frame off the ring and puts one of its own buffers in its place. Each hart
- * sends on its own ring.
+ * The interface rings a queue's doorbell for each frame. A hart has a queue for itself from QWAIT
+ * to RECONSIDER: it takes a frame off the ring and puts a buffer of its own in its place. Each hart
+ * sends by a ring of its own.
+ *
+ * A program that defines RING_QWAIT_OF_CORES before it includes this has a partition of the ready
+ * set for each core: the harts of a core take frames of the queues with their numbers alone, so
+ * that the interface, which chooses the queue, also chooses the core.
  */
 #ifndef RING_SERVICE_QWAIT_H
 #define RING_SERVICE_QWAIT_H
@@ -27,7 +31,25 @@ struct ring_queue {
 
 static struct ring_queue *ring_queues;
 
-/* Takes the oldest frame of a non-empty queue, and its length; NULL if it had a receive error. */
+#ifdef RING_QWAIT_OF_CORES
+/* The partition of the queue with a hart's number: that of the hart's core. */
+static inline uint64_t ring_partition(uint64_t number) { return number % server_cores; }
+
+static inline uint64_t ring_qwait(uint64_t partition) { return qwait_in(partition); }
+#else
+static inline uint64_t ring_partition(uint64_t number) {
+  (void)number;
+  return 0;
+}
+
+static inline uint64_t ring_qwait(uint64_t partition) {
+  (void)partition;
+  return qwait();
+}
+#endif
+
+/* Takes the oldest frame of a queue that has one, and its bytes; NULL if it could not be received.
+ */
 static inline struct frame *ring_take(struct dma_nic_queue *ring, struct ring_sender *sender,
                                       uint64_t *bytes) {
   struct dma_nic_descriptor *descriptor = dma_nic_at(ring->receive_ring, ring->taken++);
@@ -44,11 +66,12 @@ static inline struct frame *ring_take(struct dma_nic_queue *ring, struct ring_se
 
 int hart_main(int hart) {
   struct ring_sender *sender = &ring_senders[hart];
+  uint64_t partition = ring_partition((uint64_t)hart);
   for (;;) {
     do
       ring_take_back(sender);
     while (sender->spares == 0);
-    uint64_t qid = qwait();
+    uint64_t qid = ring_qwait(partition);
     struct ring_queue *queue = &ring_queues[qid];
     if (!qwait_verify(&queue->doorbell->count))
       continue;
@@ -75,6 +98,9 @@ static void ring_add_doorbell(uint64_t qid) {
   } while (result == QWAIT_CONFLICT);
   if (result != QWAIT_OK)
     fail("QWAIT.ADD of queue %lu answers %ld.", qid, result);
+#ifdef RING_QWAIT_OF_CORES
+  qwait_set_partition(qid, ring_partition(qid));
+#endif
 }
 
 static inline int ring_service(void) {
@@ -83,6 +109,11 @@ static inline int ring_service(void) {
     fail("There are %lu harts, and the network interface has %lu queues; there must be one to send "
          "for each hart.",
          harts, count);
+#ifdef RING_QWAIT_OF_CORES
+  if (server_cores > QWAIT_PARTITIONS)
+    fail("There are %lu cores; each has a partition of the ready set, which has %d.", server_cores,
+         (int)QWAIT_PARTITIONS);
+#endif
   if (qwait_init((uint64_t)ring_doorbells, EXECUTED_DOORBELLS * LINE_BYTES, QWAIT_ROUND_ROBIN) !=
       QWAIT_OK)
     fail("QWAIT.INIT failed.");
