@@ -2,9 +2,9 @@
  * A service behind a network interface with descriptor rings and HyperPlane: any hart takes the
  * next frame of any queue, and halts while there is none. Otherwise like ring_service.h.
  *
- * The interface rings a queue's doorbell for each frame. A hart has a queue for itself from QWAIT
- * to RECONSIDER: it takes a frame off the ring and puts a buffer of its own in its place. Each hart
- * sends by a ring of its own.
+ * The interface rings a queue's doorbell for each frame. A hart owns a queue from QWAIT to
+ * RECONSIDER: it takes a frame off the ring and puts one of its own buffers in its place. Each hart
+ * sends on its own ring.
  *
  * A program that defines RING_QWAIT_OF_CORES before it includes this has a partition of the ready
  * set for each core: the harts of a core take frames of the queues with their numbers alone, so
@@ -48,8 +48,7 @@ static inline uint64_t ring_qwait(uint64_t partition) {
 }
 #endif
 
-/* Takes the oldest frame of a queue that has one, and its bytes; NULL if it could not be received.
- */
+/* Takes the oldest frame of a non-empty queue, and its length; NULL if it had a receive error. */
 static inline struct frame *ring_take(struct dma_nic_queue *ring, struct ring_sender *sender,
                                       uint64_t *bytes) {
   struct dma_nic_descriptor *descriptor = dma_nic_at(ring->receive_ring, ring->taken++);

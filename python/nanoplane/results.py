@@ -358,6 +358,10 @@ class CriticalRegionStatistics(TypedDict):
     """Registers that are roots of all distinct regions: results of the instructions that begin
     chains.
     """
+    right_addresses: int
+    """Loads of regions that harts have executed, in passes from a region's first instruction on,
+    for which the region's code has the same address. What user routines return counts as right.
+    """
     right_values: int
     """Correct predicted values of the last region's registers, checked at each execution of the
     region's instruction that reads the register as a root, or produces it as a result.
@@ -366,6 +370,10 @@ class CriticalRegionStatistics(TypedDict):
     """Registers that are roots of all distinct regions: addresses of the stack and of frames."""
     storage_bytes: int
     """Bytes of the structures beside each core."""
+    wrong_addresses: int
+    """Loads for which it has another address, or none, since a value on which the address depends
+    is wrong.
+    """
     wrong_values: int
     """Wrong predicted values, checked at the same times."""
 
@@ -755,6 +763,40 @@ class ControlledLatency(TypedDict):
     """99 % of the requests take at most this."""
     p99_ci95: list[float]
     """95 % confidence interval of `p99`."""
+
+
+class LoadSite(TypedDict):
+    """A load instruction."""
+
+    accesses: int
+    """Committed executions."""
+    awaited: int
+    """Accesses that waited for a line which an older load was bringing."""
+    function: str
+    """The function that has it; empty if no symbol names one."""
+    lines: int
+    """Distinct lines of 64 bytes that were accessed, by virtual address."""
+    misses: int
+    """Accesses that brought a line to the first-level cache."""
+    offset: int
+    """The instruction's offset in the function in bytes."""
+    pc: int
+    """The instruction's address."""
+    second_level_misses: int
+    """The number of these lines that were not in the second-level cache either."""
+    text: str
+    """The instruction in assembly language."""
+
+
+class LoadSiteStatistics(TypedDict):
+    """Accesses and lines of load instructions, of all harts, from the first instruction on."""
+
+    accesses: int
+    """Accesses of all counted load instructions."""
+    instructions: int
+    """Counted load instructions, whether listed or not."""
+    sites: list[LoadSite]
+    """The instructions with the most accesses, by ascending address."""
 
 
 class NanoPuClients(TypedDict):
@@ -1192,6 +1234,8 @@ class RunResult(DataPlaneResult):
     """Counts of HyperPlane."""
     instructions: int
     """Instructions of all cores."""
+    load_sites: NotRequired[LoadSiteStatistics]
+    """Accesses and lines of load instructions, of all harts, from the first instruction on."""
     nanopu: NotRequired[NanoPuDataPlane]
     """Counts of nanoPU's network interface and its clients."""
     output: str
@@ -1528,6 +1572,10 @@ class NicStatistics(TypedDict):
     """
     processors: NotRequired[ProcessorsStatistics]
     """Counts of its cores, if it is programmable."""
+    refused_run: NotRequired[str]
+    """The first forbidden operation of untrusted code on its cores, as a sentence; `None` if there
+    was none.
+    """
 
 
 class CqeNicStatistics(TypedDict):
@@ -1586,6 +1634,8 @@ class RackServerResult(TypedDict):
     """Instructions of all cores of the server."""
     interface: RpcValetInterface | NanoPuInterface | NicStatistics | CqeNicStatistics
     """Counts of the network interface."""
+    load_sites: NotRequired[LoadSiteStatistics]
+    """Accesses and lines of load instructions, of all harts, from the first instruction on."""
     name: str
     """The name of the server."""
     output: str
@@ -1675,10 +1725,14 @@ class ExecuteResult(TypedDict):
     """
     cores: list[CoreResult]
     """The cores: of a data plane the cores that run it, otherwise all."""
+    critical_region: NotRequired[CriticalRegionStatistics]
+    """The critical regions identified on all cores."""
     cycles: int
     """Cycles of the server's clock."""
     energy_nj: EnergyResult
     """The energy of the cores shown, and of the parts that all cores share, in nanojoules."""
+    enhanced_memory_controller: NotRequired[EnhancedMemoryControllerStatistics]
+    """Chains that cores have sent to memory controllers, of all cores."""
     exit_status: int
     """The guest's exit status; after a signal, 128 plus its number."""
     fabric: FabricStatistics
@@ -1698,6 +1752,8 @@ class ExecuteResult(TypedDict):
     """Wall-clock time, in seconds."""
     instructions: int
     """Instructions of all cores."""
+    load_sites: NotRequired[LoadSiteStatistics]
+    """Accesses and lines of load instructions, of all harts, from the first instruction on."""
     power_w: Energy
     """The mean power in the time of `energy_nj`, in watts."""
     signal: str | None

@@ -1,14 +1,16 @@
 """CARGO's figures: the analytical model, and what is read off identified regions."""
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fake_simulator import LOAD_SITES
 from nanoplane import claims
 from nanoplane.figures import Row, find
 from nanoplane.papers import cargo
-from nanoplane.papers.cargo import links, model, offload, platforms, regions, split
+from nanoplane.papers.cargo import links, loads, model, offload, platforms, regions, split
 from nanoplane.papers.cargo.model import Program, predict
 from nanoplane.papers.compare import key_value, key_value_cargo
 
@@ -63,6 +65,16 @@ def test_half_of_the_executions() -> None:
     }
     count, size = regions.half(identified)
     assert (count, size) == (2, 8)
+
+
+def test_accesses_and_lines_of_loads() -> None:
+    """The paper's numbers have its mean, and are what the claims compare with."""
+    outcome: Any = SimpleNamespace(result={"load_sites": {"sites": LOAD_SITES}})
+    results = {loads.LONG: outcome}
+    assert loads.of_mean(results, max) == pytest.approx(564 / 376)
+    assert loads.of_mean(results, min) == pytest.approx(224 / 376)
+    assert loads.lines_percent(results) == pytest.approx(100 * 106 / 564)
+    assert loads.variation(results) == pytest.approx(106 / (564 / 224))
 
 
 def test_figures_behind_the_interface_share_their_runs() -> None:
@@ -177,6 +189,7 @@ def test_every_number_that_the_paper_claims_is_listed() -> None:
     behind_the_interface = {f"cargo.{number}" for number in (*range(11, 17), *range(18, 22))}
     assert {figure.name for figure in cargo.FIGURES} == {
         *("cargo.table1", "cargo.2", "cargo.table2", "cargo.table3", "cargo.4", "cargo.5"),
+        "cargo.7",
         "cargo.nic",
         *("cargo.17", "cargo.links"),
         *behind_the_interface,

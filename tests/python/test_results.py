@@ -55,7 +55,9 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     program = directory / "checked.c"
     alone = ROOT / "examples" / "doorbells.c"
     program.write_text(f'#include "{alone}"\nint check_after_run(void) {{ return 0; }}\n')
-    nanoplane("exec", *trace, program)
+    observers = ("critical_region", "enhanced_memory_controller", "load_sites")
+    settings = [part for key in observers for part in ("--set", f"server.{key}={{}}")]
+    nanoplane("exec", *trace, program, *settings)
     yield "execute", json.loads(of_exec.read_text())
     # Instructions of hardware beside the harts need a timed run.
     plain = directory / "plain.c"
@@ -150,8 +152,24 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     }
     processors = {"firmware": "critical-regions"}
     interface: Mapping[str, Any] = {"express": {"iommu": {}}, "processors": processors}
-    machine = {"fabric": fabric, "dma_nic": interface, "critical_region": {"offload": {}}}
+    observers: Mapping[str, Any] = {"critical_region": {"offload": {}}, "load_sites": {}}
+    machine = {"fabric": fabric, "dma_nic": interface, **observers}
     translated = same_results._rack("traditional/loopback-express", "dma-nic", machine=machine)
+    # `sd zero, 0(a0)` is no instruction of what hardware of the host may send.
+    firmware = tmp_path / "refused.c"
+    firmware.write_text(
+        "#include <interface.h>\n"
+        "static uint32_t code[1] __attribute__((aligned(64))) = {0x00053023};\n"
+        "void firmware(uint64_t core) {\n"
+        "  for (;;) {\n"
+        "    interface_next();\n"
+        "    interface_deliver(interface_queue());\n"
+        "    interface_run(code, core, 16);\n"
+        "  }\n"
+        "}\n"
+    )
+    stored = {"dma_nic": {"processors": {"firmware": str(firmware)}}}
+    refused = same_results._rack("traditional/loopback-express", "dma-nic", machine=stored)
     checked = (
         "data_plane.program=transactional-store",
         "data_plane.parameters={ items = 500, customers = 30 }",
@@ -160,10 +178,11 @@ def test_results_have_the_declared_fields_and_no_others(tmp_path: Path) -> None:
     results += [
         ("rack", interrupted()),
         ("rack", translated()),
+        ("rack", refused()),
         ("rack", _completions()),
         ("rack", _store()),
         ("run", same_results._server(fetching, *striding, *memory)()),
-        ("run", same_results._server("server.critical_region={}")()),
+        ("run", same_results._server("server.critical_region={}", "server.load_sites={}")()),
         ("run", same_results._server("server.enhanced_memory_controller={}")()),
         ("run", same_results._server(*checked, requests=100)()),
         ("run", same_results._server("traffic.sources=cores", requests=100)()),

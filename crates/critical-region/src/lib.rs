@@ -32,6 +32,7 @@ mod prediction;
 mod region;
 mod register_map;
 mod register_state;
+mod shadow;
 mod spec;
 mod storage;
 mod system;

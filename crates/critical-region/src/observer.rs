@@ -4,6 +4,7 @@ use crate::executable::executable;
 use crate::identification::{Accesses, Epoch, Identification, Sizes, misses_second_level};
 use crate::region::{Kind, Region};
 use crate::register_state::RegisterState;
+use crate::shadow::Shadow;
 use fabric::{Clock, Time};
 use pipeline::{Executed, Probe};
 use std::cell::RefCell;
@@ -41,7 +42,12 @@ pub struct Counts {
     pub right_values: u64,
     /// Wrong predicted values, checked at the same times.
     pub wrong_values: u64,
-    /// Evicted entries of the context instruction cache.
+    /// Loads of executed regions, in passes from the first instruction on, for which the region's
+    /// code has the same address as the hart.
+    pub right_addresses: u64,
+    /// Those for which it has another one, or none.
+    pub wrong_addresses: u64,
+    /// Entries of the context instruction cache that have made room for others.
     pub evictions: u64,
     /// Packets for which the interface sent the results of user routines.
     pub packets_told: u64,
@@ -58,6 +64,10 @@ struct Offloaded {
     region: Region,
     /// The ready instructions of its epoch.
     ready: Vec<u64>,
+    /// Which of its instructions can be executed.
+    executable: Vec<bool>,
+    /// For each hart, what its code would have in registers.
+    shadows: Vec<Shadow>,
 }
 
 /// The identification hardware of a core.
@@ -67,6 +77,8 @@ pub struct Observer {
     offloaded: VecDeque<Offloaded>,
     /// The maximum number of these regions.
     most: usize,
+    /// Number of harts.
+    threads: usize,
     counts: Counts,
     packets: Packets,
     /// Regions that have not been sent, with the ends of their epochs.
@@ -134,6 +146,7 @@ impl Observer {
             identification: Identification::new(sizes, threads),
             offloaded: VecDeque::new(),
             most: regions,
+            threads,
             counts: Counts::default(),
             packets: Packets {
                 capacity: packets,
@@ -208,7 +221,8 @@ impl Observer {
         }
         self.offloaded
             .retain(|one| one.region.procedure != region.procedure);
-        if !region.fetches(&executable(&region)) {
+        let executable = executable(&region);
+        if !region.fetches(&executable) {
             return;
         }
         let pcs: Vec<u64> = region.instructions.iter().map(|one| one.pc).collect();
@@ -221,8 +235,13 @@ impl Observer {
         distinct.region = region.clone();
         distinct.epochs += 1;
         self.offloaded.truncate(self.most.saturating_sub(1));
-        let offloaded = Offloaded { pcs, region, ready };
-        self.offloaded.push_front(offloaded);
+        self.offloaded.push_front(Offloaded {
+            pcs,
+            region,
+            ready,
+            executable,
+            shadows: vec![Shadow::new(); self.threads],
+        });
     }
 
     /// Compares the interface's regions with the hart's execution.
@@ -234,7 +253,8 @@ impl Observer {
         }
         self.counts.misses_with_region += u64::from(missed);
         let (mut is_ready, mut is_covered) = (false, false);
-        for Offloaded { pcs, region, ready } in &self.offloaded {
+        for of in &mut self.offloaded {
+            let (pcs, region, ready) = (&of.pcs, &of.region, &of.ready);
             is_ready |= missed && ready.binary_search(&executed.pc).is_ok();
             let Ok(place) = pcs.binary_search(&executed.pc) else {
                 continue;
@@ -246,8 +266,16 @@ impl Observer {
             {
                 distinct.executions += 1;
             }
-            // A root's value is checked where an instruction reads it as a root, a result's where
-            // it is produced.
+            if of.executable[place] {
+                let has = |register| self.identification.value(thread, register);
+                let shadow = &mut of.shadows[thread];
+                if let Some(is_right) = shadow.follow(region, place, executed, has) {
+                    self.counts.right_addresses += u64::from(is_right);
+                    self.counts.wrong_addresses += u64::from(!is_right);
+                }
+            }
+            // A root's value is seen where an instruction reads it as one, a result's where it is
+            // made.
             for live_in in &region.registers {
                 let register = live_in.register;
                 let actual = match live_in.root {

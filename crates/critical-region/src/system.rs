@@ -87,6 +87,12 @@ pub struct Statistics {
     pub right_values: u64,
     /// Wrong predicted values, checked at the same times.
     pub wrong_values: u64,
+    /// Loads of regions that harts have executed, in passes from a region's first instruction on,
+    /// for which the region's code has the same address. What user routines return counts as right.
+    pub right_addresses: u64,
+    /// Loads for which it has another address, or none, since a value on which the address depends
+    /// is wrong.
+    pub wrong_addresses: u64,
     /// Entries of the context instruction cache that were replaced.
     pub evictions: u64,
     /// Bytes of the structures beside each core.
@@ -135,6 +141,8 @@ impl Statistics {
             told.misses += counts.misses;
             told.right_values += counts.right_values;
             told.wrong_values += counts.wrong_values;
+            told.right_addresses += counts.right_addresses;
+            told.wrong_addresses += counts.wrong_addresses;
             told.evictions += counts.evictions;
             covered += counts.covered;
             ready += counts.ready;

@@ -2,11 +2,12 @@
 //! shape: the look-up in memcached's hash table of Table 4.
 
 use critical_region::{
-    Begins, Identification, Kind, LiveIn, Producer, Region, RegisterState, Sizes,
+    Begins, HartProbe, Identification, Kind, LiveIn, Observer, Producer, Region, RegisterState,
+    Sizes,
     convention::{Root, result},
 };
-use fabric::Source;
-use pipeline::{Executed, Found};
+use fabric::{Clock, Source};
+use pipeline::{Executed, Found, Probe};
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::{Class, Register};
 
@@ -49,6 +50,7 @@ struct Example {
     machine: Machine<FlatMemory>,
     hardware: Identification,
     regions: Vec<Region>,
+    executed: Vec<Executed>,
 }
 
 impl Example {
@@ -79,6 +81,7 @@ impl Example {
             machine: Machine::new(memory, CALLER),
             hardware: Identification::new(sizes, 1),
             regions: Vec::new(),
+            executed: Vec::new(),
         }
     }
 
@@ -88,17 +91,25 @@ impl Example {
         self.machine.pc = CALLER;
         self.machine.registers[usize::from(S2)] = hash;
         while self.machine.pc != RETURN {
-            let pc = self.machine.pc;
+            let (pc, registers) = (self.machine.pc, self.machine.registers);
             let Step::Retired(instruction) = self.machine.step() else {
                 panic!("a trap at {pc:#x}");
             };
             let written = result(&instruction);
             let value = written.map(|register| self.machine.registers[usize::from(register)]);
-            self.execute(pc, instruction, value);
+            let base = registers[usize::from(instruction.rs1)];
+            let address = (instruction.class == Class::Load).then(|| instruction.address(base));
+            self.execute(pc, instruction, value, address);
         }
     }
 
-    fn execute(&mut self, pc: u64, instruction: riscv::Instruction, value: Option<u64>) {
+    fn execute(
+        &mut self,
+        pc: u64,
+        instruction: riscv::Instruction,
+        value: Option<u64>,
+        address: Option<u64>,
+    ) {
         let missed = MISSING.contains(&pc);
         let found = match missed {
             true => Found::Line(Source::Memory),
@@ -115,12 +126,13 @@ impl Example {
             halted_cycles: 0,
             undone: false,
             value,
-            address: None,
+            address,
             stored: None,
             csr: None,
             privilege: riscv::Privilege::Machine,
             found: (instruction.class == Class::Load).then_some(found),
         };
+        self.executed.push(executed);
         let epoch = self.hardware.committed(0, &executed);
         self.regions.extend(epoch.map(|epoch| epoch.region));
     }
@@ -303,4 +315,40 @@ fn the_region_at_the_end_of_the_epoch() {
             .values(Begins::Result(A5))
             .is_empty()
     );
+}
+
+#[test]
+fn wrong_addresses_are_those_of_other_buckets() {
+    // Six look-ups of the second bucket, five misses each, end the epoch. Nobody returns a hash, so
+    // that its value is predicted: 2.
+    let mut example = Example::new(1000);
+    let mut looked_up = |hash| {
+        example.executed.clear();
+        example.look_up(hash);
+        example.executed.clone()
+    };
+    let sizes = Sizes {
+        epoch_misses: 30,
+        ..Sizes::default()
+    };
+    let observer = Observer::shared(sizes, 1, (0, 1), Clock::from_ghz(4.0));
+    let mut probe = HartProbe::new(&observer, 0);
+    let mut of_addresses = |hash| {
+        for executed in looked_up(hash) {
+            probe.executed(&executed);
+        }
+        let observer = observer.borrow();
+        let counts = observer.counts();
+        (counts.right_addresses, counts.wrong_addresses)
+    };
+    for _ in 0..6 {
+        assert_eq!(of_addresses(2), (0, 0));
+    }
+    assert_eq!(observer.borrow().counts().regions.len(), 1);
+    // Two items: the bucket, two lengths, the chain, and the last load.
+    assert_eq!(of_addresses(2), (5, 0));
+    // The same with three items and with one, all of them behind another bucket.
+    assert_eq!(of_addresses(3), (5, 7));
+    assert_eq!(of_addresses(1), (5, 10));
+    assert_eq!(of_addresses(2), (10, 10));
 }

@@ -184,7 +184,7 @@ impl IceNic {
     pub fn statistics(&self) -> NicStatistics {
         NicStatistics {
             link_bytes: self.port.bytes(),
-            ..self.statistics
+            ..self.statistics.clone()
         }
     }
 

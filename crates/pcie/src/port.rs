@@ -14,7 +14,7 @@ const UNCONNECTED_GBIT_PER_S: f64 = 200.0;
 
 /// Counts of a network interface. Each received frame is in memory, on its way there, or counted as
 /// dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct NicStatistics {
     /// Frames received from the network.
     #[state(count)]
@@ -53,6 +53,10 @@ pub struct NicStatistics {
     /// Counts of its cores, if it is programmable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub processors: Option<ProcessorsStatistics>,
+    /// The first forbidden operation of untrusted code on its cores, as a sentence; `None` if there
+    /// was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_run: Option<String>,
 }
 
 /// The purposes of the port's timers: the upper 8 bits of their tokens, two values that no other

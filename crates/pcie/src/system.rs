@@ -228,8 +228,8 @@ impl Conventional for CqeNic {
     fn told(&self) -> Told {
         let counted = CqeNic::statistics(self);
         Told {
-            statistics: counted.frames,
             report: json!(counted),
+            statistics: counted.frames,
             ports: self.port_count(),
             dropped: counted.dropped_overrun,
             rate: self.rate(),

@@ -801,6 +801,15 @@ fn code_that_is_run_changes_nothing() {
     let counts = of_cores(&mut bench);
     assert_eq!((counts.runs, counts.runs_over_budget), (9, 1));
     assert_eq!((counts.runs_refused, counts.run_host_loads), (6, 2));
+    let refused = bench.nic::<DmaNic>().statistics().refused_run;
+    let refused = refused.expect("a forbidden operation");
+    assert!(
+        refused.starts_with("untrusted code on core 0 at 0x1000")
+            && refused.ends_with(
+                ": sd zero, 0(a0), but such code only has integer arithmetic, jumps and loads"
+            ),
+        "{refused}"
+    );
     assert!(counts.run_instructions >= 40 && counts.run_instructions < 60);
     // Two requests, and two words.
     assert_eq!(counts.host_load_request_bytes, 2 * 24);

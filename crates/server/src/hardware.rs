@@ -7,6 +7,7 @@ use energy::{EnergySpec, Split};
 use fabric::{AddressRange, AgentId, CoreId, Fabric, Time};
 use pipeline::NoExtension;
 use queues::{DeliveredPacket, Ledger};
+use riscv::elf::Image;
 use serde_json::Value;
 use spec::{SpecError, require};
 use std::collections::BTreeMap;
@@ -150,6 +151,15 @@ impl Hardware {
         cores.unwrap_or_else(|| Box::new(NoExtension))
     }
 
+    /// Tells all systems of the program.
+    pub fn connect_program(&self, program: &Image) -> Result<(), RunError> {
+        for (_, attached) in &self.systems {
+            let connected = attached.hardware.connect_program(program);
+            connected.map_err(|Refusal(why)| RunError::Description(why))?;
+        }
+        Ok(())
+    }
+
     /// The systems that observe the cores: the key of each, and its probes.
     pub fn take_probes(&mut self) -> Vec<(&'static str, Probes)> {
         let systems = self.systems.iter_mut();
@@ -200,6 +210,14 @@ impl Hardware {
         let systems = self.systems.iter();
         systems
             .map(|(kind, attached)| (kind.key, attached.hardware.statistics(fabric, now, ledger)))
+            .collect()
+    }
+
+    /// The counts until `now` of those that observe the cores.
+    pub fn observed(&self, fabric: &mut Fabric, now: Time) -> SystemResults {
+        let observers = self.systems.iter().filter(|(kind, _)| kind.observes_cores);
+        observers
+            .map(|(kind, attached)| (kind.key, attached.hardware.statistics(fabric, now, None)))
             .collect()
     }
 

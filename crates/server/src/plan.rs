@@ -92,6 +92,7 @@ impl Plan<'_> {
         let Some((mut hardware, beside)) = built else {
             return Err(RunError::Description("nothing was attached".to_string()));
         };
+        hardware.connect_program(machine.image())?;
         self.simulator.apply(&mut machine);
         machine.give(self.arguments.clone());
         if let Some(preparation) = preparation {

@@ -96,6 +96,8 @@ systems! {
     critical_region: critical_region::CriticalRegionSpec = critical_region::KIND,
     /// Memory controllers that execute chains of dependent loads.
     enhanced_memory_controller: enhanced_memory::EnhancedMemorySpec = enhanced_memory::KIND,
+    /// Counts of accesses and lines of load instructions.
+    load_sites: load_sites::LoadSitesSpec = load_sites::KIND,
     /// The network interface of kind `ice-nic`.
     ice_nic: pcie::IceNicSpec = pcie::ICE_NIC,
     /// The network interface of kind `dma-nic`.

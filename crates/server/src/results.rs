@@ -66,6 +66,10 @@ pub struct ExecuteResult {
     /// The totals that every run has.
     #[serde(flatten)]
     pub totals: Totals,
+    /// What the systems that observe the cores have counted, each under its key.
+    #[serde(flatten)]
+    #[schemars(schema_with = "schema::observing_systems")]
+    pub systems: SystemResults,
     /// The traces that were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,

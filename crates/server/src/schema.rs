@@ -58,6 +58,12 @@ pub(crate) fn systems_beside_interfaces(generator: &mut SchemaGenerator) -> Sche
     )
 }
 
+/// The reports of the systems that observe the cores.
+pub(crate) fn observing_systems(generator: &mut SchemaGenerator) -> Schema {
+    let observing = SYSTEMS.iter().filter(|kind| kind.observes_cores);
+    reports(generator, observing)
+}
+
 /// The report of a network interface.
 pub(crate) fn interface(generator: &mut SchemaGenerator) -> Schema {
     let of = |(_, interface): (_, system::Interface)| (interface.statistics)(generator).to_value();

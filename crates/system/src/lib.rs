@@ -20,6 +20,7 @@ use network::rack::LineRate;
 use network::transport::TransportSpec;
 use pipeline::{CoreSpec, Probe, Supplier};
 use queues::{ArrivalTimer, DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
+use riscv::elf::Image;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::Value;
 use spec::SpecError;
@@ -333,6 +334,12 @@ pub trait Hardware {
     /// the notes, the first of which is the number of a core of the host. The agent may send blocks
     /// back, with the offset in the firmware's window as the header.
     fn connect_listener(&self, _fabric: &mut Fabric, _to: AgentId) {}
+
+    /// Called once, when the program has been loaded, before its first instruction: for names of
+    /// functions.
+    fn connect_program(&self, _program: &Image) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// Its part of the results: its counts until `now`. `ledger` has the requests of a data plane.
     fn statistics(&self, fabric: &mut Fabric, now: Time, ledger: Option<&Ledger>) -> Value;

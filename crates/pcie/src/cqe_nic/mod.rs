@@ -129,7 +129,7 @@ mod purpose {
 }
 
 /// Counts of the interface.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State)]
 pub struct CqeNicStatistics {
     /// Frames, of both ports together.
     pub frames: NicStatistics,
@@ -250,7 +250,7 @@ impl CqeNic {
             frames: NicStatistics {
                 link_bytes: self.ports.iter().map(Port::bytes).sum(),
                 express_bytes: self.express.bytes(),
-                ..self.statistics.frames
+                ..self.statistics.frames.clone()
             },
             ..self.statistics
         }

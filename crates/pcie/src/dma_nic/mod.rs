@@ -207,7 +207,8 @@ impl DmaNic {
             express_bytes: self.express.bytes(),
             iommu: self.express.iommu().map(Iommu::statistics),
             processors: self.processors.as_deref().map(Processors::statistics),
-            ..self.statistics
+            refused_run: self.processors.as_deref().and_then(Processors::refused_run),
+            ..self.statistics.clone()
         }
     }
 

@@ -151,10 +151,13 @@ impl Core {
     /// Issues the instruction at its program counter in this cycle, if nothing stalls it. Returns
     /// the error of firmware; an error of untrusted code only ends that code.
     pub fn issue(&mut self, cycle: u64, shared: &mut Shared) -> Result<(), String> {
-        let is_running = self.budget > 0;
+        let (is_running, pc) = (self.budget > 0, self.pc);
         match self.try_issue(cycle, shared) {
-            Err(_) if is_running => {
+            Err(why) if is_running => {
                 shared.statistics.runs_refused += 1;
+                shared.refused_run.get_or_insert_with(|| {
+                    format!("untrusted code on core {} at {pc:#x}: {why}", self.number)
+                });
                 self.end_run(run::REFUSED, cycle);
                 Ok(())
             }
@@ -297,7 +300,10 @@ impl Core {
         let [a, b] = [i.rs1, i.rs2].map(|register| self.registers[usize::from(register)]);
         let mut pc = i.next(self.pc);
         if self.budget > 0 && !may_run(i.class) {
-            return Err(not_its(i, self.pc));
+            return Err(format!(
+                "{}, but such code only has integer arithmetic, jumps and loads",
+                disassemble(i, self.pc)
+            ));
         }
         let begins_run = || matches!(Place::of(i.address(a)), Place::Register(register::RUN));
         if i.class == Class::Store && self.pending != 0 && begins_run() {

@@ -160,6 +160,8 @@ pub(crate) struct Shared {
     #[state(fixed)]
     loads: Vec<HostLoad>,
     statistics: ProcessorsStatistics,
+    /// The first forbidden operation of untrusted code.
+    refused_run: Option<String>,
 }
 
 impl Shared {
@@ -212,6 +214,7 @@ impl Processors {
             left: Vec::new(),
             loads: Vec::new(),
             statistics: ProcessorsStatistics::default(),
+            refused_run: None,
         };
         let stacks = u64::from(spec.cores * spec.stack_bytes);
         let room = shared.scratchpad.size() - stacks;
@@ -247,6 +250,11 @@ impl Processors {
             bank_conflict_cycles: self.shared.scratchpad.conflicts,
             ..self.shared.statistics
         }
+    }
+
+    /// The first forbidden operation of untrusted code, and its location.
+    pub fn refused_run(&self) -> Option<String> {
+        self.shared.refused_run.clone()
     }
 
     /// Firmware's first error and its location.

@@ -92,11 +92,14 @@ impl Prepared<'_> {
         if let Some(sentence) = machine.unwritten() {
             return Err(RunError::Output(sentence));
         }
+        let end = machine.engine.time(machine.end());
+        let systems = host.hardware.observed(&mut machine.engine.fabric, end);
         Ok(ExecuteResult {
             exit_status: machine.exit().map_or(0, |(_, status)| status),
             signal: machine.signal(),
             check: None,
             totals: host.totals(machine, 0, (begin, brought)),
+            systems,
             traces,
         })
     }

@@ -2,7 +2,14 @@
 
 from nanoplane.claims import Claim
 
-_LOADS = "nothing counts the accesses of each load of a program, and the lines that it touches"
+_LOOK_UPS = (
+    "it says how many look-ups the paper's run had, of a billion instructions for each core; runs "
+    "here have fewer. The other claims of Figure 7 are quotients, or counts that do not grow"
+)
+_TOO_FEW = (
+    "the paper contradicts itself: of five loads one has 106 thousand, so that the mean is 21 "
+    "thousand or more"
+)
 
 
 def _claim(name: str, where: str, quote: str, value: float, unit: str, why: str) -> Claim:
@@ -19,6 +26,9 @@ def _claim(name: str, where: str, quote: str, value: float, unit: str, why: str)
     )
 
 
+_MEAN_BLOCKS = (
+    "Blocks count ranges from a maximum of 106K [...] with an average of 5K across all PCs"
+)
 _BLOCKS = (
     "each PC sources 376K accesses, with a maximum of 564K (PC 8) and a minimum of 224K (PC 5)"
 )
@@ -35,23 +45,6 @@ CLAIMS = (
         )
         for rate, efficiency in ((10, 222), (40, 433), (100, 419), (200, 419), (400, 371))
     ),
-    _claim("7.mean", "Section 4", _BLOCKS, 376, "thousand accesses", _LOADS),
-    _claim("7.most", "Section 4", _BLOCKS, 564, "thousand accesses", _LOADS),
-    _claim("7.least", "Section 4", _BLOCKS, 224, "thousand accesses", _LOADS),
-    _claim(
-        "13.wrong",
-        "Section 6.1",
-        "Out of the instruction that executed, 7% of the generated memory accesses are incorrect",
-        7.0,
-        "%",
-        "a wrong address that has memory is not counted",
-    ),
-    _claim(
-        "6.routine-instructions",
-        "Section 6.4",
-        "user regions execute 56 additional instructions/packet",
-        56.0,
-        "instructions",
-        "instructions of the firmware are counted all together: 300 a packet of the cache",
-    ),
+    _claim("7.mean", "Section 4", _BLOCKS, 376, "thousand accesses", _LOOK_UPS),
+    _claim("7.lines-mean", "Section 4", _MEAN_BLOCKS, 5, "thousand lines", _TOO_FEW),
 )

@@ -1,9 +1,9 @@
 """Section 6.3: CARGO's effect on the time in the queue and in the core (Figure 17).
 
-A thread that spins is as busy with polling as with requests. One that waits with QWAIT halts, so
-that its other cycles are those of requests: both stores have QWAIT here. Over all rings, any core
-would serve a packet, and the interface would send its lines to another one: each core has a
-partition of the ready set, with the rings of its threads.
+A spinning thread is as busy with polling as with requests. A thread that waits with QWAIT halts, so
+that its other cycles are those of requests: here both stores use QWAIT. With QWAIT over all rings
+the interface would not know which core will serve a packet: each core has a partition of the ready
+set, with the rings of its threads.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ INTERFACES = {
     ON_CHIP: f"{LARGE_NIC} on the chip, higher load",
 }
 HIGHER_MRPS = {CACHE: 4.0, DATABASE: 0.12}
-"""Of one core. Transactions have the lower load here, too: it keeps four threads busy."""
+"""For each core. Transactions have the lower load here, too: it keeps four threads busy."""
 PROGRAM = "stores/{store}-qwait-cores"
 CORES, QUICK_CORES = offload.CORES, {PAPER: (1, 4), ON_CHIP: (1,)}
 REQUESTS = {CACHE: 8000, DATABASE: 1000}
@@ -195,9 +195,9 @@ FIGURES = (
         caption=(
             "Both stores on cores with four threads each that wait with QWAIT, so that cycles that "
             "are neither halted nor another thread's are those of requests. A core has a partition "
-            "of the ready set, so that the interface chooses the core. The rest of the "
-            "latency at the client is the queue's, and the way to the core and back, which is the "
-            "same with CARGO but for what the interface adds. Two systems: the paper's interface "
+            "of the ready set, so that the interface chooses the core. The rest of the latency at "
+            "the client is the queue, and the path to the core and back, which is the same with "
+            "CARGO except for the interface's additional time. Two systems: the paper's interface "
             "under the lower load, and one of 24 cores at 2 GHz on the chip. The paper shows the "
             "parts of the improvement."
         ),
@@ -223,8 +223,8 @@ CLAIMS = tuple(
         "Section 6.3",
         quote,
         "%",
-        f"{store}: the part of the improvement of the mean latency that is not the core's, behind "
-        "the paper's interface, under the lower load; of sums over the numbers of cores",
+        f"{store}: the part of the improvement of the mean latency outside of the core, behind the "
+        "paper's interface, under the lower load; of sums over the numbers of cores",
         within(percent, 0.2, below="unexplained", above="unexplained"),
         functools.partial(queue_percent, store=store, interface=PAPER, system=system),
         paper_value=percent,
