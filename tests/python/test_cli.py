@@ -230,7 +230,10 @@ def test_a_report_runs_what_is_missing_and_shows_quick_runs_where_there_are_no_o
     document = json.loads(command(*arguments, "--run", "--quick", *chosen, "--json")[1])
     assert document["figures"] == ["hyperplane.8"]
     assert {claim["figure"] for claim in document["claims"]} == {"hyperplane.8"}
-    assert command(*arguments) == (0, "written: report.html\n", "")
+    status, output, progress = command(*arguments)
+    assert (status, output) == (0, "written: report.html\n")
+    # A look-up says how far it is only where it takes long.
+    assert all("results looked up" in line for line in progress.splitlines())
     # Two systems, four shapes of traffic, five numbers of queues.
     assert "40 of 40 runs are those of --quick" in " ".join(Path("report.html").read_text().split())
     only = ["--only", "shape=single-queue", "--only", "queues=1000"]

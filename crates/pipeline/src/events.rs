@@ -7,7 +7,7 @@ use crate::statistics::CoreStatistics;
 use crate::translation::TranslationStatistics;
 use fabric::{PrefetchStatistics, SecondLevelStatistics};
 
-/// What a core has counted when a hart reads one of its counters.
+/// The counts of a core when a hart reads one of its counters.
 pub(crate) struct Counts<'a> {
     pub(crate) hart: &'a CoreStatistics,
     /// What is not attributed to a hart of the core is in the counts of any of them.
@@ -106,8 +106,8 @@ events! {
     "REMOTE_CACHE_HITS" => |counts| Some(counts.of_core(|one| one.remote_cache_hits)),
 }
 
-/// How often the event `number` has happened; `None` if there is no such event, or if the core has
-/// not what it is about.
+/// The number of occurrences of the event `number`; `None` if there is no such event, or if the core
+/// lacks the structure that it is about.
 pub(crate) fn count(number: u8, counts: &Counts<'_>) -> Option<u64> {
     let index = usize::from(number).checked_sub(1)?;
     COUNT.get(index)?(counts)
