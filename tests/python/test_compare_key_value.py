@@ -272,7 +272,7 @@ def test_what_cannot_be_gets_a_sentence() -> None:
     entry = _small("rpcvalet")
     entry["serves"] = False
     entry["server"]["rpcvalet"]["network"] = {"latency_ns": 10.0}
-    with pytest.raises(DescriptionError, match=r"here rack.link describes the network, and only"):
+    with pytest.raises(DescriptionError, match=r"here the links describe the network, and only"):
         _run({**_loaded("rpcvalet", 1.0, 100), "rack": {"servers": [entry, entry]}})
     entry = _small("rpcvalet")
     entry["serves"] = False

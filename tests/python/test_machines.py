@@ -163,7 +163,7 @@ def test_a_wrong_base_gets_a_sentence(text: str, sentence: str, tmp_path: Path) 
         ("mine.c", "int main(void) {}", "a program, not a description; a description names it: "),
         ("mine.toml", "notify = spin", "a text has quotation marks"),
         ("mine.toml", "seed = 1\nseed = 2", "the key is there twice"),
-        ("mine.toml", "extends = 'skylake-sp'", "`nanoplane explain data_plane` lists"),
+        ("mine.toml", "extends = 'skylake-sp'", "either a program or a data plane (data_plane)"),
     ],
 )
 def test_a_file_that_is_no_description_gets_a_hint(
