@@ -1,7 +1,7 @@
 //! An instrument that counts, for each load instruction of a program, how often it is executed and
 //! how many lines it accesses.
 //!
-//! It is a probe of every hart ([`system::Attached::probes`]), of use beside any other system, and
+//! It is a [probe](::system::Attached::probes) of every hart, of use beside any other system, and
 //! changes nothing that is simulated. [`Counter`] counts what probes see; [`LoadSitesSpec`] is the
 //! table `server.load_sites`.
 

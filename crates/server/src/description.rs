@@ -514,7 +514,7 @@ mod tests {
         let rack = |offer: Value| {
             json!({
                 "rack": {
-                    "switch": {},
+                    "switch": {"ecn_threshold_bytes": 1000},
                     "servers": [
                         {"program": "", "interface": "nanopu", "server": server}, data_plane,
                     ],

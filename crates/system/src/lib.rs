@@ -42,8 +42,8 @@ pub struct Kind {
     pub components: &'static [Component],
     /// Whether it adds instructions or registers to the cores.
     pub extends_cores: bool,
-    /// Whether it observes cores ([`Attached::probes`], [`Attached::suppliers`]): then it is part of every server that
-    /// describes it, whatever the server's setting.
+    /// Whether it observes cores ([`Attached::probes`], [`Attached::suppliers`]): then it is part of
+    /// every server that describes it, whatever the server's setting.
     pub observes_cores: bool,
     /// Its part of the memory map.
     pub memory_map: &'static [NamedRange],
