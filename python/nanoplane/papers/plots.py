@@ -348,7 +348,8 @@ def bars(
                 )
             )
         drawn.append(altair.layer(*layers).properties(width=370, height=240, title=one))
-    panels: Any = altair.hconcat(*drawn)
+    # Two in a row are as wide as a page.
+    panels: Any = altair.concat(*drawn, columns=2) if len(drawn) > 2 else altair.hconcat(*drawn)
     return panels.resolve_scale(y="shared" if shared_y else "independent")  # type: ignore[no-any-return]
 
 
