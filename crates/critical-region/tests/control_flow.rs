@@ -38,24 +38,12 @@ fn commit(hardware: &mut Identification, pc: u64, instruction: Instruction, valu
     let is_load = instruction.class == Class::Load;
     let misses = LOADS.iter().any(|&(load, _)| load == pc);
     let executed = Executed {
-        pc,
-        instruction,
-        names: &riscv::Names::STANDARD,
-        dispatched: 0,
-        issued: Some(0),
-        completed: Some(0),
-        ended: 0,
-        halted_cycles: 0,
-        undone: false,
         value,
-        address: None,
-        stored: None,
-        csr: None,
-        privilege: riscv::Privilege::Machine,
         found: is_load.then_some(match misses {
             true => Found::Line(Source::Memory),
             false => Found::DataCache,
         }),
+        ..Executed::committed(pc, instruction)
     };
     assert!(hardware.committed(0, &executed).is_none());
 }

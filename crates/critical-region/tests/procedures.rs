@@ -64,21 +64,9 @@ fn region_of(misses: &[u64], hash: impl Fn(u64) -> u64) -> Region {
             let epoch = hardware.committed(
                 0,
                 &Executed {
-                    pc,
-                    instruction,
-                    names: &riscv::Names::STANDARD,
-                    dispatched: 0,
-                    issued: Some(0),
-                    completed: Some(0),
-                    ended: 0,
-                    halted_cycles: 0,
-                    undone: false,
                     value,
-                    address: None,
-                    stored: None,
-                    csr: None,
-                    privilege: riscv::Privilege::Machine,
                     found: (instruction.class == Class::Load).then_some(found),
+                    ..Executed::committed(pc, instruction)
                 },
             );
             if let Some(epoch) = epoch {

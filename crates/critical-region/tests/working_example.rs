@@ -116,21 +116,10 @@ impl Example {
             false => Found::DataCache,
         };
         let executed = Executed {
-            pc,
-            instruction,
-            names: &riscv::Names::STANDARD,
-            dispatched: 0,
-            issued: Some(0),
-            completed: Some(0),
-            ended: 0,
-            halted_cycles: 0,
-            undone: false,
             value,
             address,
-            stored: None,
-            csr: None,
-            privilege: riscv::Privilege::Machine,
             found: (instruction.class == Class::Load).then_some(found),
+            ..Executed::committed(pc, instruction)
         };
         self.executed.push(executed);
         let epoch = self.hardware.committed(0, &executed);

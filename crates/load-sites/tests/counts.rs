@@ -58,21 +58,9 @@ fn counted(limit: Option<std::ops::Range<u64>>) -> Counter {
             _ => Found::DataCache,
         };
         let executed = Executed {
-            pc,
-            instruction,
-            names: &riscv::Names::STANDARD,
-            dispatched: 0,
-            issued: Some(0),
-            completed: Some(0),
-            ended: 0,
-            halted_cycles: 0,
-            undone: false,
-            value: None,
             address: is_access.then_some(address),
-            stored: None,
-            csr: None,
-            privilege: riscv::Privilege::Machine,
             found: is_load.then_some(found),
+            ..Executed::committed(pc, instruction)
         };
         counter.count(&executed);
         if round % 2 == 1 {

@@ -63,6 +63,28 @@ pub struct Executed {
 }
 
 impl Executed {
+    /// An instruction that committed in cycle 0, in machine mode, without a value or an access to
+    /// memory: tests of probes change what they are about.
+    pub fn committed(pc: u64, instruction: Instruction) -> Executed {
+        Executed {
+            pc,
+            instruction,
+            names: &Names::STANDARD,
+            dispatched: 0,
+            issued: Some(0),
+            completed: Some(0),
+            ended: 0,
+            halted_cycles: 0,
+            undone: false,
+            value: None,
+            address: None,
+            stored: None,
+            csr: None,
+            privilege: Privilege::Machine,
+            found: None,
+        }
+    }
+
     /// The instruction in assembly language.
     pub fn text(&self) -> String {
         riscv::disassemble_with(&self.instruction, self.pc, self.names)
