@@ -169,21 +169,12 @@ mod tests {
 
     fn executed(pc: u64, dispatched: u64) -> Executed {
         Executed {
-            pc,
-            instruction: riscv::decode(0x0015_0513), // addi a0, a0, 1
-            names: &riscv::Names::STANDARD,
             dispatched,
             issued: Some(dispatched + 1),
             completed: Some(dispatched + 2),
             ended: dispatched + 3,
-            halted_cycles: 0,
-            undone: false,
             value: Some(7),
-            address: None,
-            stored: None,
-            csr: None,
-            privilege: riscv::Privilege::Machine,
-            found: None,
+            ..Executed::committed(pc, riscv::decode(0x0015_0513)) // addi a0, a0, 1
         }
     }
 

@@ -118,21 +118,8 @@ mod tests {
 
     fn executed(pc: u64, bits: u32, ended: u64) -> Executed {
         Executed {
-            pc,
-            instruction: riscv::decode(bits),
-            names: &riscv::Names::STANDARD,
-            dispatched: 0,
-            issued: None,
-            completed: None,
             ended,
-            halted_cycles: 0,
-            undone: false,
-            value: None,
-            address: None,
-            stored: None,
-            csr: None,
-            privilege: riscv::Privilege::Machine,
-            found: None,
+            ..Executed::committed(pc, riscv::decode(bits))
         }
     }
 

@@ -54,21 +54,9 @@ pub fn regions((program, way): &Way) -> Vec<Region> {
             false => Found::Line(Source::SecondLevel),
         };
         let executed = Executed {
-            pc: CODE + 4 * place as u64,
-            instruction,
-            names: &riscv::Names::STANDARD,
-            dispatched: 0,
-            issued: None,
-            completed: None,
-            ended: 0,
-            halted_cycles: 0,
-            undone: false,
             value: Some(value),
-            address: None,
-            stored: None,
-            csr: None,
-            privilege: riscv::Privilege::Machine,
             found: (instruction.class == Class::Load).then_some(found),
+            ..Executed::committed(CODE + 4 * place as u64, instruction)
         };
         hardware.set_arguments(0, &[value]);
         let epoch = hardware.committed(0, &executed);
