@@ -282,10 +282,32 @@ def _compiled(
             check=False,
         )
         if done.returncode != 0:
-            raise ProgramError(f"{source} does not compile:\n{done.stderr.strip()}")
+            raise ProgramError(_why_not_compiled(source, done.stderr.strip()))
         if done.stderr.strip():
             print(done.stderr.strip(), file=sys.stderr)
         return output.read_bytes()
+
+
+def _why_not_compiled(source: Path, errors: str) -> str:
+    """Return the message for a program that does not compile or link, with the compiler's errors.
+
+    A program that lacks what the runtime calls gets a sentence: the linker only names a symbol and
+    an object file.
+    """
+    # Only if nothing else is wrong: without an error of the compiler, the linker has one.
+    if not re.search(r"\.[chS]:\d+:\d+: (fatal )?error:", errors):
+        if re.search(r"undefined (symbol: |reference to [`'])process\b", errors):
+            return (
+                f"{source} does not define process(), which a data plane calls for each item: "
+                "static inline void process(uint64_t queue, const struct io_slot *in, struct "
+                "io_slot *out)"
+            )
+        if re.search(r"undefined (symbol: |reference to [`'])main\b", errors):
+            return (
+                f"{source} does not define main(); that of a data plane is "
+                "int main(void) { return data_plane(); }"
+            )
+    return f"{source} does not compile:\n{errors}"
 
 
 def _reserved_registers(*sources: Path) -> list[str]:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,23 @@ def test_an_error_is_the_compilers(tmp_path: Path) -> None:
     source = tmp_path / "wrong.c"
     source.write_text("int main(void) { return undeclared; }\n")
     with pytest.raises(ProgramError, match=r"wrong\.c does not compile:\n(.|\n)*undeclared"):
+        compiler.build(source)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("int f(void) { return 0; }\n", "does not define main(); that of a data plane is"),
+        (
+            "#include <data_plane.h>\nint main(void) { return data_plane(); }\n",
+            "does not define process(), which a data plane calls for each item",
+        ),
+    ],
+)
+def test_a_program_without_what_the_runtime_calls(tmp_path: Path, text: str, sentence: str) -> None:
+    source = tmp_path / "lacking.c"
+    source.write_text(text)
+    with pytest.raises(ProgramError, match=rf"lacking\.c {re.escape(sentence)}"):
         compiler.build(source)
 
 
