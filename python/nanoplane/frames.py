@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nanoplane import comparison, machines, report
+from nanoplane import comparison, machines, report, schemas
 from nanoplane.errors import DescriptionError, Failure
 from nanoplane.figures import Figure, Row
 from nanoplane.outcomes import Outcome, measurement, saturates
@@ -182,6 +182,13 @@ def _row(
     )
 
 
+def _titled(name: str) -> str:
+    """Return the title of an axis: a key or a field, with its unit in words if it has one."""
+    units = map(schemas.unit_of, reversed(name.split(".")))
+    unit = next(filter(None, units), None)
+    return f"{name} ({unit})" if unit else name
+
+
 _FEW_VALUES = 10
 """The maximum number of values with a tick each on a logarithmic axis."""
 
@@ -191,6 +198,7 @@ def _chart(rows: list[Row]) -> Any:
 
     series = list(dict.fromkeys(row.series for row in rows))
     across = rows[0].x_unit
+    others = ", ".join(key for key in rows[0].labels if key != across)
 
     def value(row: Row) -> str:
         return row.labels[across]
@@ -201,23 +209,23 @@ def _chart(rows: list[Row]) -> Any:
         names = list(dict.fromkeys(map(of, rows)))
         return plots.bars(
             rows,
-            lambda row: row.statistic,
+            lambda row: _titled(row.statistic),
             group=value,
             y=plots.linear(""),
-            colour=plots.Series("", of, names, _colours(names)),
+            colour=plots.Series("" if of is value else others, of, names, _colours(names)),
             shared_y=False,
         )
     xs = sorted({row.x for row in rows})
     wide = xs[0] > 0 and xs[-1] / xs[0] >= 20
-    axis = plots.linear(across)
+    axis = plots.linear(_titled(across))
     if wide:
-        axis = plots.logarithmic(across, xs if len(xs) <= _FEW_VALUES else ())
+        axis = plots.logarithmic(_titled(across), xs if len(xs) <= _FEW_VALUES else ())
     return plots.panels(
         rows,
-        lambda row: row.statistic,
+        lambda row: _titled(row.statistic),
         x=axis,
         y=plots.linear(""),
-        colour=plots.Series("", lambda row: row.series, series, _colours(series)),
+        colour=plots.Series(others, lambda row: row.series, series, _colours(series)),
         dash=plots.Series("", lambda _: "", [""], plots.DASHES[:1]),
         shared_y=False,
     )
