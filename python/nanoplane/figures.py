@@ -146,6 +146,8 @@ class Figure:
     """The plot of the rows."""
     optional: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     """Labels' values that are only run if `--only` names them."""
+    optional_quick: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    """The same with `--quick`."""
 
     by_precision: bool = False
     """Only the throughput of its saturated runs counts, and they end when that is precise; runs of
@@ -167,6 +169,10 @@ class Figure:
             precision = QUICK_PRECISION if quick else PRECISION
         tail = min(1.0, TAIL * precision)
         return {point: run.precise(precision, tail) for point, run in self.points(quick).items()}
+
+    def left_out(self, quick: bool) -> list[tuple[str, Sequence[str]]]:
+        """Return the labels whose values are only run if `--only` names them."""
+        return [*self.optional.items(), *(self.optional_quick.items() if quick else ())]
 
     def drawn(self, rows: list[Row]) -> "altair.TopLevelMixin":
         """Draw the rows, and the paper's numbers for the same points."""
@@ -241,7 +247,7 @@ def chosen(
         for point, run in figure.runs(quick, precision).items()
         if not any(
             labels(point).get(name) in values
-            for name, values in figure.optional.items()
+            for name, values in figure.left_out(quick)
             if name not in named
         )
     }

@@ -1,6 +1,7 @@
 """The search for the largest load at which the tail latency meets a limit."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,6 +29,11 @@ class Limit:
     their own mean service time at the peak; other requests are not limited."""
     absolute_ns: float | None = None
     """If given, the limit itself, independent of the mean service time."""
+    by_chance: bool = False
+    """Whether the search also ends when the confidence interval of the load, as far as the tried
+    loads give it, is twice as long as what is left between them. All runs have the same arrivals:
+    at loads so close together, what is left of the difference is their chance. The answer is then
+    between the last loads, and not the largest tried one that meets the limit."""
     warmup: int | None = None
     """If given, the warm-up in requests of runs whose load is not in `Run.near`. A rule finds no
     end of the warm-up of an overloaded server, and continues for five times as many requests."""
@@ -67,50 +73,105 @@ class Limit:
         return kinds[self.kind]
 
 
-_MODEL_REQUESTS = 100_000
-"""Requests of the queueing system that gives the starting point, a hundredth of a second of the
-host."""
-_MODEL_STEPS = 8
-"""Loads of it that are tried, each of which halves the remaining range."""
+_MODEL_LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
+"""Loads of the queueing system, as parts of its capacity: close together where the tail grows fast.
+At the last ones the tail depends on the length of the run, as a server's does."""
 
 
-def modelled(
-    peak: Mapping[str, Any], cores: int, limit_ns: float, organisation: tuple[int, int]
-) -> tuple[float, ...]:
-    """Return the load at which a queueing system meets a limit, in millions of requests a second.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shape:
+    """The p99 of a queueing system over its load: the shape of a server's curve.
 
-    Its service times are those measured in the saturated run `peak`; the rest of a request's time,
-    by the throughput, is the same for all requests. It has so many queues, and cores for each. It
-    is only a starting point, since a server's queues are not ideal. Empty if no service times were
-    measured, or no load meets the limit.
+    A server's queues are not ideal, and requests may take longer when it is not saturated. Its
+    curve is taken to be this one, with another capacity.
     """
-    measured = measurement(peak)
-    text = measured.get("service_histogram")
-    if not text or measured["throughput_mrps"] <= 0:
-        return ()
-    bins = [(max(1, time_ns), count) for time_ns, count in simulator.histogram_bins(text)]
-    served_ns = sum(time * count for time, count in bins) / sum(count for _, count in bins)
-    mean_ns = mean_service_ns(peak, cores)
-    lines = "".join(f"{time_ns},{count}\n" for time_ns, count in bins)
-    files = {"service-times.csv": f"service_time_ns,count\n{lines}".encode()}
-    queues, units = organisation
+
+    loads: tuple[float, ...]
+    """Parts of the capacity, in ascending order."""
+    p99: tuple[float, ...]
+    """The p99 at these loads, as a multiple of the limit; it does not decrease."""
+
+    def part(self, p99: float) -> float:
+        """Return the part of the capacity at which the p99 is this multiple of the limit.
+
+        Logarithms of the p99 are interpolated. What is outside of the known loads is at their ends.
+        """
+        if p99 >= self.p99[-1]:
+            return self.loads[-1]
+        after = next(place for place, one in enumerate(self.p99) if one > p99)
+        if after == 0:
+            return self.loads[0]
+        (below, above), (one, two) = (
+            self.loads[after - 1 : after + 1],
+            self.p99[after - 1 : after + 1],
+        )
+        return below + math.log(p99 / one) / math.log(two / one) * (above - below)
+
+    @property
+    def at_limit(self) -> float:
+        """The part of the capacity at which the p99 is the limit."""
+        return self.part(1.0)
+
+    def expected(self, load: float, p99: float) -> float:
+        """Return the load at which a server meets the limit, by its p99 at another load."""
+        return load * self.at_limit / self.part(p99)
+
+
+@functools.lru_cache(maxsize=256)
+def _tails(
+    service_times: str, fixed_part: float, organisation: tuple[int, int], measure: tuple[int, int]
+) -> tuple[float, ...]:
+    """Return the p99 in mean service times of a queueing system at `_MODEL_LOADS`.
+
+    `measure` has the number of requests and the seed.
+    """
+    (queues, units), (requests, seed) = organisation, measure
     system = {
         "queues": queues,
         "units": units,
         "service_times": {"distribution": "recorded", "file": "service-times.csv"},
-        "fixed_part": min(1.0, max(0.0, 1 - served_ns / mean_ns)),
-        "requests": _MODEL_REQUESTS,
-        "seed": 1,
+        "fixed_part": fixed_part,
+        "requests": requests,
+        "seed": seed,
     }
-    low, high = 0.0, 1.0
-    for _ in range(_MODEL_STEPS):
-        load = (low + high) / 2
+    files = {"service-times.csv": service_times.encode()}
+    tails: list[float] = []
+    for load in _MODEL_LOADS:
         found = simulator.queueing({"queueing": {**system, "load": load}}, None, files)
-        if found["latency_service_times"]["p99"] * mean_ns <= limit_ns:
-            low = load
-        else:
-            high = load
-    return (low * measured["throughput_mrps"],) if low else ()
+        # A longer tail at a lower load is chance.
+        tails.append(max([found["latency_service_times"]["p99"], *tails[-1:]]))
+    return tuple(tails)
+
+
+def modelled(
+    peak: Mapping[str, Any],
+    cores: int,
+    limit_ns: float,
+    organisation: tuple[int, int],
+    measure: tuple[int, int],
+) -> Shape | None:
+    """Return the p99 of a queueing system with a server's service times, over its load.
+
+    Its service times are those measured in the saturated run `peak`; the rest of a request's time,
+    by the throughput, is the same for all requests. It has so many queues, and cores for each, and
+    by `measure` as many requests as the server's runs and their seed, thus the same arrivals. None
+    if no service times were measured, or the limit is not on the curve.
+    """
+    measured = measurement(peak)
+    text = measured.get("service_histogram")
+    if not text or measured["throughput_mrps"] <= 0:
+        return None
+    bins = [(max(1, time_ns), count) for time_ns, count in simulator.histogram_bins(text)]
+    served_ns = sum(time * count for time, count in bins) / sum(count for _, count in bins)
+    mean_ns = mean_service_ns(peak, cores)
+    lines = "".join(f"{time_ns},{count}\n" for time_ns, count in bins)
+    fixed_part = min(1.0, max(0.0, 1 - served_ns / mean_ns))
+    service_times = f"service_time_ns,count\n{lines}"
+    in_service_times = _tails(service_times, fixed_part, organisation, measure)
+    tails = [p99 * mean_ns / limit_ns for p99 in in_service_times]
+    if not tails[0] < 1 < tails[-1]:
+        return None
+    return Shape(_MODEL_LOADS, tuple(tails))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,6 +213,10 @@ class Bracket:
     their p99."""
     halve: bool = False
     """The last load was a bad guess: it left more than three quarters of the range."""
+    shape: Shape | None = None
+    """The expected shape of the curve, if it is known."""
+    misses: int = 0
+    """How many loads in turn were on the same side of the limit as the one before."""
 
     @classmethod
     def within(
@@ -167,17 +232,81 @@ class Bracket:
         begin = tuple(sorted(near))
         return cls(key, limit, most, capacity, begin, 0.0, most, 0.0, most, precision, precision)
 
+    def shaped(self, shape: Shape | None) -> "Bracket":
+        """Return the state of a search that expects a curve of this shape.
+
+        Without loads to start with it starts at the one where the shape meets the limit.
+        """
+        if shape is None:
+            return self
+        near = self.near or (shape.at_limit * self.capacity,)
+        return dataclasses.replace(self, near=near, shape=shape)
+
     def next(self, limit: Limit) -> float | None:
         """Return the load to try next; None if the search is complete."""
-        if not self.low or self.high - self.low > limit.precision * self.high:
+        width = limit.precision * self.high
+        if limit.by_chance:
+            width = max(width, self._left_to_chance())
+        if not self.low or self.high - self.low > width:
             return self._nearer(limit.precision)
         if not limit.interval:
             return None
+        if self.shape is not None:
+            return self._certain(self.shape)
         if self.surely_kept < (load := self.low * (1 - self.below)):
             return load
         if (load := self.high * (1 + self.above)) < min(self.surely_broken, self.most):
             return load
         return None
+
+    def _certain(self, shape: Shape) -> float | None:
+        """Return a load that is expected to meet the limit, or to exceed it, with its interval.
+
+        That is where the shape has as much less of a p99, or more, as the interval is wide at the
+        load next to the limit; a little further out, and more so if that was not enough. None if a
+        load has been certain on each side.
+        """
+        ends = {load: (1 / one, 1 / two) for load, one, two in self.ends if one and two}
+
+        def beside(load: float, end: float) -> float:
+            _, one = self._known()[load]
+            p99 = 1 / (one * self.limit) if one else math.inf
+            if load not in ends or math.isinf(p99):
+                return load
+            return load * shape.part(p99 * self.limit / end) / shape.part(p99)
+
+        if not self.surely_kept:
+            load = beside(self.low, ends[self.low][0] if self.low in ends else math.inf)
+            return min(load, self.low) / (1 + self.below)
+        if self.surely_broken == self.most and self.high < self.most:
+            load = beside(self.high, ends[self.high][1] if self.high in ends else math.inf)
+            load = max(load, self.high) * (1 + self.above)
+            return load if load < self.most else None
+        return None
+
+    def _left_to_chance(self) -> float:
+        """Return half the confidence interval of the load, if both its ends are known."""
+        if not self.low or self.high == self.most:
+            return 0.0
+        least, most = self.interval95()
+        return (most - least) / 2 if least > 0 and most < self.most else 0.0
+
+    @property
+    def between(self) -> float:
+        """The load at which the p99 probably is the limit: `low`, or a little more.
+
+        Between `low` and `high`, reciprocals of the p99 are interpolated.
+        """
+        if not self.low or self.high == self.most:
+            return self.low
+        known = self._known()
+        (_, one), (at, two) = known[self.low], known[self.high]
+        part = (one - 1 / self.limit) / (one - two) if one > two else 0.0
+        return self.low + min(1.0, max(0.0, part)) * (min(at, self.high) - self.low)
+
+    def _known(self) -> dict[float, tuple[float, float]]:
+        """Return `seen` by the load that was tried."""
+        return {load: seen for (load, _, _), seen in zip(self.ends, self.seen, strict=True)}
 
     def further(self, precision: float) -> "Bracket":
         """Return the state with a doubled guess, if no load up to it exceeded the limit."""
@@ -198,6 +327,8 @@ class Bracket:
         """Return a load between `low` and `high`, which are too far apart."""
         if inside := [load for load in self.near if self.low < load < self.high]:
             return inside[len(inside) // 2]
+        if self.shape is not None and self.seen:
+            return self._by_shape(self.shape, precision)
         if not self.low or self.halve:
             return (self.low + self._end) / 2
         # Slightly below the expected load, or slightly above; if the expectation was right, both
@@ -207,6 +338,41 @@ class Bracket:
         more_below, more_above = expected - aside - self.low, self._end - expected - aside
         # If the end is a guess, there may be nothing left on either side.
         return expected - aside if more_below >= max(0, more_above) else expected + aside
+
+    def _by_shape(self, shape: Shape, precision: float) -> float:
+        """Return a load between `low` and `high` by the shape of the curve.
+
+        It is on the side of the expected load that no load has been tried on, or that leaves the
+        larger range. The step from the expected load doubles as long as that side is missed.
+        """
+        known = self._known()
+        found = []
+        for load, (at, one) in known.items():
+            p99 = 1 / (one * self.limit) if one else math.inf
+            found.append((load, p99, shape.part(p99), shape.expected(at, p99)))
+        # The nearest to the limit first. Each gives the server another capacity if the shape is not
+        # quite right.
+        found.sort(key=lambda one: (abs(math.log(one[1])), abs(one[2] - shape.at_limit)))
+        (_, p99, _, expected), *others = found
+        if self.low in known and self.high in known:
+            # Between the two, by the part of its capacity that each has.
+            ends = {load: (part, at) for load, _, part, at in found}
+            (below, one), (above, two) = ends[self.low], ends[self.high]
+            where = (shape.at_limit - below) / (above - below) if above > below else 0.5
+            expected = one + min(1.0, max(0.0, where)) * (two - one)
+        elif others and others[0][1] not in (p99, math.inf):
+            # Beyond the two, along a straight line over the logarithm of the p99.
+            _, other, _, at = others[0]
+            change = math.log(p99) / math.log(p99 / other) * (at - expected)
+            expected += max(-0.1 * expected, min(0.1 * expected, change))
+        aside = 0.45 * precision * expected * math.ldexp(1.0, self.misses)
+        upwards = self.high not in known or (
+            self.low in known and self.high - expected > expected - self.low
+        )
+        load = expected + aside if upwards else expected - aside
+        # Not at the ends of the range, so that it becomes smaller.
+        margin = min(0.1 * (self.high - self.low), 0.25 * precision * expected)
+        return min(self.high - margin, max(self.low + margin, load))
 
     def _expected(self, precision: float) -> float:
         """Return the load at which the limit is expected to be met.
@@ -240,10 +406,18 @@ class Bracket:
         if kept in at and at[kept] + 1 < len(ends):
             (_, one, _), (above, two, _) = ends[at[kept] : at[kept] + 2]
             kept += (one - wanted) / (one - two) * (above - kept)
+        elif not kept and self.shape is not None and self.low in at:
+            # No load meets it certainly: the shape says which one does, by the upper end.
+            _, one, _ = ends[at[self.low]]
+            kept = self.shape.expected(self.low, wanted / one) if one else 0.0
         if at.get(broken, 0) > 0:
             (below, _, one), (_, _, two) = ends[at[broken] - 1 : at[broken] + 1]
             if math.isfinite(one):
                 broken = below + (one - wanted) / (one - two) * (broken - below)
+        elif self.shape is not None and self.high in at:
+            _, _, two = ends[at[self.high]]
+            if two and math.isfinite(two):
+                broken = min(broken, self.shape.expected(self.high, wanted / two))
         elif at.get(self.high, 0) > 1:
             # No load exceeds it certainly: extrapolate. The slope is that from the load before the
             # last two, which are close together; it tends to be too small, since tails grow faster.
@@ -273,4 +447,9 @@ class Bracket:
         else:
             known = dataclasses.replace(known, high=load)
         left = (known._end - known.low) / (self._end - self.low)
-        return dataclasses.replace(known, halve=load not in self.near and left > 0.75)
+        # A load that both sides of the limit were known around has a new place to start from.
+        both = known.low > 0 and known.high < known.most
+        misses = 0 if both or load in self.near else self.misses + 1
+        return dataclasses.replace(
+            known, halve=load not in self.near and left > 0.75, misses=misses
+        )

@@ -34,12 +34,17 @@ class Outcome:
     load as `largest_load`, in the description's unit. `largest_load_ci95` extends from the load up
     to which the whole 95 % confidence interval of the p99 meets the limit, to that from which on
     the whole interval exceeds it. Between tried loads, the reciprocals of the interval's ends are
-    interpolated linearly; if no tried load certainly exceeds the limit, they are extrapolated."""
+    interpolated linearly; if no tried load certainly exceeds the limit, they are extrapolated. The
+    other fields are those of the run at the largest tried load that meets the limit; `beyond_run`
+    is the load at which the p99 probably is the limit, over that load: reciprocals of the p99 are
+    interpolated up to the next tried load. It is at least 1."""
     stored: bool
     """The result was in the store; nothing was run."""
     unkept: str | None = None
     """Why the store does not have the result, if it could not be stored, and where it is
     instead."""
+    trials: "tuple[Outcome, ...]" = dataclasses.field(default=(), compare=False)
+    """The runs of a search for the largest load, in the order in which it made them."""
 
     def __repr__(self) -> str:
         """Summarize it: the result has thousands of numbers."""

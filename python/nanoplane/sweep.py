@@ -68,6 +68,8 @@ class Run:
     near: tuple[float, ...] = ()
     """Loads with which the search for that rate begins, in the description's unit: for example
     those that a figure shows anyway, which then cost nothing and shorten the search."""
+    near_parts: tuple[float, ...] = ()
+    """The same as parts of the throughput of `peak`."""
     by_tail: bool = False
     """Only the p99 of the result counts, and the server is warm when the run begins: it may end
     when the p99 is precise, in figures whose runs do."""
@@ -375,12 +377,16 @@ class _Sweep:
             self.outcomes[index] = Outcome(job.resolved.data, job.key, result, stored)
             self._release(index)
 
-        def found(job: _Job, result: Mapping[str, Any], stored: bool, known: Bracket) -> None:
+        def found(best: Outcome, known: Bracket, trials: tuple[Outcome, ...]) -> None:
+            assert run.limit is not None
             search = {
-                "largest_load": known.low,
+                "largest_load": known.between if run.limit.by_chance else known.low,
                 "largest_load_ci95": known.interval95(),
+                "beyond_run": known.between / known.low,
             }
-            answer(job, {**result, **search}, stored)
+            result = {**best.result, **search}
+            self.outcomes[index] = dataclasses.replace(best, result=result, trials=trials)
+            self._release(index)
 
         if run.peak is not None and (derive := run.derive) is not None:
 
@@ -416,8 +422,16 @@ class _Sweep:
             # That peak, from which the limit is derived, may be another server's.
             loads, precision = (peak_mrps, 2 * peak_mrps), run.limit.precision
             cores = _cores(job.resolved.data)
-            near = run.near or modelled(result, cores, limit_ns, run.organisation or (1, cores))
+            near = run.near or tuple(part * peak_mrps for part in run.near_parts)
             known = Bracket.within(key, limit_ns, loads, near, precision)
+            # The curve of one kind of requests is not that of all, and near loads may be enough.
+            if run.limit.kind is None and (run.organisation is not None or not near):
+                organisation = run.organisation or (1, cores)
+                measure = (
+                    run.description.get("measure.requests"),
+                    run.description.get("measure.seed"),
+                )
+                known = known.shaped(modelled(result, cores, limit_ns, organisation, measure))
             self._search(run, run.limit, known, None, found)
 
         self._request(run.peak, at_rate)
@@ -427,14 +441,15 @@ class _Sweep:
         run: Run,
         limit: Limit,
         known: Bracket,
-        best: tuple[_Job, Mapping[str, Any], bool] | None,
-        answer: Callable[[_Job, Mapping[str, Any], bool, Bracket], None],
+        best: Outcome | None,
+        answer: Callable[[Outcome, Bracket, tuple[Outcome, ...]], None],
+        trials: tuple[Outcome, ...] = (),
     ) -> None:
         """Continue between the largest load that meets the limit and the smallest that does not."""
         known = known.further(limit.precision)
         load = known.next(limit)
         if load is None and best is not None:
-            answer(*best, known)
+            answer(best, known, trials)
             return
         if load is None or known.high < 1e-4:
             unit = "service times" if run.description.is_queueing else "ns"
@@ -453,8 +468,10 @@ class _Sweep:
             if not measurement(result)["keeps_up"]:
                 p99, interval = math.inf, (math.inf, math.inf)
             # Loads tried only for the interval are not the answer.
-            found = (job, result, stored) if kept and known.low < load < known.high else best
-            self._search(run, limit, known.tried(load, kept, p99, interval, served), found, answer)
+            tried = Outcome(job.resolved.data, job.key, result, stored)
+            found = tried if kept and known.low < load < known.high else best
+            state = known.tried(load, kept, p99, interval, served)
+            self._search(run, limit, state, found, answer, (*trials, tried))
 
         description = run.description.set(known.key, load)
         if limit.warmup is not None and load not in run.near:
@@ -593,9 +610,8 @@ class _Sweep:
     def _shares_warm_starts(self) -> bool:
         """Determine the runs of each warm start; a fraction of a peak has the peak's or its own.
 
-        Saturating rates are found by runs at several rates, which share a warm start if it has its
-        own rate.
-        has a rate of its own.
+        Saturating rates, and the largest load within a limit, are found by runs at several rates,
+        which share a warm start if it has its own rate.
         """
         for index, run in enumerate(self.runs):
             peak = run.description if run.peak is None else run.peak
@@ -610,7 +626,8 @@ class _Sweep:
                 if (name := stores.warm_start_key(resolved, elf, files)) is not None:
                     start = self.warm_starts.setdefault(name, _WarmStart())
                     start.users.add(index)
-                    start.is_shared |= seeks or len(start.users) > 1
+                    searches = description is run.description and run.limit is not None
+                    start.is_shared |= seeks or searches or len(start.users) > 1
         return any(start.is_shared for start in self.warm_starts.values())
 
     def _drain(self, executor: concurrent.futures.Executor, limit: int, room: Path | None) -> None:

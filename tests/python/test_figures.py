@@ -65,14 +65,14 @@ def run(name: str, *choices: str) -> dict[Any, Outcome]:
 
 def test_figure_8_has_a_row_for_each_point() -> None:
     rows = find("hyperplane.8").rows(run("hyperplane.8"))
-    # Three of the tasks; and of each the gain over two ways to spin, by the ratio of poll to item.
-    assert len(rows) == 3 * 3 * 4 * 5 + 3 * 2
+    # Two of the tasks; and of each the gain over two ways to spin, by the ratio of poll to item.
+    assert len(rows) == 2 * 3 * 4 * 5 + 2 * 2
     assert {row.series for row in rows} >= {
         "packet encapsulation, spinning in poll mode, single queue",
         "RAID protection, HyperPlane, fully balanced",
     }
     assert [row.x for row in rows[:5]] == [1, 10, 100, 400, 1000]
-    assert {row.y_unit for row in rows[: 3 * 3 * 4 * 5]} == {"million requests a second"}
+    assert {row.y_unit for row in rows[: 2 * 3 * 4 * 5]} == {"million requests a second"}
 
 
 def test_figure_9_offers_less_than_one_percent_of_the_peak_with_as_many_queues() -> None:
@@ -208,12 +208,12 @@ def test_conflicts_have_an_interval_for_each_point() -> None:
 
 def test_points_are_chosen_by_their_labels() -> None:
     figure = find("hyperplane.8")
-    cases = chosen([figure], True, ("task=request-dispatching,raid-protection", "queues=10"))
+    cases = chosen([figure], True, ("task=packet-encapsulation,raid-protection", "queues=10"))
     assert len(cases) == 2 * 3 * 4
     assert {case.queues for case in cases} == {10}
     assert not chosen([figure], True, ("queues=10", "queues=100"))
     # What a figure's points do not have does not choose from it.
-    assert len(chosen([figure, find("hyperplane.9")], True, ("load=0.008",))) > 180
+    assert len(chosen([figure, find("hyperplane.9")], True, ("load=0.008",))) > 120
     with pytest.raises(DescriptionError, match=r"there are 1, 10, 100, 400, 1000"):
         chosen([figure], True, ("queues=7",))
     with pytest.raises(
@@ -494,14 +494,42 @@ def test_rooms_and_latencies_of_qwait_are_those_of_their_cases() -> None:
         assert server["server"]["hyperplane"]["qwait_latency_cycles"] == case.qwait_cycles
 
 
+def _without_trials(rows: list[Row]) -> list[Row]:
+    """Return the rows of given loads, and of the largest within a limit."""
+    return [
+        row
+        for row in rows
+        if row.labels.keys() & {"rate_mrps", "load_percent"} or row.statistic.startswith("p99 at")
+    ]
+
+
+def test_quick_figures_leave_points_out_that_are_not_asked_for() -> None:
+    figure = find("rpcvalet.7")
+    for quick, choices, has in (
+        (False, (), True),
+        (True, (), False),
+        (True, ("distribution=key-value",), True),
+    ):
+        points = chosen([figure], quick, choices)
+        assert any(case.distribution == "key-value" for case in points) == has
+
+
 def test_figures_of_rpcvalets_dispatch() -> None:
     rows = find("rpcvalet.7").rows(run("rpcvalet.7"))
-    # Two distributions, three ways to dispatch; four loads, and the largest within the SLO. HERD
-    # has three loads, recorded or executed, Masstree two, and recorded one more limit.
-    assert len(rows) == 3 * (2 * (4 + 1) + 2 * (3 + 1) + (2 + 2) + (2 + 1))
+    # Two distributions and HERD, three ways to dispatch; two loads, and the largest within the SLO.
+    # Masstree has one load, and one more limit.
+    assert len(_without_trials(rows)) == 3 * (3 * (2 + 1) + (1 + 2))
     results = run("rpcvalet.9")
     rows = find("rpcvalet.9").rows(results)
-    assert len(rows) == 4 * ((4 + 1) + len(theory.LOADS_PERCENT) + 1)
+    assert len(_without_trials(rows)) == 4 * ((2 + 1) + len(theory.LOADS_PERCENT) + 1)
+    # The trials of a search are on the curve: up to the first that exceeds the limit.
+    trials = [row for row in rows if row not in _without_trials(rows)]
+    assert trials
+    for row in trials:
+        assert row.statistic == "p99 latency"
+        same = [one for one in rows if one.series == row.series]
+        (largest,) = (one for one in same if one.statistic.startswith("p99 at"))
+        assert sum(one.x > largest.x for one in same) <= 1
     assert {row.y_unit for row in rows} == {"mean service times"}
     # The fake's cores take a request every 505 ns, of which 300 are drawn.
     theory_point = dispatch.Yardstick("fixed", load_percent=70)
@@ -531,7 +559,7 @@ def test_figures_of_rpcvalets_dispatch() -> None:
 def test_figures_7_a_and_b_of_rpcvalet_draw_from_recorded_times() -> None:
     results = run("rpcvalet.7", "distribution=herd-recorded,masstree-recorded")
     rows = find("rpcvalet.7").rows(results)
-    assert len(rows) == 3 * ((3 + 1) + (2 + 2))
+    assert len(_without_trials(rows)) == 3 * ((2 + 1) + (1 + 2))
     case = dispatch.Case("masstree-recorded", dispatch.BEST, 2.0)
     description = results[case].description
     # Section 5: the microbenchmark, with replies of 512 bytes, 16 of them the header of a slot.
@@ -545,10 +573,11 @@ def test_figures_7_a_and_b_of_rpcvalet_draw_from_recorded_times() -> None:
         dispatch.slo("masstree-recorded", dispatch.BEST),
         dispatch.relaxed("one-queue"),
     ):
-        assert 0.9 * peak <= results[limited].result["largest_load"] <= peak
+        # To 10 %, between the last load that is not dropped and the first that is.
+        assert 0.9 * peak <= results[limited].result["largest_load"] <= 1.1 * peak
     measured = {claim.id: claim.row(results) for claim in claims("rpcvalet")}
     assert measured["rpcvalet.7a.service-time"]["measured"] == pytest.approx(505)
-    assert measured["rpcvalet.7a.over-4x4"]["measured"] == 1
+    assert measured["rpcvalet.7a.over-4x4"]["measured"] == pytest.approx(1, abs=0.03)
     assert measured["rpcvalet.7b.16x1"]["measured"] == pytest.approx(0.51)
 
 
@@ -575,8 +604,8 @@ def _mean(bins: list[tuple[float, int]]) -> float:
 def test_figures_7_a_and_b_of_rpcvalet_have_the_stores() -> None:
     results = run("rpcvalet.7", "distribution=key-value,ordered-store")
     rows = find("rpcvalet.7").rows(results)
-    assert len(rows) == 3 * ((3 + 1) + (2 + 1))
-    case = dispatch.Case("ordered-store", dispatch.BEST, 2.0)
+    assert len(_without_trials(rows)) == 3 * ((2 + 1) + (1 + 1))
+    case = dispatch.Case("ordered-store", dispatch.BEST, 8.0)
     description = results[case].description
     assert description["data_plane"]["program"] == "ordered-store"
     assert description["traffic"]["operations"]["scans"] == 0.01
@@ -680,8 +709,8 @@ def test_quick_figures_are_without_the_tasks_that_take_long() -> None:
         assert full == set(TASKS)
         return full - quick
 
-    three = {"packet-encapsulation", "raid-protection", "request-dispatching"}
-    assert left_out("hyperplane.8") == left_out("hyperplane.13") == set(TASKS) - three
+    two = {"packet-encapsulation", "raid-protection"}
+    assert left_out("hyperplane.8") == left_out("hyperplane.13") == set(TASKS) - two
     light_tasks = set(TASKS) - left_out("hyperplane.9")
     assert light_tasks == {"packet-encapsulation"}
 

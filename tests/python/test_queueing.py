@@ -354,19 +354,27 @@ def test_a_search_begins_where_a_queueing_system_keeps_the_limit() -> None:
     }
     idle = simulator.queueing({"queueing": system})
     peak = {"service_histogram": idle["histogram"], "throughput_mrps": 1000 / 1024}
-    (load,) = modelled(peak, 1, 10 * 1024.0, (1, 1))
+    measure = 100_000, 1
+
+    def begins_at(peak: Mapping[str, Any], cores: int, limit_ns: float, *of: int) -> float:
+        shape = modelled(peak, cores, limit_ns, (of[0], of[1]), measure)
+        assert shape is not None
+        return shape.at_limit * float(peak["throughput_mrps"])
+
+    load = begins_at(peak, 1, 10 * 1024.0, 1, 1)
     assert load == pytest.approx(1000 / 1024 * (1 - math.log(100) / 10), rel=0.04)
     # Four queues of a core each are four times one of them, and one queue of four cores takes more.
     four = {**peak, "throughput_mrps": 4000 / 1024}
-    (apart,) = modelled(four, 4, 10 * 1024.0, (4, 1))
-    (together,) = modelled(four, 4, 10 * 1024.0, (1, 4))
+    apart = begins_at(four, 4, 10 * 1024.0, 4, 1)
+    together = begins_at(four, 4, 10 * 1024.0, 1, 4)
     assert apart == pytest.approx(4 * load, rel=0.04)
     assert together > 1.3 * apart
     # If half of a request's time is not in the service time, it is fixed, and tails are shorter.
-    (fixed,) = modelled({**peak, "throughput_mrps": 500 / 1024}, 1, 20 * 1024.0, (1, 1))
+    fixed = begins_at({**peak, "throughput_mrps": 500 / 1024}, 1, 20 * 1024.0, 1, 1)
     assert fixed > 1.1 * load / 2
-    assert modelled(peak, 1, 3 * 1024.0, (1, 1)) == ()
-    assert modelled({**peak, "service_histogram": None}, 1, 10 * 1024.0, (1, 1)) == ()
+    # No load meets this limit, and the last one needs service times.
+    assert modelled(peak, 1, 3 * 1024.0, (1, 1), measure) is None
+    assert modelled({**peak, "service_histogram": None}, 1, 10 * 1024.0, (1, 1), measure) is None
 
 
 def test_a_run_below_saturation_has_estimates_by_an_ideal_queue() -> None:

@@ -23,7 +23,7 @@ from nanoplane import (
     sweep,
 )
 from nanoplane import store as stores
-from nanoplane.load_search import Bracket, Limit
+from nanoplane.load_search import Bracket, Limit, Shape
 from nanoplane.outcomes import settled
 from nanoplane.sweep import look_up
 
@@ -448,6 +448,10 @@ def test_the_search_in_a_queueing_system() -> None:
     (outcome,) = sweep([wide])
     assert outcome.description["queueing"]["load"] == found
     assert outcome.result["largest_load"] == found
+    # The reciprocal of its p99 is a straight line.
+    assert outcome.result["beyond_run"] == pytest.approx(exact / found)
+    by_chance = dataclasses.replace(run, limit=Limit(10, 0.01, by_chance=True))
+    assert sweep([by_chance])[0].result["largest_load"] == pytest.approx(exact)
     low, high = outcome.result["largest_load_ci95"]
     # Its intervals are 2 % wide on both sides: it is surely kept up to 1 - 1.02 ln 100 / 10, and
     # surely broken from 1 - 0.98 ln 100 / 10 on; the reciprocals of the ends are straight lines.
@@ -542,6 +546,99 @@ def test_a_search_goes_on_beyond_its_guess() -> None:
     assert 0.96 * known.high <= known.low <= 5.0 - math.log(100) / 40 <= known.high
     least, most = known.interval95()
     assert known.surely_kept <= least <= known.low < known.high <= most < 8.0
+
+
+SHAPE = Shape(
+    tuple(one / 100 for one in range(5, 100, 5)),
+    tuple(math.log(100) / (10 - one / 10) for one in range(5, 100, 5)),
+)
+"""M/M/1's: the p99 over ten mean service times is 1 at 1 - ln 100 / 10."""
+
+
+def test_the_shape_of_a_curve() -> None:
+    assert SHAPE.at_limit == pytest.approx(1 - math.log(100) / 10, abs=0.002)
+    assert [SHAPE.part(one) for one in (0.1, 1000.0, math.inf)] == [0.05, 0.95, 0.95]
+    # A server of half the capacity has the same p99 at half the load.
+    assert SHAPE.expected(0.2, SHAPE.p99[7]) == pytest.approx(0.2 / 0.4 * SHAPE.at_limit)
+
+
+@pytest.mark.parametrize("capacity", [1.0, 0.9, 0.7, 1.2])
+@pytest.mark.parametrize("longer", [0.0, 1.0, 2.0])
+def test_a_search_by_the_shape_of_the_curve(capacity: float, longer: float) -> None:
+    """A server of another capacity, whose requests take longer besides."""
+    limit = Limit(10, 0.04)
+    known = Bracket.within("load", 10.0, (1.0, 2.0), (), limit.precision).shaped(SHAPE)
+    tried = []
+    while (load := (known := known.further(limit.precision)).next(limit)) is not None:
+        assert known.low < load < known.high
+        tried.append(load)
+        p99 = longer + math.log(100) / max(1e-9, 1 - load / capacity)
+        kept, served = p99 <= 10, min(load, capacity)
+        known = known.tried(load, kept, p99, (0.9 * p99, 1.1 * p99), served)
+    exact = capacity * (1 - math.log(100) / (10 - longer))
+    assert 0.96 * known.high <= known.low <= exact <= known.high
+    assert known.low <= known.between <= known.high
+    # One where the model meets the limit, and both sides of the answer, if the shape is right.
+    assert len(tried) <= (6 if longer else 3)
+    least, most = known.interval95()
+    assert 0.7 * exact < least <= known.low < known.high <= most < 1.3 * exact
+
+
+def test_a_search_goes_where_the_shape_expects_certainty() -> None:
+    """Not in steps of the precision that double."""
+    exact = 1 - math.log(100) / 10
+    tried = {}
+    for shape in (None, SHAPE):
+        limit = Limit(10, 0.01, interval=True)
+        known = Bracket.within("load", 10.0, (1.0, 2.0), (0.5,), limit.precision).shaped(shape)
+        tried[shape] = 0
+        while (load := known.next(limit)) is not None:
+            tried[shape] += 1
+            p99 = math.log(100) / max(1e-9, 1 - load)
+            known = known.tried(load, p99 <= 10, p99, (0.8 * p99, 1.4 * p99), load)
+        assert 0 < known.surely_kept < exact < known.surely_broken < 0.8
+    assert tried[SHAPE] < tried[None]
+    assert tried[SHAPE] <= 7
+
+
+def test_a_search_can_leave_the_rest_to_chance() -> None:
+    """Of p99s that are known to a third, loads that are closer together say nothing more."""
+    found = {}
+    for by_chance in (False, True):
+        limit = Limit(10, 0.01, by_chance=by_chance)
+        known = Bracket.within("load", 10.0, (0.9, 2.0), (), limit.precision).shaped(SHAPE)
+        tried = 0
+        while (load := known.next(limit)) is not None:
+            tried += 1
+            p99 = 2 + math.log(100) / max(1e-9, 1 - load)
+            known = known.tried(load, p99 <= 10, p99, (0.8 * p99, 1.4 * p99), load)
+        found[by_chance] = tried, known
+    assert found[True][0] < found[False][0]
+    _, known = found[True]
+    exact = 1 - math.log(100) / 8
+    assert known.low < known.between < known.high
+    assert known.between == pytest.approx(exact, rel=0.03)
+    least, most = known.interval95()
+    assert least < known.low < exact < known.high < most
+
+
+def test_a_search_begins_with_parts_of_the_peak() -> None:
+    """Those that a figure shows anyway, which then are the same runs."""
+    curve = [Run(describe(load=None), peak=describe(), part=part) for part in (0.1, 0.3)]
+    limit = Limit(absolute_ns=700.0, precision=0.04)
+    search = Run(describe(load=None), peak=describe(), limit=limit, near_parts=(0.1, 0.3))
+    *shown, found = sweep([*curve, search])
+    rates = [one.description["traffic"]["rate_mrps"] for one in shown]
+    tried = [call["traffic"].get("rate_mrps") for call in fake_simulator.calls]
+    assert [tried.count(rate) for rate in rates] == [1, 1]
+    assert found.trials[0].description["traffic"]["rate_mrps"] in rates
+
+
+def test_a_search_tells_its_trials() -> None:
+    (found,) = sweep([Run(queueing(), limit=Limit(10, 0.01))])
+    loads = [one.description["queueing"]["load"] for one in found.trials]
+    assert loads == [call["queueing"]["load"] for call in fake_simulator.calls]
+    assert found.result["largest_load"] in loads
 
 
 def test_a_limit_that_nothing_keeps() -> None:

@@ -95,10 +95,9 @@ since the choice of the other queues in use is random."""
 LIGHT_BELOW = 0.01
 """Loads below this are light: requests hardly ever overlap, so that there are no rounds, and time
 passes without requests, which costs more to simulate than requests."""
-QUICK_TASKS = ("packet-encapsulation", "raid-protection", "request-dispatching")
-"""The tasks of `--quick` in figures that have all tasks: of networks, of storage and of
-applications. The saturated runs of 1000 queues take ten seconds each; of crypto forwarding, whose
-items take 5 us, a minute."""
+QUICK_TASKS = ("packet-encapsulation", "raid-protection")
+"""The tasks of `--quick` in figures that have all tasks: of networks and of storage. A task takes
+half a minute; crypto forwarding, whose items take 5 us, minutes."""
 FILL_MRPS = 20.0
 """The fill rate for each core, in saturated runs whose rings do not begin full. Of 20 million
 offered items a second, 16 million stay in the rings as long as at most four million are served; a

@@ -244,7 +244,7 @@ def _power_points(quick: bool) -> dict[Case, Run]:
         for load, queues in itertools.product((ZERO_LOAD, None), COUNTS):
             case = _powered(notify, power, load, queues)
             points[case] = _run(case, quick)
-        for load in multicore.loads(quick):
+        for load in multicore.QUICK_TAIL_LOADS if quick else multicore.LOADS:
             case = _awake(notify, power, load)
             points[case] = multicore.run(case, quick)
     return points

@@ -40,7 +40,7 @@ STORES = {
         saturation_mrps=100.0,
         rates_mrps=(5.0, 10.0, 20.0, 25.0, 30.0, 33.0, 36.0),
         # The last rate is near the throughput of 16x1, where tails differ most.
-        quick_rates_mrps=(10.0, 20.0, 36.0),
+        quick_rates_mrps=(20.0, 36.0),
         quick_precision=0.04,
     ),
     "ordered-store": Store(
@@ -49,7 +49,7 @@ STORES = {
         packet_bytes=5632,
         saturation_mrps=30.0,
         rates_mrps=(1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0),
-        quick_rates_mrps=(2.0, 8.0),
+        quick_rates_mrps=(8.0,),
         # Forty scans give no better precision.
         quick_precision=0.1,
         kind="get",
@@ -105,7 +105,7 @@ RECORDED = {
         saturation_mrps=60.0,
         warm_mrps=6.0,
         rates_mrps=(5.0, 10.0, 15.0, 20.0, 24.0, 27.0, 29.0),
-        quick_rates_mrps=(10.0, 20.0, 27.0),
+        quick_rates_mrps=(10.0, 27.0),
         quick_precision=0.04,
         quick_requests=10_000,
     ),
@@ -115,7 +115,7 @@ RECORDED = {
         saturation_mrps=20.0,
         warm_mrps=2.0,
         rates_mrps=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
-        quick_rates_mrps=(2.0, 4.0),
+        quick_rates_mrps=(2.0,),
         quick_precision=0.1,
         # Forty of these requests are scans with --quick, as in the store above.
         quick_requests=4000,
