@@ -79,7 +79,7 @@ def _ipc_points(quick: bool) -> dict[Case, Run]:
         # needs five rounds over the queues.
         requests = measured_requests(round(CO_RUNNER_REQUESTS * load), quick, queues=0)
         description = case.description(requests)
-        description = with_used_rings(description, CO_RUNNER_WARM_MRPS)
+        description = with_used_rings(description.set("measure.rings", "used"), CO_RUNNER_WARM_MRPS)
         peak = dataclasses.replace(case, load=None, of=None).saturated(quick, REQUESTS)
         peak = peak.set("measure.requests", QUEUES)
         points[case] = Run(description, peak=peak, part=load)
