@@ -78,6 +78,10 @@ _MODEL_LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98,
 At the last ones the tail depends on the length of the run, as a server's does."""
 
 
+_MODEL_LEAST = 3000
+"""The fewest requests of a queueing system."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shape:
     """The p99 of a queueing system over its load: the shape of a server's curve.
@@ -131,7 +135,7 @@ def _tails(
         "units": units,
         "service_times": {"distribution": "recorded", "file": "service-times.csv"},
         "fixed_part": fixed_part,
-        "requests": requests,
+        "requests": max(_MODEL_LEAST, requests),
         "seed": seed,
     }
     files = {"service-times.csv": service_times.encode()}

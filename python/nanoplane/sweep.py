@@ -409,7 +409,8 @@ class _Sweep:
         guessed = run.description
         if not guessed.is_rack:
             guessed = guessed.set("traffic.load", "saturate")
-        guess = execution.cost(self._resolve(guessed), run.part)
+        resolved = self._resolve(guessed)
+        like, guess = resolved.data["measure"], execution.cost(resolved, run.part)
         self.later_cost += guess
 
         def at_rate(job: _Job, result: Mapping[str, Any], __: bool) -> None:
@@ -427,10 +428,7 @@ class _Sweep:
             # The curve of one kind of requests is not that of all, and near loads may be enough.
             if run.limit.kind is None and (run.organisation is not None or not near):
                 organisation = run.organisation or (1, cores)
-                measure = (
-                    run.description.get("measure.requests"),
-                    run.description.get("measure.seed"),
-                )
+                measure = like["requests"], like["seed"]
                 known = known.shaped(modelled(result, cores, limit_ns, organisation, measure))
             self._search(run, run.limit, known, None, found)
 
