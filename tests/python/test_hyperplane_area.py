@@ -2,6 +2,8 @@
 
 import pytest
 
+from nanoplane.claims import claims
+from nanoplane.figures import find
 from nanoplane.papers.hyperplane import area
 
 
@@ -42,13 +44,31 @@ def test_the_monitoring_set_is_arrays_of_tags_or_flip_flops() -> None:
     assert area.monitoring_set_of_flip_flops_mm2() == pytest.approx(flip_flops, rel=1e-3)
 
 
-def test_the_paper_s_overhead_is_between_the_two_models() -> None:
+def test_the_paper_s_overhead_is_between_the_two_circuits() -> None:
     """The paper's 0.26 % of 16 cores are more than any with arrays, and less than any without."""
     shares = [
-        [area.percent_of_cores(model(), bits) for bits in area.WEIGHT_BITS]
-        for model in (area.monitoring_set_mm2, area.monitoring_set_of_flip_flops_mm2)
+        [area.percent_of_cores(circuit, bits) for bits in area.WEIGHT_BITS]
+        for circuit in area.MONITORING_SETS
     ]
     assert shares == [
         pytest.approx([0.039, 0.077, 0.114], abs=5e-4),
         pytest.approx([0.271, 0.308, 0.346], abs=5e-4),
     ]
+
+
+def test_claims_on_area_have_a_verdict_for_each_circuit() -> None:
+    rows = {claim.id: claim.row({}) for claim in claims("hyperplane")}
+    arrays, flip_flops = rows["hyperplane.4.area"], rows["hyperplane.4.area-flip-flops"]
+    assert arrays["verdict"] == "reproduced"
+    assert arrays["measured_ci95"] == pytest.approx((0.039, 0.114), abs=5e-4)
+    assert flip_flops["verdict"] == "differs"
+    assert rows["hyperplane.4.monitoring-set-area"]["verdict"] == "differs"
+
+
+def test_the_figure_of_area_has_both_circuits() -> None:
+    rows = find("hyperplane.area").rows({})
+    assert {row.series for row in rows} == set(area.MONITORING_SETS)
+    # Twice the entries have more than twice the area: decoders and QIDs grow, too.
+    of = {(row.series, row.x): row.y for row in rows}
+    for circuit in area.MONITORING_SETS:
+        assert of[circuit, 2048] > 2 * of[circuit, 1024]

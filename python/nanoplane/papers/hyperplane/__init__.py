@@ -23,10 +23,8 @@ _SECTIONS = (
     false_sharing,
     sockets,
     policies,
+    hardware_costs,
 )
 
 FIGURES = tuple(figure for section in _SECTIONS for figure in section.FIGURES)
-CLAIMS = (
-    *(claim for section in _SECTIONS for claim in section.CLAIMS),
-    *hardware_costs.CLAIMS,
-)
+CLAIMS = tuple(claim for section in _SECTIONS for claim in section.CLAIMS)

@@ -117,9 +117,17 @@ def monitoring_set_of_flip_flops_mm2(entries: int = ENTRIES) -> float:
     return entries * entry * (NODE_NM / CELLS_NODE_NM) ** 2 / UTILISATION / 1e6
 
 
-def percent_of_cores(monitoring_set: float, weight_bits: int) -> float:
+MONITORING_SETS = {
+    "tag arrays": monitoring_set_mm2,
+    "flip-flops": monitoring_set_of_flip_flops_mm2,
+}
+"""Circuits of the monitoring set, with their areas. The paper's are arrays (Section IV-C)."""
+
+
+def percent_of_cores(circuit: str, weight_bits: int, entries: int = ENTRIES) -> float:
     """Return the area of both sets in percent of the area of the cores that share them.
 
-    `monitoring_set` is its area in square millimetres: its model differs from the paper's.
+    `circuit` is that of the monitoring set.
     """
-    return 100 * (monitoring_set + ready_set_mm2(ENTRIES, weight_bits)) / (CORES * CORE_MM2)
+    sets = MONITORING_SETS[circuit](entries) + ready_set_mm2(entries, weight_bits)
+    return 100 * sets / (CORES * CORE_MM2)
