@@ -1,5 +1,9 @@
 //! The network interface on the chip: registers, four queues, and DMA to the last-level cache.
 //!
+//! Lines to and from the cache share one path of 8 bytes a cycle. The published prototypes have
+//! SiFive's inclusive cache in one bank, whose answering stage serves one request at a time and
+//! takes a cycle for each 8 bytes, of a read and of a write (`SourceD.scala`).
+//!
 //! The registers, at an address that the server chooses (0x1001_6000 in the published prototypes):
 //!
 //! | offset | bytes | name | |
@@ -115,8 +119,8 @@ pub struct IceNic {
     segments: VecDeque<Segment>,
     first_segment: u64,
     reads: u32,
-    /// The arrival time of the last word read from memory.
-    words_in_until: Time,
+    /// The time until which words are on their way, to memory or from it.
+    words_until: Time,
     /// The frame that is being assembled from segments.
     frame: Vec<u8>,
     is_too_long: bool,
@@ -156,7 +160,7 @@ impl IceNic {
             segments: VecDeque::new(),
             first_segment: 0,
             reads: 0,
-            words_in_until: Time::ZERO,
+            words_until: Time::ZERO,
             frame: Vec::new(),
             is_too_long: false,
             output_bytes: 0,
@@ -207,9 +211,12 @@ impl IceNic {
         requests.len() >= self.spec.queue_entries as usize
     }
 
-    /// The transfer time of `bytes` bytes between the interface and the chip.
-    fn words(&self, bytes: usize) -> Time {
-        self.clock.time((bytes as u64).div_ceil(WORD_BYTES))
+    /// Begins to transfer `bytes` bytes between the interface and the chip at `now`, or when the
+    /// path is free; returns the end.
+    fn transfer(&mut self, now: Time, bytes: usize) -> Time {
+        let words = (bytes as u64).div_ceil(WORD_BYTES);
+        self.words_until = self.words_until.max(now) + self.clock.time(words);
+        self.words_until
     }
 
     fn read_register(&mut self, context: &mut AgentContext<'_>, reply_to: ReplyTo, offset: u64) {
@@ -400,7 +407,6 @@ impl IceNic {
     ) {
         self.reads -= 1;
         let place = number.wrapping_sub(self.first_segment) as usize;
-        let words_in_until = self.words_in_until.max(context.now());
         let Some(segment) = self.segments.get_mut(place) else {
             return;
         };
@@ -412,10 +418,10 @@ impl IceNic {
         Piece { offset, ..piece }.read(line, &mut segment.content);
         segment.missing -= piece.bytes;
         let is_whole = segment.missing == 0;
-        self.words_in_until = words_in_until + self.words(piece.bytes);
+        let end = self.transfer(context.now(), piece.bytes);
         if is_whole {
-            segment_here(&mut self.segments, place, self.words_in_until);
-            context.wake(self.words_in_until, purpose::WORDS_IN);
+            segment_here(&mut self.segments, place, end);
+            context.wake(end, purpose::WORDS_IN);
         }
         self.go_on(context);
     }
@@ -500,8 +506,9 @@ impl IceNic {
             && let Some(piece) = next_line(writing)
         {
             writing.is_busy = true;
-            let time = self.words(piece.bytes);
-            context.wake(context.now() + time, purpose::WORDS_OUT);
+            let bytes = piece.bytes;
+            let end = self.transfer(context.now(), bytes);
+            context.wake(end, purpose::WORDS_OUT);
         }
     }
 
