@@ -47,4 +47,39 @@ static inline int frame_service(void) {
   return 0;
 }
 
+#ifdef FRAME_ROUND
+
+/** Turns the frame in `buffer`, which has been received with so many bytes, into its reply, and
+ * posts it for sending. */
+static inline void frame_answer(void *buffer, int received_bytes) {
+  struct frame *frame = (struct frame *)buffer;
+  uint64_t bytes = frame_payload_bytes(frame, (uint64_t)received_bytes);
+  uint64_t reply_bytes = serve(frame, bytes);
+  if (reply_bytes != bytes)
+    frame_set_payload_bytes(frame, reply_bytes);
+  nic_post_send(frame, sizeof *frame + reply_bytes);
+}
+
+/**
+ * The same in rounds, as the programs of nanoPU's published tests serve (Figures 4 to 6): the first
+ * frame of a round is received alone, and only then are there buffers for the `FRAME_ROUND` others.
+ * The first frame of a published round configures the program, and has no reply; here it is a
+ * request like the others. Buffers have the published size, and so do not all begin with a line.
+ */
+static inline int frame_service_in_rounds(void) {
+  enum { BUFFER_WORDS = 258 }; /* ETH_MAX_WORDS */
+  static uint64_t buffers[1 + FRAME_ROUND][BUFFER_WORDS] __attribute__((aligned(64)));
+  for (;;) {
+    frame_answer(buffers[FRAME_ROUND], nic_recv(buffers[FRAME_ROUND]));
+    for (int place = 0; place < FRAME_ROUND; place++)
+      nic_post_recv(buffers[place]);
+    for (int place = 0; place < FRAME_ROUND; place++)
+      frame_answer(buffers[place], nic_wait_recv());
+    nic_wait_send_batch(1 + FRAME_ROUND);
+  }
+  return 0;
+}
+
+#endif
+
 #endif

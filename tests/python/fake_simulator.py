@@ -329,6 +329,8 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
         "l1 10 l2\n"
         for part in range(3)
     )
+    requests = spec["clients"][0]["load"]["requests"] if spec["clients"] else []
+    words = len(requests[0].get("words") or [0]) if requests else 1
     spent = {"dynamic": 600.0, "static": 400.0}
     parts = ("last_level", "directory", "mesh", "memory_controllers", "dram")
     energy: dict[str, Any] = dict.fromkeys((*parts, "monitoring_set", "ready_set"), spent)
@@ -341,7 +343,7 @@ def _rack(description: dict[str, Any], progress: Callable[[float], None] | None)
                 "instructions": 1000,
                 "stack": {"base": 400, "branch": 100},
                 "data_hits": 100_000,
-                "data_misses": 5000 if fast else 50_000,
+                "data_misses": (5000 if fast else 50_000) * words,
                 "harts": [{"ipc": 2.0}, {"ipc": 1.5}],
             }
         ],

@@ -2,7 +2,6 @@
 
 import copy
 import re
-import statistics
 from random import Random
 from typing import Any
 
@@ -101,12 +100,12 @@ def test_claims_measure_what_they_say() -> None:
     assert measured["nanopu.1.arrival-without-mac"] == pytest.approx(14 / 3.2 + 2.88)
     assert measured["nanopu.2.ndp"] == pytest.approx(9 / 3.2 + 2.88)
     assert "put in" in rows["nanopu.1.arrival"]["why"]
-    # The last response of a burst of 20 comes after 38 ns, and the traditional core takes 70 ns for
-    # a request. A message has 72 bytes.
-    rate = 20 / 0.038
+    # The last response of a burst of 21 comes after 38 ns, and behind the traditional interface
+    # after 106 ns. A message has 72 bytes.
+    rate = 21 / 0.038
     assert measured["nanopu.4.rate"] == pytest.approx(rate)
     assert measured["nanopu.4.bits"] == pytest.approx(rate * 0.576)
-    assert measured["nanopu.4.small"] == pytest.approx(rate * 0.070)
+    assert measured["nanopu.4.small"] == pytest.approx(106 / 38)
     # The p99 of TIS and RSS is five times that of HTS and JBSQ.
     assert measured["nanopu.7.high-priority"] == pytest.approx(5)
     assert measured["nanopu.jbsq.tail"] == pytest.approx(5)
@@ -121,7 +120,7 @@ def test_claims_measure_what_they_say() -> None:
     # Of rates there are intervals, and so there are of what is made of them.
     low, high = rows["nanopu.4.rate"]["measured_ci95"]
     assert low < rate < high
-    assert rows["nanopu.5.l1"]["measured_ci95"][0] == pytest.approx(0.99)
+    assert rows["nanopu.5.l1"]["measured_ci95"][0] == pytest.approx(0.99, abs=1e-3)
     assert measured["nanopu.raft.erpc"] == pytest.approx(5.5 / 0.68)
 
 
@@ -284,15 +283,15 @@ def test_requests_of_applications_are_understood() -> None:
         payload_bytes = sent["bytes"] - racks.HEADER_BYTES * sent["packets"] - 64 * others
         replies_bytes = each_bytes * responses + fiftieth_bytes * (responses // 50)
         assert payload_bytes == first_bytes + replies_bytes, name
-    # A dot product's reply has two words more than its header, and a refusal one.
+    # A dot product's reply has three words more than its header, and a refusal one.
     for system in dot_product.SYSTEMS:
-        outcome = simulated(dot_product.DotProduct(system, 4).run(True))
+        outcome = simulated(dot_product.DotProduct(system, 10).run(True))
         client = outcome.result["clients"][0]
         (server,) = outcome.result["servers"]
         bytes_each = server["sent"]["bytes"] / server["sent"]["packets"]
         packets = server["sent"]["packets"] / client["statistics"]["responses"]
         # nanoPU's acknowledgements and credits are packets of 128 bytes.
-        expected = 64 + 16 + 128 * (packets - 1)
+        expected = 64 + 24 + 128 * (packets - 1)
         assert bytes_each * packets == pytest.approx(expected, abs=0.5), system
 
 
@@ -301,7 +300,6 @@ def test_lengths_on_the_wire() -> None:
     assert racks.bits(8) == 8 * 72
     assert racks.bits(1024) == 8 * 1088
     assert racks.bits(2048) == 8 * (2048 + 128)
-    assert statistics.fmean(dot_product.SMALL) < 8
 
 
 def changed(results: Measured, point: Any, **numbers: float) -> Measured:
@@ -323,11 +321,12 @@ def verdict(name: str, results: Measured) -> str:
 def test_each_length_of_small_messages_is_judged() -> None:
     """The mean of 3, 5 and 6 times is 4.5: "4 to 5", which no length is."""
     results, verdicts = faked("nanopu.6"), []
-    for pairs, speedup in zip(dot_product.SMALL, (3, 5, 6), strict=True):
+    for words, speedup in zip(dot_product.SMALL, (3, 5, 6), strict=True):
         for system, rate in ((dot_product.OPTIMAL, speedup), (racks.TRADITIONAL, 1)):
-            point = dot_product.DotProduct(system, pairs)
-            results = changed(results, point, throughput_mrps=rate)
-        length = dot_product.message_bytes(pairs)
+            point = dot_product.DotProduct(system, words)
+            burst_ns = 1000 * dot_product.BURST / rate
+            results = changed(results, point, p99=burst_ns + 2 * racks.BESIDE_NS)
+        length = dot_product.vector_bytes(words)
         verdicts.append(verdict(f"nanopu.6.small-{length}", results))
     assert verdicts == [DIFFERS, REPRODUCED, DIFFERS]
 

@@ -164,10 +164,18 @@ def test_loopback_increment() -> None:
     assert found[-1] == (PEER, bytes(16))
 
 
+LOOPBACK_LENGTHS = (8, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 24, 13, 1)
+
+
+def test_loopback_unrolled() -> None:
+    random = generator(2)
+    messages = [(some_peer(random), random.randbytes(length)) for length in LOOPBACK_LENGTHS]
+    check("loopback-unrolled", jobs.Loopback(), messages)
+
+
 def test_loopback_stamped() -> None:
     random = generator(1)
-    lengths = (8, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 24, 13, 1)
-    messages = [(some_peer(random), random.randbytes(length)) for length in lengths]
+    messages = [(some_peer(random), random.randbytes(length)) for length in LOOPBACK_LENGTHS]
     found = check("loopback-stamped", jobs.LoopbackStamped(), messages)
     assert {payload[-8:] for _, payload in found[:11]} == {messages[0][1]}
 
@@ -189,19 +197,20 @@ def test_stream() -> None:
 def test_dot_product(program: str) -> None:
     random = generator(3)
     requests = []
-    for pairs in [0, 1, 2, 127, *(random.randrange(128) for _ in range(60))]:
-        words = [random.getrandbits(64) for _ in range(2 * pairs)]
-        words[::2] = [random.choice((number, number % 2048)) for number in words[::2]]
-        requests.append((some_peer(random), payload_of([1, pairs, *words])))
-    wrong = [[1, 2, 0, 1], [1, 0, 5], [2, 1, 0, 1], [1, 2**63, 0, 1], [1, 127], [1]]
+    for count in [0, 1, 2, 253, *(random.randrange(254) for _ in range(60))]:
+        factors = [random.getrandbits(64) for _ in range(count)]
+        factors = [random.choice((factor, factor % 2048)) for factor in factors]
+        stamp = random.getrandbits(64)
+        requests.append((some_peer(random), payload_of([1, count, *factors, stamp])))
+    wrong = [[1, 2, 0, 1], [1, 0], [2, 1, 0, 1], [1, 2**63, 0, 1], [1, 253], [1]]
     messages = shuffled(random, requests, [(PEER, payload_of(words)) for words in wrong])
     check(program, jobs.DotProduct(), messages + garbage(random, 30))
 
 
-def test_dot_product_of_one_pair() -> None:
-    """Three times the weight with number 5, which SplitMix64 makes of 5."""
-    (reply,) = sent("dot-product", [(PEER, payload_of([1, 1, 5, 3]))])
-    assert reply == (PEER, payload_of([2, 3 * mix(5) & WORD]))
+def test_dot_product_of_two_factors() -> None:
+    """Five times the weight with number 5, and 2051 times the one with number 3."""
+    (reply,) = sent("dot-product", [(PEER, payload_of([1, 2, 5, 2051, 77]))])
+    assert reply == (PEER, payload_of([2, 5 * 5 + 2051 * 3, 77]))
 
 
 # Services over data in memory. Their requests begin with what a load generator puts there.

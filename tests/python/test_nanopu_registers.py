@@ -75,7 +75,7 @@ STORE = [
     [11, 12, 1, *key_words(20_001)],
     [13],
 ]
-PAIRS = [word for number in range(127) for word in (mix(number), mix(number + 1000))]
+FACTORS = [mix(number) for number in range(254)]
 OPERATIONS = [[1, 80], [2, 80, 160], [5, 80], [3, 80, 160, 7], [4, 80, 3], [1, 80], [5, 80], [1, 4]]
 WRITE = chain.write(CLIENT, [SERVER], (1, 2), [*range(8)])
 
@@ -85,8 +85,8 @@ WRITE = chain.write(CLIENT, [SERVER], (1, 2), [*range(8)])
     [
         ("loopback-increment", jobs.LoopbackIncrement, [[1], [2**64 - 1] * 2, [*range(256)]]),
         ("stream", jobs.Stream, [[0, 2, 77], [1, 5, 6], [1, 5, 6, 7, 8], [1, 5]]),
-        ("dot-product", jobs.DotProduct, [[1, 0], [1, 127, *PAIRS], [1, 1, 5, 3], [2]]),
-        ("dot-product-naive", jobs.DotProduct, [[1, 0], [1, 127, *PAIRS], [1, 1, 5, 3], [2]]),
+        ("dot-product", jobs.DotProduct, [[1, 0, 3], [1, 253, *FACTORS], [1, 1, 5, 3], [2]]),
+        ("dot-product-naive", jobs.DotProduct, [[1, 0, 3], [1, 253, *FACTORS], [1, 1, 5, 3], [2]]),
         ("mica", services.Mica, STORE),
         ("mica-naive", services.Mica, STORE),
         ("rdma", services.Rdma, [[1, 2, *words] for words in OPERATIONS]),

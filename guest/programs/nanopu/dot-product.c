@@ -13,23 +13,26 @@
 void prepare(void) { dot_product_prepare(); }
 
 static inline void serve(void) {
-  uint64_t header, words = message_begin(&header, 2);
+  uint64_t header, words = message_begin(&header, DOT_PRODUCT_HEADER_WORDS);
   if (words == 0)
     return;
-  uint64_t type = lnic_read(), pairs = lnic_read();
-  if (type != DOT_PRODUCT_DATA || pairs > DOT_PRODUCT_MAX_PAIRS || words != 2 + 2 * pairs) {
-    refuse(header, 2);
+  uint64_t type = lnic_read(), factors = lnic_read();
+  if (!dot_product_is_request(type, factors, words)) {
+    refuse(header, DOT_PRODUCT_HEADER_WORDS);
     return;
-  }
-  uint64_t result = 0;
-  for (; pairs > 0; pairs--) {
-    uint64_t number = lnic_read();
-    uint64_t value = lnic_read();
-    result += value * dot_product_weight(number);
   }
   lnic_write_r(header_to(header, DOT_PRODUCT_REPLY_WORDS));
   lnic_write_i(DOT_PRODUCT_REPLY);
+  uint64_t result = 0;
+  for (; factors > 0; factors--) {
+    uint64_t factor = lnic_read();
+    result += factor * dot_product_weight(factor);
+  }
   lnic_write_r(result);
+  lnic_copy();
 }
 
-int main(void) { return service_on_all_harts(); }
+int main(void) {
+  dot_product_read_weights();
+  return service_on_all_harts();
+}

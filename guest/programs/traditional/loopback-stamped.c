@@ -1,9 +1,9 @@
 /**
- * Sends every frame back to its sender, in batches, with the last word of the batch's first frame
- * in place of its own, as the prototype's program for nanoPU's Figure 4 does. It also reads the
- * first word of each frame: a frame that begins with all ones, or has no word, is sent back
- * unchanged.
+ * Sends every frame back to its sender, in rounds, with the last word of the first frame in
+ * place of its own, as the prototype's program for nanoPU's Figure 4 does. It also reads the first
+ * word of each frame: a frame that begins with all ones, or has no word, is sent back unchanged.
  */
+#define FRAME_ROUND 20
 #include <frame_service.h>
 
 static uint64_t stamp;
@@ -23,4 +23,4 @@ static inline uint64_t serve(struct frame *frame, uint64_t payload_bytes) {
   return payload_bytes;
 }
 
-int main(void) { return frame_service(); }
+int main(void) { return frame_service_in_rounds(); }

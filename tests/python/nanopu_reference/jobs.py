@@ -1,8 +1,14 @@
 """The small jobs that nanoPU's registers are measured with."""
 
-import functools
+from nanopu_reference import WORD, Message, payload_of, refusal, words_of
 
-from nanopu_reference import WORD, Message, mix, payload_of, refusal, words_of
+
+class Loopback:
+    """`loopback-unrolled`."""
+
+    def serve(self, peer: int, payload: bytes) -> list[Message]:
+        """Send it back."""
+        return [(peer, payload)]
 
 
 class LoopbackIncrement:
@@ -60,20 +66,14 @@ class Stream:
         return [(peer, payload_of([1, *middle, self.start_time]))]
 
 
-@functools.cache
-def weights() -> list[int]:
-    """Return the weights in memory: 16 KiB of them."""
-    return [mix(number) for number in range(2048)]
-
-
 class DotProduct:
     """`dot-product` and `dot-product-naive`."""
 
     def serve(self, peer: int, payload: bytes) -> list[Message]:
-        """Sum up the values, each times its weight."""
+        """Sum up the factors, each times its weight: its number, of 2048."""
         words = words_of(payload)
-        if len(words) < 2 or words[0] != 1 or len(words) != 2 + 2 * words[1]:
+        if len(words) < 2 or words[0] != 1 or len(words) != 3 + words[1]:
             return refusal(peer)
-        pairs = zip(words[2::2], words[3::2], strict=True)
-        result = sum(weights()[number % 2048] * value for number, value in pairs)
-        return [(peer, payload_of([2, result & WORD]))]
+        *factors, stamp = words[2:]
+        result = sum(factor * (factor % 2048) for factor in factors)
+        return [(peer, payload_of([2, result & WORD, stamp]))]

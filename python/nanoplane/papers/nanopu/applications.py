@@ -511,11 +511,15 @@ def _mica_gain(results: Results, over: str) -> float:
 
 _WAY = "the program, or the parts of the way that the paper gives in a picture, take another time"
 _INDIRECT = (
-    "the second word costs an access to memory, 15 ns, and two cache look-ups, as each word is "
-    "read once; in the published simulations, the cache in front of memory has them"
+    "both words come from memory; the published requests follow 25 pointers, which a cache soon "
+    "has, with what they point to. With pointers among 200 words it takes 25 ns less than a read"
 )
 _SETS = (
     "the sets are made up, and searches come by a Zipf law of exponent 1; the paper's have others"
+)
+_LOW = (
+    '"low" is not a number: in the published plot the p99 is 6.0 us at 6.8 Mrps, 3.7 times '
+    "that at 3 Mrps (docs)"
 )
 _MEMORY = (
     "what is prepared is not in the cache of 4 MB in front of memory when the program starts; in "
@@ -761,7 +765,7 @@ CLAIMS = (
         "times",
         f"set intersection on four cores: p99 at {JBSQ_MRPS:g} Mrps over that of one request at a "
         "time",
-        at_most(2, _SETS, "low"),
+        at_most(2, _LOW, "low"),
         lambda r: _four_cores_ns(r, JBSQ_MRPS) / _four_cores_ns(r, ALONE),
         paper_value="low",
     ),

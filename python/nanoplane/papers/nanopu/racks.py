@@ -24,6 +24,9 @@ MAC_AND_SERIAL_IO_NS = 26.0
 PROTOTYPE = {"mac_and_serial_io_ns": 0.0}
 """Footnote 10: "Our prototype does not include MAC & Serial IO"."""
 
+_BURST_EVERY_NS = 40_000.0
+"""Long enough for the slowest burst: 31 messages of 1 KB behind the traditional interface."""
+
 FAST_PATH, TRADITIONAL = "fast-path", "traditional"
 FIRST_LEVEL = "first-level"
 """The traditional interface if it "placed arriving messages directly in the L1 cache"."""
@@ -47,6 +50,11 @@ def one_at_a_time(think_ns: float = 200.0) -> dict[str, Any]:
 def saturating(clients: int) -> dict[str, Any]:
     """Return an offer with one request in flight for each client."""
     return {"mode": "closed", "clients": clients, "think_ns": 0.0}
+
+
+def in_bursts(messages: int) -> dict[str, Any]:
+    """Return an offer of so many requests back to back, and nothing between such bursts."""
+    return {"mode": "simultaneous", "requests_per_burst": messages, "every_ns": _BURST_EVERY_NS}
 
 
 def uniform(first: int, last: int) -> dict[str, int]:
@@ -197,6 +205,23 @@ def latencies_ns(outcome: Outcome) -> dict[str, Any]:
     """Return the first client's latencies."""
     found: dict[str, Any] = measurement(outcome)["latency_ns"]
     return found
+
+
+def burst_mrps(outcome: Outcome, messages: int) -> tuple[float, tuple[float, float] | None]:
+    """Return the rate of a burst's messages in millions a second, and its 95 % interval.
+
+    A burst takes the time from the first bit of its first message at the server to the last bit of
+    its last response. All its messages are created at once, and the last of at most 100 has the
+    99th percentile of their latencies.
+    """
+    latencies = latencies_ns(outcome)
+
+    def rate(latency_ns: float) -> float:
+        return 1000 * messages / (latency_ns - 2 * BESIDE_NS)
+
+    ends = latencies.get("p99_ci95")
+    interval = None if ends is None else (rate(float(ends[1])), rate(float(ends[0])))
+    return rate(float(latencies["p99"])), interval
 
 
 def packets_of(bytes_: int) -> int:
