@@ -8,6 +8,7 @@
  * | `buffer_bytes` | bytes from a buffer to the next, a multiple of 64 | 2048 |
  * | `spares` | buffers that a hart has beside those in rings, if harts share rings | 32 |
  * | `value_bytes` | bytes of a value, a multiple of 8, up to 4096 | 512 |
+ * | `system_cycles` | what an operating system adds to an interrupt sent or taken; if any | 0 |
  *
  * The first word of a request, the load generator's service time, is the number of iterations of a
  * loop of two instructions before the access to the store, for variable service times.
@@ -19,7 +20,7 @@
 #include <stdint.h>
 
 static uint64_t compared_entries, compared_buffer_bytes, compared_spares, compared_doorbell_frames;
-static uint64_t compared_value_words;
+static uint64_t compared_value_words, compared_system_cycles;
 
 #define DMA_NIC_ENTRIES compared_entries
 #define DMA_NIC_BUFFER_BYTES compared_buffer_bytes
@@ -29,6 +30,12 @@ static uint64_t compared_value_words;
 #define STORE_VALUE_WORDS compared_value_words
 #define STORE_MOST_VALUE_WORDS 512
 #include <services/wire_store.h>
+
+static inline uint64_t compared_cycles(void) {
+  uint64_t now;
+  __asm__ volatile("csrr %0, cycle" : "=r"(now));
+  return now;
+}
 
 /* A whole number of the description. */
 static inline uint64_t compared_number(const char *name, uint64_t otherwise, uint64_t least,
@@ -64,6 +71,20 @@ static inline void compared_prepare_shared_rings(void) {
   uint64_t most =
       compared_entries < RING_MOST_SPARE_BUFFERS ? compared_entries : RING_MOST_SPARE_BUFFERS;
   compared_spares = compared_number("spares", most < 32 ? most : 32, 1, most, 1);
+}
+
+/** Reads the parameter system_cycles; for prepare() of programs with interrupts. */
+static inline void compared_prepare_system(void) {
+  compared_system_cycles = compared_number("system_cycles", 0, 0, 1000000, 1);
+}
+
+/** Takes the time of an operating system for an interrupt. */
+static inline void compared_system(void) {
+  if (compared_system_cycles == 0)
+    return;
+  uint64_t begin = compared_cycles();
+  while (compared_cycles() - begin < compared_system_cycles)
+    ;
 }
 
 /** Executes the additional work of a request. */

@@ -74,6 +74,7 @@ void prepare(void) {
   compared_prepare_rings();
   depth = compared_number("depth", 1, 1, MOST_DEPTH, 1);
   slice_cycles = compared_number("slice_cycles", 0, 0, 1000000000, 1);
+  compared_prepare_system();
 }
 
 /* Without the work, which the hart has already done. */
@@ -165,6 +166,7 @@ static _Noreturn void work(void);
 
 /* A stack to switch to; 0 if the interrupt was for an earlier item, or no stack is free. */
 static __attribute__((used)) uint64_t stack_to_change_to(void) {
+  compared_system();
   struct worker *worker = own();
   if (__atomic_load_n(&worker->interrupted, __ATOMIC_RELAXED) != worker->taken)
     return 0;
@@ -221,12 +223,6 @@ static inline uint64_t first_bit(uint64_t word) {
   return bit;
 }
 
-static inline uint64_t cycles(void) {
-  uint64_t now;
-  __asm__ volatile("csrr %0, cycle" : "=r"(now));
-  return now;
-}
-
 static inline void wait_at_the_end(uint64_t item, uint64_t bytes) {
   waiting[waiting_end++ % QUEUE_ITEMS] = (struct waiting){item, bytes};
 }
@@ -240,7 +236,7 @@ static inline uint64_t note(uint64_t hart, uint64_t finished, uint64_t given) {
   if (given - finished < depth)
     with_items[given - finished] &= ~(1ul << hart);
   with_items[given - now] |= 1ul << hart;
-  begun[hart] = cycles();
+  begun[hart] = compared_cycles();
   while (finished != now) {
     uint64_t left = worker->left[++finished % MOST_DEPTH];
     if (left & 1)
@@ -277,7 +273,7 @@ static inline void give_items(uint64_t given[]) {
       if (count + 1 < depth)
         with_items[count + 1] |= 1ul << hart;
       if (count == 0)
-        begun[hart] = cycles();
+        begun[hart] = compared_cycles();
       struct waiting *next = &waiting[waiting_first++ % QUEUE_ITEMS];
       struct worker *worker = &workers[hart];
       uint64_t place = ++given[hart] % MOST_DEPTH;
@@ -289,11 +285,12 @@ static inline void give_items(uint64_t given[]) {
 
 /* Preempts a hart whose item has used up its slice. */
 static inline void interrupt(uint64_t hart, uint64_t item) {
-  if (cycles() - begun[hart] < slice_cycles || asked[hart] == item)
+  if (compared_cycles() - begun[hart] < slice_cycles || asked[hart] == item)
     return;
   asked[hart] = item;
   __atomic_store_n(&workers[hart].interrupted, item, __ATOMIC_RELEASE);
   user_interrupt_send(hart);
+  compared_system();
 }
 
 static _Noreturn void dispatch(void) {

@@ -18,7 +18,10 @@ enum { NOTIFICATION = 0xec };
 
 static struct user_interrupt_descriptor *descriptors;
 
-void prepare(void) { compared_prepare_rings(); }
+void prepare(void) {
+  compared_prepare_rings();
+  compared_prepare_system();
+}
 
 /* A hart has only one queue, which need not be identified. */
 static __attribute__((naked, aligned(64))) void handler(void) {
@@ -38,6 +41,7 @@ static inline struct frame *await(struct dma_nic_queue *queue, uint64_t *bytes) 
     __asm__ volatile("wfi" ::: "memory");
     user_interrupt_on();
     user_interrupt_off();
+    compared_system();
   }
 }
 
