@@ -475,13 +475,13 @@ def test_an_operating_system_adds_to_programs_with_interrupts_alone() -> None:
 
 
 def test_an_advantage_is_that_over_the_strongest_software() -> None:
-    results = run("compare.key-value")
+    results = dict(run("compare.key-value"))
     loads = {"rings-on-chip": 8.0, "stealing-on-chip": 12.0, "rpcvalet": 15.0}
     for case, outcome in results.items():
         if case.limit:
             load = loads.get(case.system, 4.0)
-            outcome.result["largest_load"] = load
-            outcome.result["largest_load_ci95"] = (0.98 * load, 1.02 * load)
+            found = {"largest_load": load, "largest_load_ci95": (0.98 * load, 1.02 * load)}
+            results[case] = dataclasses.replace(outcome, result={**outcome.result, **found})
     rows = {claim.id: claim.row(results) for claim in claims("compare")}
     # 15 over the 12 of stealing, and 4 over it; both ends move by 2 %: sqrt(2) 2 % together.
     rpcvalet = rows["compare.key-value.rpcvalet-load"]
