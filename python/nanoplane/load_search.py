@@ -159,7 +159,7 @@ def modelled(
     Its service times are those measured in the saturated run `peak`; the rest of a request's time,
     by the throughput, is the same for all requests. It has so many queues, and cores for each, and
     by `measure` as many requests as the server's runs and their seed, thus the same arrivals. None
-    if no service times were measured, or the limit is not on the curve.
+    if no service times were measured, or no load meets the limit.
     """
     measured = measurement(peak)
     text = measured.get("service_histogram")
@@ -173,7 +173,7 @@ def modelled(
     service_times = f"service_time_ns,count\n{lines}"
     in_service_times = _tails(service_times, fixed_part, organisation, measure)
     tails = [p99 * mean_ns / limit_ns for p99 in in_service_times]
-    if not tails[0] < 1 < tails[-1]:
+    if tails[0] >= 1:
         return None
     return Shape(_MODEL_LOADS, tuple(tails))
 

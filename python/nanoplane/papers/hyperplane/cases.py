@@ -1,9 +1,11 @@
 """The parameters that the paper varies, and the resulting runs."""
 
 import dataclasses
+from collections.abc import Mapping
 
 from nanoplane.description import Description
 from nanoplane.load_search import Limit
+from nanoplane.outcomes import Outcome
 from nanoplane.papers import plots
 from nanoplane.schemas import mechanisms
 from nanoplane.sweep import Run
@@ -152,6 +154,27 @@ def organisation(case: "Case") -> str:
     if case.order == IN_ORDER and case.notify == "hyperplane":
         name += ", in order"
     return f"{name}, {case.imbalance:.0%} imbalance" if case.imbalance else name
+
+
+def near_limit(search: Outcome | None, curve: Mapping[float, Outcome]) -> dict[float, Outcome]:
+    """Return the trials of a search for a load within a limit that a curve does not have.
+
+    They show where it bends. Loads are parts of the same peak, and keys of both. A load that the
+    server does not keep up with is left out: its p99 is that of the length of the run.
+    """
+    if search is None or not curve:
+        return {}
+
+    def rate(one: Outcome) -> float:
+        return float(one.description["traffic"]["rate_mrps"])
+
+    load, one = next(iter(curve.items()))
+    shown = {rate(one) for one in curve.values()}
+    return {
+        rate(trial) / rate(one) * load: trial
+        for trial in search.trials
+        if rate(trial) not in shown and trial.result["keeps_up"]
+    }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

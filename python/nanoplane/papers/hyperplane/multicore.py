@@ -17,6 +17,7 @@ from nanoplane.papers.hyperplane.cases import (
     SHAPES,
     SYSTEMS,
     Case,
+    near_limit,
     organisation,
 )
 from nanoplane.sweep import Run
@@ -26,8 +27,7 @@ CORES = 4
 QUEUES = 400
 """Section V-C: four cores and 400 queues in total."""
 LOADS = (0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
-QUICK_LOADS = (0.3, 0.5, 0.8)
-"""At a hundredth of the load, cores that poll all queues take half a minute for 2400 requests."""
+QUICK_LOADS = (0.01, 0.3, 0.5, 0.8)
 QUICK_TAIL_LOADS = (0.01, 0.3, 0.5, 0.8, 0.9)
 """Those of Figure 12(b), where each core polls queues of its own."""
 REQUESTS = 40_000
@@ -137,8 +137,15 @@ def loads(case: Case, quick: bool) -> tuple[float, ...]:
     """
     if not quick:
         return LOADS
-    is_claimed = case.notify == "hyperplane" and case.shape == BALANCED
-    return tuple(load for load in QUICK_LOADS if load < HIGH or is_claimed)
+    hyperplane = case.notify == "hyperplane"
+    # Cores that share queues and poll them all take half a minute for 2400 requests at a hundredth.
+    light = hyperplane or (case.shape == CONCENTRATED and case.cluster == 1)
+    high = hyperplane and case.shape == BALANCED
+    return tuple(
+        load
+        for load in QUICK_LOADS
+        if (light or load > QUICK_LOADS[0]) and (high or load < QUICK_LOADS[-1])
+    )
 
 
 def _points(quick: bool) -> dict[Case, Run]:
@@ -167,33 +174,16 @@ def _tail(case: Case, outcome: Outcome, load: float, series: str) -> Row:
     )
 
 
-def _trials(results: Results, case: Case, series: str) -> list[Row]:
-    """Return the rows of the search for the largest sustained load, near the limit.
-
-    They show where the curve bends. A load that the server does not keep up with is left out: its
-    p99 is that of the length of the run.
-    """
-    search = case.within(SERVICE_TIMES, of=reference(case.shape))
-    known = [one for load in LOADS if (one := loaded(case, load)) in results]
-    if search not in results or not known:
-        return []
-    unit_mrps = _rate(results, known[0]) / (known[0].load or 1.0)
-    shown = [_rate(results, one) for one in known]
-    trials = ((one.description["traffic"]["rate_mrps"], one) for one in results[search].trials)
-    return [
-        _tail(search, one, rate / unit_mrps, series)
-        for rate, one in trials
-        if rate not in shown and one.result["keeps_up"]
-    ]
-
-
 def _rows(results: Results) -> list[Row]:
     rows = []
     for case in _saturated_cases():
         series = f"{SHAPES[case.shape]}, {SYSTEMS[case.notify]}, {organisation(case)}"
-        found = [tail_row(results, loaded(case, load), series) for load in LOADS]
-        curve = [row for row in found if row is not None] + _trials(results, case, series)
-        rows += sorted(curve, key=lambda row: row.x)
+        found = {load: loaded(case, load) for load in LOADS if loaded(case, load) in results}
+        search = case.within(SERVICE_TIMES, of=reference(case.shape))
+        curve = {load: results[one] for load, one in found.items()}
+        trials = near_limit(results.get(search), curve)
+        for load, outcome in sorted((curve | trials).items()):
+            rows.append(_tail(found.get(load, search), outcome, load, series))
     return rows
 
 
