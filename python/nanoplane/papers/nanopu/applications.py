@@ -47,6 +47,9 @@ ALONE = 0.0
 """The rate for "low load": requests never overlap, since each arrives 10 us after the response to
 its predecessor."""
 ALONE_NS = 10_000.0
+BRIEF = ("n-body", "path-latency")
+"""Applications whose requests all take the same short time: each would find the polling loop in the
+same phase. At low load they come at random times, as far apart on average, and rarely meet."""
 SET_ALGEBRA_CASES = {
     (TRADITIONAL, 1): "traditional",
     (FAST_PATH, 1): "nanoPU, one core",
@@ -200,6 +203,8 @@ class Service:
         application = APPLICATIONS[self.application]
         if self.rate_mrps is None:
             offer = saturating(60 if self.system == TRADITIONAL else 16)
+        elif self.rate_mrps == ALONE and self.application in BRIEF:
+            offer = open_load(1000 / ALONE_NS)
         elif self.rate_mrps == ALONE:
             offer = one_at_a_time(ALONE_NS)
         else:
