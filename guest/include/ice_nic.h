@@ -46,6 +46,11 @@ static inline void nic_post_send(void *data, uint64_t bytes) {
   reg_write64(SIMPLENIC_SEND_REQ, bytes << 48 | address);
 }
 
+/** The same for a part of a frame, which goes on with the next one. Each part is completed. */
+static inline void nic_post_send_part(void *data, uint64_t bytes) {
+  nic_post_send(data, 1ul << 15 | bytes);
+}
+
 /** Waits until a frame has been read, and its buffer is free. */
 static inline void nic_complete_send(void) {
   while (nic_send_comp_avail() == 0)

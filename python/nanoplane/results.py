@@ -827,12 +827,12 @@ class NanoPuStatistics(TypedDict):
     """Messages that cores have sent."""
     packets_dropped: int
     """Packets from the network for another address, or with data for a context that no core has
-    bound.
+    bound in a server without a DMA path.
     """
     packets_received: int
     """Packets from the network."""
     packets_sent: int
-    """Packets to the network."""
+    """Packets to the network, on both paths."""
 
 
 class NanoPuDataPlane(TypedDict):
@@ -1439,41 +1439,6 @@ class RackClientResult(TypedDict):
     """Counts of the client's transport."""
 
 
-class RpcValetInterface(TypedDict):
-    """Counts of RPCValet's network interface in a rack."""
-
-    backends: BackendStatistics
-    """Counts of all backends together."""
-    dropped_buffer_full: int
-    """Frames for which there was no room in the input buffer."""
-    dropped_too_long: int
-    """Frames that do not fit into a message."""
-    dropped_unexpected: int
-    """Frames that are not a complete message, or arrived before the program had started its device.
-    """
-    frames_received: int
-    """Frames received from the network."""
-    frames_sent: int
-    """Replies sent to the network."""
-    link_bytes: int
-    """Bytes of frames that have crossed the link, in both directions together."""
-    messages: int
-    """Frames that were sent to the backends."""
-    not_sent: int
-    """Replies without a request, and malformed ones."""
-    refused: int
-    """Messages that a backend has refused."""
-    waits: int
-    """Frames that have waited for a send slot."""
-
-
-class NanoPuInterface(NanoPuStatistics):
-    """Counts of nanoPU's network interface."""
-
-    failures: list[str]
-    """The reasons why messages could not be delivered, a sentence each."""
-
-
 class IommuStatistics(TypedDict):
     """Counts of an IOMMU."""
 
@@ -1601,6 +1566,52 @@ class CqeNicStatistics(TypedDict):
     """Reads of doorbell records."""
 
 
+class RpcValetInterface(TypedDict):
+    """Counts of RPCValet's network interface in a rack."""
+
+    backends: BackendStatistics
+    """Counts of all backends together."""
+    dropped_buffer_full: int
+    """Frames for which there was no room in the input buffer."""
+    dropped_too_long: int
+    """Frames that do not fit into a message."""
+    dropped_unexpected: int
+    """Frames that are not a complete message, or arrived before the program had started its device.
+    """
+    frames_received: int
+    """Frames received from the network."""
+    frames_sent: int
+    """Replies sent to the network."""
+    link_bytes: int
+    """Bytes of frames that have crossed the link, in both directions together."""
+    messages: int
+    """Frames that were sent to the backends."""
+    not_sent: int
+    """Replies without a request, and malformed ones."""
+    refused: int
+    """Messages that a backend has refused."""
+    waits: int
+    """Frames that have waited for a send slot."""
+
+
+class DmaPathStatistics(TypedDict):
+    """Packets on the DMA path: a part of those of the interface."""
+
+    packets_received: int
+    """Packets from the network that went to the conventional interface."""
+    packets_sent: int
+    """Packets that the conventional interface has sent."""
+
+
+class NanoPuInterface(NanoPuStatistics):
+    """Counts of nanoPU's network interface."""
+
+    dma_path: NotRequired[DmaPathStatistics]
+    """Packets on the DMA path, if the server has one."""
+    failures: list[str]
+    """The reasons why messages could not be delivered, a sentence each."""
+
+
 class RackServerResult(TypedDict):
     """A server's part of the results."""
 
@@ -1618,6 +1629,8 @@ class RackServerResult(TypedDict):
     """Cycles of the server's clock."""
     data_plane: NotRequired[DataPlaneResult]
     """The measurements of its data plane, if it has one."""
+    dma_path: NotRequired[NicStatistics | CqeNicStatistics]
+    """Counts of the network interface that shares its link, if it has a DMA path."""
     energy_nj: EnergyResult
     """The energy of the cores, and of the parts that they share, since the first client began, in
     nanojoules; also per response if no other server serves.

@@ -66,7 +66,7 @@ def traced(directory: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     nanoplane("exec", *log, plain)
     yield "execute-functionally", json.loads(of_exec.read_text())
     options = {"trace": {"timeline": str(directory / "timeline.pftrace")}}
-    for example in ("encapsulation", "rack-pair", "rack-data-plane"):
+    for example in ("encapsulation", "rack-pair", "rack-data-plane", "nanopu-and-dma"):
         description = Description.from_toml(ROOT / "examples" / f"{example}.toml")
         description = description.set("measure.requests", 100)
         if description.is_rack:

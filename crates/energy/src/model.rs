@@ -18,7 +18,8 @@ pub struct Split {
 }
 
 impl Split {
-    fn sum(self, other: Split) -> Split {
+    /// Both together.
+    pub fn sum(self, other: Split) -> Split {
         Split {
             dynamic: self.dynamic + other.dynamic,
             leakage: self.leakage + other.leakage,

@@ -4,7 +4,7 @@
 //! - [`NetworkRegisters`], the extension of a core: `netRX`, `netTX`, the queues of each context,
 //!   the CSRs, and the hardware thread scheduler;
 //! - [`Nic`], the agent: pipelines for packets that come and go, the transport, the choice of a
-//!   core;
+//!   core, and the link that it may share with a conventional interface, the DMA path;
 //! - [`Mailbox`], what is on the wires between them;
 //! - [`Clients`], the agent that sends a data plane its requests as messages.
 
@@ -19,11 +19,11 @@ mod selection;
 mod spec;
 mod system;
 
-pub use crate::spec::{CoreSelection, NanoPuSpec, SchedulerKind};
+pub use crate::spec::{CoreSelection, NanoPuSpec, SchedulerKind, TransmitOrder};
 pub use clients::{ClientStatistics, Clients, DATA_PLANE_CONTEXT};
 pub use extension::{NetworkRegisters, cause};
 pub use mailbox::{Mailbox, SharedMailbox};
-pub use nic::{Nic, Statistics};
+pub use nic::{DmaPathStatistics, Nic, Statistics};
 pub use system::KIND;
 
 use ::spec::SpecError;

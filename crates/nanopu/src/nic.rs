@@ -5,10 +5,10 @@ use crate::clients::{CLIENTS, send};
 use crate::extension::{code, notice};
 use crate::mailbox::{SharedMailbox, Words};
 use crate::selection::Waiting;
-use crate::spec::{CoreSelection, NanoPuSpec};
+use crate::spec::{CoreSelection, NanoPuSpec, TransmitOrder};
 use fabric::{Agent, AgentContext, AgentId, AgentMessage, Clock, Request, RequestKind, Time};
 use network::packet::{DATA, Endpoint, Message, Packet, Transport, TransportAction};
-use network::rack::{Interface, LineRate, Record, Records, Step};
+use network::rack::{Interface, LineRate, Record, Records, SecondPath, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
 use state::{State, Walker};
@@ -23,6 +23,7 @@ mod purpose {
     pub const PACKETIZED: u64 = 3;
     pub const LINK_FREE: u64 = 4;
     pub const TRANSPORT: u64 = 5;
+    pub const FRAME_WAITS: u64 = 6;
     pub const BITS: u32 = 3;
 }
 
@@ -36,10 +37,10 @@ pub struct Statistics {
     #[state(count)]
     pub packets_received: u64,
     /// Packets from the network for another address, or with data for a context that no core has
-    /// bound.
+    /// bound in a server without a DMA path.
     #[state(count)]
     pub packets_dropped: u64,
-    /// Packets to the network.
+    /// Packets to the network, on both paths.
     #[state(count)]
     pub packets_sent: u64,
     /// Messages that were given to cores.
@@ -56,6 +57,29 @@ pub struct Statistics {
     /// Bytes of packets that have crossed the link, in both directions together.
     #[state(count)]
     pub link_bytes: u64,
+}
+
+/// Packets on the DMA path: a part of those of the interface.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, state::State, state::Plain,
+)]
+#[state(all(count))]
+pub struct DmaPathStatistics {
+    /// Packets from the network that went to the conventional interface.
+    pub packets_received: u64,
+    /// Packets that the conventional interface has sent.
+    pub packets_sent: u64,
+}
+
+/// The DMA path: a conventional interface behind the ingress pipeline, and in front of the egress
+/// pipeline.
+#[derive(state::State)]
+struct DmaPath {
+    path: SecondPath,
+    /// Whether it sent the last packet.
+    #[state(exact)]
+    was_last: bool,
+    statistics: DmaPathStatistics,
 }
 
 /// The latencies of packets and messages.
@@ -130,6 +154,10 @@ pub struct Nic {
     records: Records,
     #[state(fixed)]
     outside: Option<Outside>,
+    #[state(fixed)]
+    order: TransmitOrder,
+    #[state(inside)]
+    dma_path: Option<DmaPath>,
     /// Empty between events.
     #[state(fixed)]
     actions: Vec<TransportAction>,
@@ -187,6 +215,8 @@ impl Nic {
             failures: Vec::new(),
             records: Records::default(),
             outside: None,
+            order: spec.transmit_order,
+            dma_path: None,
             actions: Vec::new(),
         }
     }
@@ -202,6 +232,11 @@ impl Nic {
     /// What it has counted.
     pub fn statistics(&self) -> Statistics {
         self.statistics
+    }
+
+    /// The counts of its DMA path, if it has one.
+    pub fn dma_path_statistics(&self) -> Option<DmaPathStatistics> {
+        self.dma_path.as_ref().map(|one| one.statistics)
     }
 
     /// The rate of its link.
@@ -223,7 +258,9 @@ impl Nic {
         context.wake(at, number << purpose::BITS | purpose::THROUGH_INGRESS);
     }
 
-    /// A packet has passed the ingress pipeline.
+    /// A packet has passed the ingress pipeline: its destination port decides about its path
+    /// (Section 2, step 1 of Figure 1). Without a DMA path, the transport knows what to do with
+    /// packets without data, which only it can have caused.
     fn through_ingress(&mut self, context: &mut AgentContext<'_>, number: u64) {
         let Some(packet) = self.in_ingress.remove(&number) else {
             return;
@@ -231,9 +268,17 @@ impl Nic {
         self.statistics.packets_received += 1;
         let has_data = packet.header.flags & DATA != 0;
         let is_ours = packet.to.address == self.address;
-        if !is_ours || has_data && !self.contexts.contains_key(&packet.to.port) {
-            self.statistics.packets_dropped += 1;
-            return;
+        let is_bound = self.contexts.contains_key(&packet.to.port);
+        match &mut self.dma_path {
+            Some(dma) if is_ours && !is_bound => {
+                dma.statistics.packets_received += 1;
+                return dma.path.hand_over(context, packet);
+            }
+            _ if !is_ours || has_data && !is_bound => {
+                self.statistics.packets_dropped += 1;
+                return;
+            }
+            _ => {}
         }
         self.transport
             .arrived(context.now(), packet, &mut self.actions);
@@ -369,15 +414,43 @@ impl Nic {
         self.pull(context);
     }
 
-    /// Takes packets from the transport as long as there is room on the link.
+    /// The next packet for the link, which is free. One of the DMA path comes with the token for
+    /// its departure. A path is asked only when it may send: the transport chooses among all that it
+    /// has at that time.
+    fn next_packet(&mut self, now: Time) -> Option<(Packet, Option<u64>)> {
+        let Some(dma) = &mut self.dma_path else {
+            return Some((self.transport.next_packet(now)?, None));
+        };
+        let dma_is_first = self.order == TransmitOrder::RoundRobin && !dma.was_last;
+        for is_dma in [dma_is_first, !dma_is_first] {
+            let next = match is_dma {
+                true => dma
+                    .path
+                    .next_packet(now)
+                    .map(|(one, left)| (one, Some(left))),
+                false => self.transport.next_packet(now).map(|one| (one, None)),
+            };
+            if next.is_some() {
+                dma.was_last = is_dma;
+                dma.statistics.packets_sent += u64::from(is_dma);
+                return next;
+            }
+        }
+        None
+    }
+
+    /// Takes packets from the paths as long as there is room on the link.
     fn pull(&mut self, context: &mut AgentContext<'_>) {
         let now = context.now();
         while self.free_at <= now
-            && let Some(packet) = self.transport.next_packet(now)
+            && let Some((packet, left)) = self.next_packet(now)
         {
             self.statistics.packets_sent += 1;
             let duration = self.rate.duration(packet.wire_bytes());
             self.free_at = now + duration;
+            if let (Some(dma), Some(left)) = (&self.dma_path, left) {
+                dma.path.leaves(context, self.free_at, left);
+            }
             if packet.to.address == self.address {
                 // From one core to another: it turns round in front of the MAC.
                 self.enter(context, self.latencies.egress + duration, packet);
@@ -468,6 +541,16 @@ impl Interface for Nic {
         sent.extend(self.sent.drain(..));
     }
 
+    fn lead(&mut self, path: &SecondPath) -> bool {
+        path.wake_first_with(purpose::FRAME_WAITS);
+        self.dma_path = Some(DmaPath {
+            path: path.clone(),
+            was_last: false,
+            statistics: DmaPathStatistics::default(),
+        });
+        true
+    }
+
     fn keep_records(&mut self) {
         self.records.keep();
     }
@@ -526,6 +609,7 @@ impl Agent for Nic {
             purpose::THROUGH_INGRESS => self.through_ingress(context, number),
             purpose::REASSEMBLED => self.reassembled(context),
             purpose::PACKETIZED => self.packetized(context),
+            purpose::FRAME_WAITS => self.pull(context),
             purpose::LINK_FREE => {
                 self.is_waiting = false;
                 self.pull(context);

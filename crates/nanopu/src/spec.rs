@@ -31,6 +31,20 @@ pub enum CoreSelection {
     Rss,
 }
 
+/// The order in which the fast path and the DMA path of a server send packets. A packet that has
+/// begun is finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransmitOrder {
+    /// The DMA path sends only while the fast path has nothing to send: a packet of the fast path
+    /// waits for one frame at most, and the DMA path for as long as it takes.
+    #[default]
+    FastPathFirst,
+    /// A packet of each path in turn, as long as both have some: neither waits for more than one
+    /// packet of the other for each of its own.
+    RoundRobin,
+}
+
 /// nanoPU's network interface and the registers of its cores.
 ///
 /// Defaults: nanoPU's prototype (OSDI 2021). The cycles of its parts are counted in its published
@@ -92,6 +106,10 @@ pub struct NanoPuSpec {
     /// Each stage beyond two that the transport's program needs takes one more.
     #[schemars(range(max = 10000))]
     pub egress_cycles: u64,
+    /// The order in which the fast path and the DMA path send, in a server that has a `dma_path`.
+    /// The paper does not define it. By default the fast path is first: it is there for the tail of
+    /// nanoRequests, whose packets are few and short.
+    pub transmit_order: TransmitOrder,
     /// The transport.
     pub transport: TransportSpec,
     /// The energy of the interface's port.
@@ -115,6 +133,7 @@ impl Default for NanoPuSpec {
             from_core_cycles: 2,
             packetization_cycles: 2,
             egress_cycles: 2,
+            transmit_order: TransmitOrder::default(),
             transport: TransportSpec::default(),
             energy: PortEnergySpec::default(),
         }

@@ -4,8 +4,8 @@ use crate::cable::Cable;
 use crate::clients::{CLIENTS, ClientSetup};
 use crate::nic::Outside;
 use crate::{
-    ADDRESS_ALONE, ClientStatistics, Clients, NanoPuSpec, Nic, Statistics, attach, attach_nic,
-    published_rate,
+    ADDRESS_ALONE, ClientStatistics, Clients, DmaPathStatistics, NanoPuSpec, Nic, Statistics,
+    attach, attach_nic, published_rate,
 };
 use energy::Split;
 use fabric::{AgentId, Fabric, Time};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use spec::{SpecError, Under, require};
 use system::{
     Attached, DataPlane, Hardware, Host, Interface, Kind, Mechanism, PortEnergySpec, Refusal,
-    Requests, Setting, Site, System, Wire,
+    Requests, Setting, Sharing, Site, System, Wire,
 };
 use workload::{Random, Stream};
 
@@ -40,6 +40,7 @@ pub const KIND: Kind = Kind {
         name: "nanopu",
         help: "nanoPU's, which gives messages to registers (`server.nanopu`).",
         statistics: SchemaGenerator::subschema_for::<InterfaceStatistics>,
+        sharing: Sharing::Leads,
     }),
     statistics: Some(SchemaGenerator::subschema_for::<DataPlaneStatistics>),
     components: &[PortEnergySpec::COMPONENT],
@@ -236,6 +237,9 @@ struct InterfaceStatistics<'a> {
     statistics: Statistics,
     /// The reasons why messages could not be delivered, a sentence each.
     failures: &'a [String],
+    /// Packets on the DMA path, if the server has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dma_path: Option<DmaPathStatistics>,
 }
 
 /// The network interface with clients at the other end of its link.
@@ -287,6 +291,7 @@ impl Hardware for Part {
             json!(InterfaceStatistics {
                 statistics: nic.statistics(),
                 failures: nic.failures(),
+                dma_path: nic.dma_path_statistics(),
             })
         })
     }

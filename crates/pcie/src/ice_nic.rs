@@ -27,7 +27,7 @@ use fabric::{
     MemoryAccess, ReplyTo, Request, RequestKind, Time,
 };
 use network::packet::{Packet, hardware_address};
-use network::rack::{Interface, LineRate};
+use network::rack::{Interface, LineRate, SecondPath};
 use spec::SpecError;
 use std::collections::VecDeque;
 
@@ -195,6 +195,11 @@ impl IceNic {
     /// The rate of its link.
     pub(crate) fn rate(&self) -> LineRate {
         self.port.rate()
+    }
+
+    /// The number of links that it has itself.
+    pub(crate) fn links(&self) -> u32 {
+        self.port.links()
     }
 
     /// The program's first error, as a sentence.
@@ -446,16 +451,18 @@ impl IceNic {
             }
             let frame = std::mem::take(&mut self.frame);
             let sent = match std::mem::take(&mut self.is_too_long) {
-                false => (self.port.send(now, &frame)).map_err(|error| error.to_string()),
+                false => {
+                    let sent = self.port.send(context, now, &frame, purpose::LEFT);
+                    sent.map_err(|error| error.to_string())
+                }
                 true => Err(format!(
                     "a frame in parts was to be sent, of more than {most} bytes"
                 )),
             };
             match sent {
-                Ok(end) => {
+                Ok(()) => {
                     self.statistics.frames_sent += 1;
                     self.leaving.push_back(frame.len() as u32);
-                    context.wake(end, purpose::LEFT);
                 }
                 Err(sentence) => {
                     self.statistics.not_sent += 1;
@@ -667,5 +674,10 @@ impl Interface for IceNic {
 
     fn take_sent(&mut self, _port: usize, sent: &mut Vec<(Time, Packet)>) {
         self.port.take_sent(sent);
+    }
+
+    fn follow(&mut self, path: &SecondPath) -> bool {
+        self.port.follow(path);
+        true
     }
 }

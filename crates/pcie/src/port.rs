@@ -4,7 +4,7 @@ use crate::iommu::IommuStatistics;
 use crate::processors::ProcessorsStatistics;
 use fabric::{AgentContext, Time};
 use network::packet::{FrameError, Packet};
-use network::rack::LineRate;
+use network::rack::{LineRate, SecondPath};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -88,6 +88,9 @@ pub(crate) struct Port {
     free_at: Time,
     #[state(count)]
     bytes: u64,
+    /// Its way to the link if another interface of the server has that. It then has no MAC.
+    #[state(fixed)]
+    path: Option<SecondPath>,
 }
 
 impl Port {
@@ -102,7 +105,21 @@ impl Port {
             sent: Vec::new(),
             free_at: Time::ZERO,
             bytes: 0,
+            path: None,
         }
+    }
+
+    /// Sends and receives over `path` from now on: see [`Interface::follow`].
+    ///
+    /// [`Interface::follow`]: network::rack::Interface::follow
+    pub fn follow(&mut self, path: &SecondPath) {
+        path.wake_second_with(purpose::ARRIVED | self.number);
+        self.path = Some(path.clone());
+    }
+
+    /// The number of links that it has: 1, or 0 if another interface has its link.
+    pub fn links(&self) -> u32 {
+        u32::from(self.path.is_none())
     }
 
     /// The port with this number, of several.
@@ -138,6 +155,9 @@ impl Port {
 
     /// Handles one of the port's timers; returns the packet that is now in the interface, if any.
     pub fn timer(&mut self, context: &mut AgentContext<'_>, token: u64) -> Option<Packet> {
+        if let Some(path) = &self.path {
+            return path.take();
+        }
         if token == purpose::PASSED | self.number {
             return self.passing.pop_front();
         }
@@ -154,14 +174,26 @@ impl Port {
         None
     }
 
-    /// Sends a complete frame; returns the time at which its last bit leaves.
-    pub fn send(&mut self, now: Time, frame: &[u8]) -> Result<Time, FrameError> {
+    /// Sends a complete frame, from `start` on. When its last bit leaves, the agent's timer is called
+    /// with the token `left`.
+    pub fn send(
+        &mut self,
+        context: &mut AgentContext<'_>,
+        start: Time,
+        frame: &[u8],
+        left: u64,
+    ) -> Result<(), FrameError> {
         let packet = Packet::from_bytes(frame)?;
-        let start = self.free_at.max(now + self.mac_latency);
+        if let Some(path) = &self.path {
+            path.offer(context, packet, start, left);
+            return Ok(());
+        }
+        let start = self.free_at.max(start + self.mac_latency);
         self.free_at = start + self.rate.duration(packet.wire_bytes());
         self.bytes += packet.wire_bytes();
         self.sent.push((start, packet));
-        Ok(self.free_at)
+        context.wake(self.free_at, left);
+        Ok(())
     }
 
     pub fn take_sent(&mut self, sent: &mut Vec<(Time, Packet)>) {

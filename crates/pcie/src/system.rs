@@ -11,7 +11,9 @@ use queues::Ledger;
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 use spec::{SpecError, Under};
-use system::{Attached, Hardware, Host, Kind, PortEnergySpec, Refusal, Site, System, Wire};
+use system::{
+    Attached, Hardware, Host, Kind, PortEnergySpec, Refusal, Sharing, Site, System, Wire,
+};
 
 fabric::named_ranges! {
     /// [`IceNic`]'s part of the memory map.
@@ -57,6 +59,7 @@ pub const ICE_NIC: Kind = Kind {
         name: "ice-nic",
         help: "On the chip, with registers for requests and completions, as FireSim's IceNIC.",
         statistics: SchemaGenerator::subschema_for::<NicStatistics>,
+        sharing: Sharing::Follows,
     }),
     components: &[PortEnergySpec::COMPONENT],
     memory_map: ICE_NIC_MAP,
@@ -69,6 +72,7 @@ pub const DMA_NIC: Kind = Kind {
         name: "dma-nic",
         help: "Behind PCI Express, with rings of descriptors in memory.",
         statistics: SchemaGenerator::subschema_for::<NicStatistics>,
+        sharing: Sharing::Follows,
     }),
     components: &[
         PortEnergySpec::COMPONENT,
@@ -92,6 +96,7 @@ pub const CQE_NIC: Kind = Kind {
         name: "cqe-nic",
         help: "Behind PCI Express, with completion queues and two ports, in the manner of ConnectX-5.",
         statistics: SchemaGenerator::subschema_for::<CqeNicStatistics>,
+        sharing: Sharing::Follows,
     }),
     components: &[DMA_NIC.components[0], DMA_NIC.components[1]],
     memory_map: CQE_NIC_MAP,
@@ -195,7 +200,7 @@ impl Conventional for IceNic {
         Told {
             statistics: self.statistics(),
             report: json!(self.statistics()),
-            ports: 1,
+            links: self.links(),
             dropped: 0,
             rate: self.rate(),
             fault: self.fault().map(str::to_string),
@@ -208,7 +213,7 @@ impl Conventional for DmaNic {
         Told {
             statistics: self.statistics(),
             report: json!(self.statistics()),
-            ports: 1,
+            links: self.links(),
             dropped: 0,
             rate: self.rate(),
             fault: self.fault().map(str::to_string),
@@ -230,7 +235,7 @@ impl Conventional for CqeNic {
         Told {
             report: json!(counted),
             statistics: counted.frames,
-            ports: self.port_count(),
+            links: self.links(),
             dropped: counted.dropped_overrun,
             rate: self.rate(),
             fault: self.fault().map(str::to_string),
@@ -247,7 +252,8 @@ struct Told {
     statistics: NicStatistics,
     /// Its part of the results.
     report: Value,
-    ports: u32,
+    /// The number of links that it has itself.
+    links: u32,
     /// Dropped frames that `statistics` does not count.
     dropped: u64,
     rate: LineRate,
@@ -343,7 +349,7 @@ impl Hardware for Part {
             return Vec::new();
         };
         let mut port = self.energy.spent(link_bytes, told.rate, seconds);
-        port.leakage *= f64::from(told.ports);
+        port.leakage *= f64::from(told.links);
         let mut components = vec![port];
         if let Some(express) = &self.express {
             let costs = &express.energy;

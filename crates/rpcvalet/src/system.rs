@@ -51,6 +51,7 @@ pub const KIND: Kind = Kind {
         help: "RPCValet's (`server.rpcvalet`), which writes messages to memory and gives them to \
                cores.",
         statistics: SchemaGenerator::subschema_for::<InterfaceStatistics>,
+        sharing: system::Sharing::Never,
     }),
     statistics: Some(SchemaGenerator::subschema_for::<Statistics>),
     components: &[PortEnergySpec::COMPONENT],

@@ -5,6 +5,7 @@ use crate::error::RunError;
 use crate::registry::SYSTEMS;
 use energy::{EnergySpec, Split};
 use fabric::{AddressRange, AgentId, CoreId, Fabric, Time};
+use network::rack::SecondPath;
 use pipeline::NoExtension;
 use queues::{DeliveredPacket, Ledger};
 use riscv::elf::Image;
@@ -120,6 +121,7 @@ impl<'a> Wanted<'a> {
                 attached.hardware.connect_listener(fabric, to);
             }
         }
+        hardware.share_link(fabric)?;
         Ok(hardware)
     }
 
@@ -182,7 +184,34 @@ impl Hardware {
 
     /// The link of the server.
     pub fn wire(&self) -> Option<Wire> {
-        self.find(|attached| attached.wire)
+        self.wires().next()
+    }
+
+    /// The network interface that shares the link of the first one.
+    pub fn second_wire(&self) -> Option<Wire> {
+        self.wires().nth(1)
+    }
+
+    fn wires(&self) -> impl Iterator<Item = Wire> {
+        let systems = self.systems.iter();
+        systems.filter_map(|(_, attached)| attached.wire)
+    }
+
+    /// Puts the second network interface, if there is one, behind the first.
+    fn share_link(&self, fabric: &mut Fabric) -> Result<(), RunError> {
+        let (Some(first), Some(second)) = (self.wire(), self.second_wire()) else {
+            return Ok(());
+        };
+        let path = SecondPath::new(first.agent, second.agent);
+        let leads = first.interface(fabric).map(|one| one.lead(&path));
+        let follows = second.interface(fabric).map(|one| one.follow(&path));
+        match (leads, follows) {
+            (Some(true), Some(true)) => Ok(()),
+            _ => {
+                let sentence = "its two network interfaces cannot share a link";
+                Err(RunError::Description(sentence.to_string()))
+            }
+        }
     }
 
     /// The agent that brings the requests, if one of them does.
@@ -274,6 +303,12 @@ impl Hardware {
             let names = kind.components.iter().map(|(name, _)| *name);
             names.zip(spent)
         });
-        components.collect()
+        let mut all: BTreeMap<&'static str, Split> = BTreeMap::new();
+        for (name, split) in components {
+            // Two network interfaces on one link have the same component.
+            let sum = all.entry(name).or_default();
+            *sum = sum.sum(split);
+        }
+        all
     }
 }

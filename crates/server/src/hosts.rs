@@ -12,7 +12,7 @@ use crate::plan::{Plan, program_doorbells};
 use crate::preparation::{Preparation, Told};
 use crate::program::{Program, check_bare_metal, check_given, load};
 use crate::rack::RackServer;
-use crate::registry::SYSTEMS;
+use crate::registry::{SYSTEMS, interfaces};
 use fabric::{AgentId, Attachment, Fabric, NamedRange};
 use network::rack::{LineRate, NodeId};
 use network::transport::program::ProgramSource;
@@ -22,7 +22,7 @@ use riscv::elf::Image;
 use spec::{SpecError, Under, require};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use system::Setting;
+use system::{Setting, Sharing};
 use workload::{Files, OperationsSpec};
 
 /// The program of a server.
@@ -79,6 +79,8 @@ pub(crate) struct HostSpec<'a> {
     pub serves: bool,
     /// Its network interface, if there is a network.
     pub interface: Option<InterfaceKind>,
+    /// The network interface that shares the link of that one, if there is one.
+    pub dma_path: Option<InterfaceKind>,
     /// The keys of its systems besides those of the interface and the data plane.
     pub systems: &'a [String],
 }
@@ -124,6 +126,7 @@ impl<'a> HostSpec<'a> {
             runs: Runs::Alone(program),
             serves: false,
             interface: None,
+            dma_path: None,
             systems: &[],
         }
     }
@@ -143,6 +146,7 @@ impl<'a> HostSpec<'a> {
                 format!("each of {} can be in it once", written(&known)),
             )?;
         }
+        self.check_dma_path()?;
         let key = match &self.runs {
             Runs::DataPlane(plan) => {
                 plan.check()?;
@@ -168,7 +172,50 @@ impl<'a> HostSpec<'a> {
         )
     }
 
-    /// Its systems, each with its setting.
+    /// Checks that its two interfaces, if it has two, can share a link.
+    fn check_dma_path(&self) -> Result<(), SpecError> {
+        let Some(second) = self.dma_path else {
+            return Ok(());
+        };
+        let sharing = |of: InterfaceKind| of.system().interface.map(|one| one.sharing);
+        let names = |sharing: Sharing| {
+            let all = interfaces().filter(|(_, one)| one.sharing == sharing);
+            let names: Vec<&str> = all.map(|(_, one)| one.name).collect();
+            names.join(" or ")
+        };
+        require(
+            self.interface.and_then(sharing) == Some(Sharing::Leads),
+            "dma_path",
+            written(&second),
+            format!(
+                "it shares the link of an interface that leaves packets to it: interface must be {}",
+                names(Sharing::Leads)
+            ),
+        )?;
+        require(
+            sharing(second) == Some(Sharing::Follows),
+            "dma_path",
+            written(&second),
+            format!(
+                "it must be a conventional interface: {}",
+                names(Sharing::Follows)
+            ),
+        )?;
+        let ports = self.server.system(second.system().key);
+        let ports = ports.map_or(1, |system| system.ports());
+        require(
+            ports == 1,
+            "dma_path",
+            written(&second),
+            format!(
+                "it has {ports} ports, and there is one link: set server.{}.ports to 1",
+                second.system().key
+            ),
+        )
+    }
+
+    /// Its systems, each with its setting. A network interface that shares the link of another one
+    /// is the second one with a link.
     fn wanted(&self) -> Wanted<'a> {
         let (setting, own) = match &self.runs {
             Runs::DataPlane(plan) => {
@@ -179,8 +226,10 @@ impl<'a> HostSpec<'a> {
             Runs::Alone(_) => return Wanted::described(self.server, Setting::Alone),
         };
         let interface = self.interface.map(|interface| interface.system().key);
+        let dma_path = self.dma_path.map(|interface| interface.system().key);
         let others = interface
             .into_iter()
+            .chain(dma_path)
             .chain(self.systems.iter().map(String::as_str));
         let wanted = Wanted::none(self.server, setting.clone());
         let wanted = own
@@ -360,6 +409,11 @@ impl<'a> HostSpec<'a> {
         server.data_plane = data_plane;
         server.counters = counters;
         server.connect(address, rate)?;
+        if let Some(second) = hardware.second_wire()
+            && let Some(second) = second.interface(&mut server.machine.engine.fabric)
+        {
+            second.connect(address, rate);
+        }
         Ok((server, hardware))
     }
 }
@@ -375,11 +429,10 @@ impl HostSpec<'_> {
         let Runs::Networked(given) = &self.runs else {
             return Ok(None);
         };
-        let interface = self
-            .interface
-            .map(|interface| interface.system().memory_map);
+        let interfaces = self.interface.iter().chain(&self.dma_path);
+        let mut taken = interfaces.flat_map(|interface| interface.system().memory_map);
         let is_there = |taken: &NamedRange| taken.range.start == IO_REGISTERS.start;
-        if given.operations.is_none() || interface.is_some_and(|map| map.iter().any(is_there)) {
+        if given.operations.is_none() || taken.any(is_there) {
             return Ok(None);
         }
         let settings = ProgramSettings {

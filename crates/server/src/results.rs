@@ -128,6 +128,10 @@ pub struct RackServerResult {
     /// Counts of the network interface.
     #[schemars(schema_with = "schema::interface")]
     pub interface: Value,
+    /// Counts of the network interface that shares its link, if it has a DMA path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::second_interface")]
+    pub dma_path: Option<Value>,
     /// Packets that its systems have dropped.
     #[serde(skip)]
     pub(crate) dropped_packets: u64,

@@ -7,7 +7,7 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 use std::borrow::Cow;
-use system::Kind;
+use system::{Kind, Sharing};
 
 /// The JSON schema of a result, without additional fields.
 pub fn result_schema<T: JsonSchema>() -> Schema {
@@ -66,8 +66,18 @@ pub(crate) fn observing_systems(generator: &mut SchemaGenerator) -> Schema {
 
 /// The report of a network interface.
 pub(crate) fn interface(generator: &mut SchemaGenerator) -> Schema {
+    report_of(generator, |_| true)
+}
+
+/// The report of a network interface that shares the link of another one.
+pub(crate) fn second_interface(generator: &mut SchemaGenerator) -> Schema {
+    report_of(generator, |sharing| sharing == Sharing::Follows)
+}
+
+fn report_of(generator: &mut SchemaGenerator, is_meant: fn(Sharing) -> bool) -> Schema {
+    let meant = interfaces().filter(|(_, interface)| is_meant(interface.sharing));
     let of = |(_, interface): (_, system::Interface)| (interface.statistics)(generator).to_value();
-    let mut reports: Vec<Value> = interfaces().map(of).collect();
+    let mut reports: Vec<Value> = meant.map(of).collect();
     // Equal reports are adjacent.
     reports.dedup();
     json_schema!({"anyOf": reports})

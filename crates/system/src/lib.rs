@@ -86,6 +86,20 @@ pub struct Interface {
     pub help: &'static str,
     /// The declaration of its report.
     pub statistics: Report,
+    /// Whether two of them can share a link.
+    pub sharing: Sharing,
+}
+
+/// Whether a network interface can share the link of its server with another one:
+/// [`SecondPath`](network::rack::SecondPath).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// It needs the link for itself.
+    Never,
+    /// It has the link, and takes some packets; a second interface can have the others.
+    Leads,
+    /// It takes any packet, and can be the second one, with one port.
+    Follows,
 }
 
 /// A notification mechanism of data planes: a value of `data_plane.notify`.

@@ -299,6 +299,11 @@ pub(crate) enum Effect {
         at: Time,
         token: u64,
     },
+    WakeOther {
+        agent: AgentId,
+        at: Time,
+        token: u64,
+    },
     Access {
         access: MemoryAccess,
         token: u64,
@@ -479,6 +484,12 @@ impl AgentContext<'_> {
     /// Requests a call of [`Agent::timer`] at `at`, or now if that is past.
     pub fn wake(&mut self, at: Time, token: u64) {
         self.effects.push(Effect::Wake { at, token });
+    }
+
+    /// Requests the same of another agent: for two agents that are parts of one piece of hardware,
+    /// and agree on the token.
+    pub fn wake_other(&mut self, agent: AgentId, at: Time, token: u64) {
+        self.effects.push(Effect::WakeOther { agent, at, token });
     }
 
     /// Accesses memory; [`Agent::access_done`] is called with `token` when it is done. Accesses to

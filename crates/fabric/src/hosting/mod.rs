@@ -567,6 +567,9 @@ impl Fabric {
                     Event::Hosted(Hosted::Timer { agent: id, token }),
                 );
             }
+            Effect::WakeOther { agent, at, token } => {
+                self.push(at.max(now), Event::Hosted(Hosted::Timer { agent, token }));
+            }
             Effect::Access { access, token } => self.access(now, id, access, token, inboxes),
             Effect::Send { to, way, message } => self.send_to_agent(now, id, to, way, message),
             Effect::Word {

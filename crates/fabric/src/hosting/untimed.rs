@@ -200,6 +200,11 @@ impl UntimedAgents {
                     let key = (at.max(self.now), self.alarms_set);
                     self.alarms.insert(key, (agent, token));
                 }
+                Effect::WakeOther { agent, at, token } => {
+                    self.alarms_set += 1;
+                    let key = (at.max(self.now), self.alarms_set);
+                    self.alarms.insert(key, (usize::from(agent.0), token));
+                }
                 Effect::Word { token, .. } => {
                     self.call(agent, |agent, context| agent.timer(context, token));
                 }

@@ -1,6 +1,6 @@
 //! The network's interface to the network interface of a simulated server.
 
-use super::{LineRate, Record};
+use super::{LineRate, Record, SecondPath};
 use crate::packet::Packet;
 use fabric::Time;
 
@@ -27,6 +27,18 @@ pub trait Interface {
     /// duration of the first one apart ([`LineRate::duration`] of [`Packet::wire_bytes`]);
     /// otherwise the second one waits in front of the link, and the interface is not notified.
     fn take_sent(&mut self, port: usize, sent: &mut Vec<(Time, Packet)>);
+
+    /// Lets it share its link with a second interface of the server, which `path` leads to. False:
+    /// it cannot. Packets of the second one count as sent by this one.
+    fn lead(&mut self, _path: &SecondPath) -> bool {
+        false
+    }
+
+    /// Makes it the second interface on another one's link, at the end of `path`: it gets and sends
+    /// packets there alone, and needs no link and no MAC. False: it cannot.
+    fn follow(&mut self, _path: &SecondPath) -> bool {
+        false
+    }
 
     /// Records its handling of messages from now on, if it can.
     fn keep_records(&mut self) {}

@@ -13,6 +13,7 @@ mod link;
 mod network;
 mod node;
 mod record;
+mod second_path;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -22,4 +23,5 @@ pub use link::{LineRate, LinkCounts, LinkFaultSpec, LinkSpec};
 pub use network::{Network, NodeId};
 pub use node::{Node, NodeContext};
 pub use record::{MessageName, Record, Records, Step};
+pub use second_path::SecondPath;
 pub use switch::{Forwarding, PortCounts, Switch, SwitchSpec};

@@ -58,7 +58,7 @@ use fabric::{
 };
 use format::{BLOCK_BYTES, SEGMENT_BYTES};
 use network::packet::{Packet, hardware_address};
-use network::rack::{Interface, LineRate};
+use network::rack::{Interface, LineRate, SecondPath};
 use queue::{Completing, Completions, Setup};
 use receive::ReceiveQueue;
 use schemars::JsonSchema;
@@ -267,9 +267,9 @@ impl CqeNic {
         self.ports[0].rate()
     }
 
-    /// Number of its ports.
-    pub(crate) fn port_count(&self) -> u32 {
-        self.spec.ports
+    /// The number of links that it has itself.
+    pub(crate) fn links(&self) -> u32 {
+        self.ports.iter().map(Port::links).sum()
     }
 
     /// The program's first error, as a sentence.
@@ -787,5 +787,13 @@ impl Interface for CqeNic {
 
     fn take_sent(&mut self, port: usize, sent: &mut Vec<(Time, Packet)>) {
         self.ports[port].take_sent(sent);
+    }
+
+    fn follow(&mut self, path: &SecondPath) -> bool {
+        let [port] = &mut *self.ports else {
+            return false;
+        };
+        port.follow(path);
+        true
     }
 }

@@ -423,11 +423,11 @@ impl CqeNic {
             let start = self.send_free_at.max(context.now());
             self.send_free_at = start + period(self.spec.send_mpps);
             let number = sending.queue as usize;
-            match self.ports[port].send(start, &sending.content) {
-                Ok(end) => {
+            let left = purpose::LEFT | port as u64;
+            match self.ports[port].send(context, start, &sending.content, left) {
+                Ok(()) => {
                     self.statistics.frames.frames_sent += 1;
                     sender.leaving.push_back(bytes);
-                    context.wake(end, purpose::LEFT | port as u64);
                 }
                 Err(error) => {
                     self.statistics.frames.not_sent += 1;

@@ -40,7 +40,7 @@ use fabric::{
     MemoryAccess, RegisterAccess, Request, Time,
 };
 use network::packet::{Packet, hardware_address};
-use network::rack::{Interface, LineRate};
+use network::rack::{Interface, LineRate, SecondPath};
 use ring::{DESCRIPTOR_BYTES, Ring};
 use send::Sending;
 use spec::SpecError;
@@ -231,6 +231,11 @@ impl DmaNic {
     /// The rate of its link.
     pub(crate) fn rate(&self) -> LineRate {
         self.port.rate()
+    }
+
+    /// The number of links that it has itself.
+    pub(crate) fn links(&self) -> u32 {
+        self.port.links()
     }
 
     /// The program's first error, as a sentence.
@@ -493,5 +498,10 @@ impl Interface for DmaNic {
 
     fn take_sent(&mut self, _port: usize, sent: &mut Vec<(Time, Packet)>) {
         self.port.take_sent(sent);
+    }
+
+    fn follow(&mut self, path: &SecondPath) -> bool {
+        self.port.follow(path);
+        true
     }
 }

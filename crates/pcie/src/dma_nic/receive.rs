@@ -111,17 +111,17 @@ impl DmaNic {
                 self.statistics.dropped_no_descriptor += 1;
                 self.input_bytes -= frame.room;
             }
-            Fate::Sent(_) => match self.port.send(context.now(), &frame.bytes) {
+            Fate::Sent(_) => {
                 // The frame stays in the input buffer until its last bit has left.
-                Ok(end) => {
-                    self.statistics.frames_sent += 1;
-                    context.wake(end, purpose::SENT | u64::from(frame.room));
+                let left = purpose::SENT | u64::from(frame.room);
+                match self.port.send(context, context.now(), &frame.bytes, left) {
+                    Ok(()) => self.statistics.frames_sent += 1,
+                    Err(_) => {
+                        self.statistics.not_sent += 1;
+                        self.input_bytes -= frame.room;
+                    }
                 }
-                Err(_) => {
-                    self.statistics.not_sent += 1;
-                    self.input_bytes -= frame.room;
-                }
-            },
+            }
             Fate::Dropped => self.input_bytes -= frame.room,
         }
     }

@@ -82,13 +82,15 @@ impl DmaNic {
             let bytes = sending.content.len() as u32;
             let sent = match sending.is_wrong {
                 true => None,
-                false => self.port.send(context.now(), &sending.content).ok(),
+                false => {
+                    let (now, frame) = (context.now(), &sending.content);
+                    self.port.send(context, now, frame, purpose::LEFT).ok()
+                }
             };
             let status = match sent {
-                Some(end) => {
+                Some(()) => {
                     self.statistics.frames_sent += 1;
                     self.leaving.push_back(bytes);
-                    context.wake(end, purpose::LEFT);
                     DONE
                 }
                 None => {

@@ -144,6 +144,8 @@ impl Prepared<'_> {
             let counted: BTreeMap<String, u64> = counted.unwrap_or_default();
             let interface = host.spec.interface.map(|interface| interface.system().key);
             let interface = interface.and_then(|key| systems.remove(key));
+            let second = host.spec.dma_path.map(|interface| interface.system().key);
+            let dma_path = second.and_then(|key| systems.remove(key));
             let (sent, received) = wires.counts(&rack.network, number);
             servers.push(RackServerResult {
                 name: server.name.clone(),
@@ -154,6 +156,7 @@ impl Prepared<'_> {
                 program_counters: counted,
                 check: None,
                 interface: interface.unwrap_or_default(),
+                dma_path,
                 dropped_packets,
                 systems,
                 sent,

@@ -8,6 +8,7 @@ use crate::hosts::{Given, HostSpec, Runs};
 use crate::notify::InterfaceKind;
 use network::LoadGeneratorSpec;
 use network::rack::{LinkSpec, SwitchSpec};
+use network::transport::Protocol;
 use queues::RingsAtStart;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,10 @@ pub struct RackServerSpec {
     /// Its network interface. A server alone without one has no network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceKind>,
+    /// The conventional network interface that shares the link of `interface` and has the packets
+    /// that this one does not take: the DMA path of nanoPU. Absent: such packets are dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dma_path: Option<InterfaceKind>,
     /// The systems that it has beside its interface, by their keys in `server`, such as
     /// "hyperplane".
     #[serde(default)]
@@ -397,6 +402,13 @@ impl RackSpec {
             client.servers.is_empty() && server.serves || client.servers.contains(&server.name)
         };
         let program = &client.load.transport.program;
+        let protocol = client.load.transport.protocol;
+        // A conventional interface leaves the transport to the program.
+        let is_conventional = |server: &RackServerSpec| {
+            let is_datagram = program.is_none() && protocol == Protocol::Datagrams;
+            is_datagram && server.dma_path.is_some()
+        };
+        let is_meant = |server: &&RackServerSpec| is_meant(server) && !is_conventional(server);
         let mut meant = self.servers.iter().filter(is_meant);
         if let Some(server) = meant.find(|server| server.host().transport_program() != *program) {
             let found = match program {
@@ -406,7 +418,6 @@ impl RackSpec {
             let accepted = format!("it must be that of {}, if one has a program", server.name);
             return Err(SpecError::new("load.transport.program", found, accepted));
         }
-        let protocol = client.load.transport.protocol;
         let mut meant = self.servers.iter().filter(is_meant);
         let other = meant.find(|server| server.host().protocol() != protocol);
         let Some(server) = other.filter(|_| program.is_none()) else {
@@ -452,6 +463,7 @@ impl RackServerSpec {
             },
             serves: self.serves,
             interface: self.interface,
+            dma_path: self.dma_path,
             systems: &self.systems,
         }
     }
