@@ -36,6 +36,8 @@ begins."""
 WORKING_SETS = tuple(4 * KIB << power for power in range(0, 19, 2))
 """From 4 KB to 1 GB."""
 QUICK_WORKING_SETS = (16 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB)
+QUICK_CLAIMED = 16 * MIB
+"""The working set that `--quick` has only where a claim is about it."""
 RANDOM, SEQUENTIAL = "random", "sequential"
 ORDERS = {RANDOM: "in random order", SEQUENTIAL: "one line after the other"}
 
@@ -72,6 +74,7 @@ def _points(quick: bool) -> dict[Any, Run]:
     return {
         point: point.run()
         for preset, order, size in itertools.product(PRESETS, ORDERS, sizes)
+        if not quick or size != QUICK_CLAIMED or (preset, order) == (SKYLAKE, RANDOM)
         for page in PAGE_SIZES.get(preset, (NO_PAGES,))
         for point in (Chase(preset, order, size, page),)
     }
