@@ -36,6 +36,54 @@ int main(void) {
 }
 """
 
+# Reads blocks of the server at 10.0.0.1, and checks each word.
+READER = """
+#include <frames.h>
+#include <ice_nic.h>
+#include <stdio.h>
+
+static uint8_t sent[NIC_BUFFER_BYTES] __attribute__((aligned(64)));
+static uint8_t received[NIC_BUFFER_BYTES] __attribute__((aligned(64)));
+
+static uint64_t ask(uint64_t block, uint64_t words) {
+  struct frame *frame = (struct frame *)sent;
+  memset(frame, 0, sizeof sent);
+  uint64_t mac = nic_macaddr();
+  memcpy(frame->eth.src_mac, &mac, MAC_ADDR_SIZE);
+  memcpy(frame->eth.dst_mac, "\\2\\0\\12\\0\\0\\1", MAC_ADDR_SIZE);
+  frame->eth.ethtype = swap16(0x0800);
+  frame->ipv4.ver_ihl = 0x45;
+  frame->ipv4.proto = 0x99;
+  frame->lnic.flags = 1;
+  frame->lnic.dst = swap16(1);
+  frame_set_payload_bytes(frame, 8 * words);
+  frame->payload[1] = frame_word(77);
+  frame->payload[2] = frame_word(block);
+  nic_post_recv(received);
+  nic_send(frame, sizeof *frame + 8 * words);
+  return frame_payload_bytes((struct frame *)received, (uint64_t)nic_wait_recv());
+}
+
+int main(void) {
+  for (volatile int wait = 0; wait < 20000; wait++)
+    ;
+  const uint64_t *payload = ((struct frame *)received)->payload;
+  if (ask(0, 2) != 8 || payload[0] != ~0ul)
+    return 1;
+  const uint64_t blocks[] = {0, 5, 1023, 1029};
+  for (int place = 0; place < 4; place++) {
+    uint64_t block = blocks[place];
+    if (ask(block, 3) != 1024 || payload[1] != frame_word(77) || payload[2] != frame_word(block))
+      return 2;
+    for (uint64_t word = 0; word < 125; word++)
+      if (frame_word(payload[3 + word]) != (block % 1024 << 32 | word))
+        return 3;
+  }
+  printf("right\\n");
+  return 0;
+}
+"""
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "nanopu-and-dma.toml"
 
 
@@ -84,6 +132,24 @@ def test_both_paths_serve_on_one_link() -> None:
     # Each reply has 1 KB behind its headers.
     assert blocks["received"]["bytes"] == blocks["received"]["packets"] * (64 + 1024)
     assert result["measurement"]["overload"] == []
+
+
+def test_blocks_have_their_words(tmp_path: Path) -> None:
+    (tmp_path / "reader.c").write_text(READER)
+    data = example().data
+    (server,) = data["rack"]["servers"]
+    reader = {
+        "name": "reader",
+        "program": "reader.c",
+        "interface": "ice-nic",
+        "server": {"preset": "nanopu-prototype"},
+    }
+    data["rack"]["servers"] = [server, reader]
+    data["rack"]["clients"] = []
+    of_server, of_reader = simulate(Description.from_dict(data, tmp_path))["servers"]
+    assert (of_reader["exit_status"], of_reader["output"]) == (0, "right\n")
+    counts = {"packets_received": 5, "packets_sent": 5}
+    assert of_server["interface"]["dma_path"] == counts
 
 
 def test_the_port_is_there_once_in_the_energy() -> None:
