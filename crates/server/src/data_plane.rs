@@ -748,10 +748,8 @@ impl DataPlane {
     /// The times during which the slowest requests, if they are asked for, were served.
     pub(crate) fn slowest_services(&self) -> Vec<Range<Time>> {
         let ledger = self.ledger.borrow();
-        let Some(measurement) = ledger.recorder().measurement() else {
-            return Vec::new();
-        };
-        let not_measured = DataPlane::not_measured(&ledger, measurement.warmup_samples);
+        let warmup_samples = ledger.recorder().warmup_samples();
+        let not_measured = DataPlane::not_measured(&ledger, warmup_samples);
         let slowest = select(ledger.history(), not_measured, self.slowest_requests);
         let services = slowest
             .into_iter()

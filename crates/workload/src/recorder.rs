@@ -338,6 +338,11 @@ impl Recorder {
         })
     }
 
+    /// Number of recorded requests before the measured part.
+    pub fn warmup_samples(&self) -> u64 {
+        self.measured().0 as u64
+    }
+
     /// The intervals in which those measured requests were in flight whose latencies exceed the
     /// quantile `probability`.
     pub fn slower_than(&self, probability: f64) -> Vec<Range<Time>> {

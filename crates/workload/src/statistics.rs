@@ -62,11 +62,37 @@ pub(crate) fn min_error(batches: &[f64]) -> Option<usize> {
 /// The smallest value such that at least the share `probability` of `sorted` does not exceed it; 0
 /// if there are no values.
 pub fn quantile(sorted: &[f64], probability: f64) -> f64 {
-    let rank = (probability * sorted.len() as f64).ceil().max(1.0) as usize;
     sorted
-        .get(rank.min(sorted.len()).wrapping_sub(1))
+        .get(place_of(sorted.len(), probability))
         .copied()
         .unwrap_or(0.0)
+}
+
+/// The place of a quantile among as many sorted values.
+fn place_of(values: usize, probability: f64) -> usize {
+    let rank = (probability * values as f64).ceil().max(1.0) as usize;
+    rank.min(values).wrapping_sub(1)
+}
+
+/// The same quantiles as [`quantile`], of values in any order; `probabilities` ascend. Does not sort
+/// the values.
+pub(crate) fn ascending_quantiles<const N: usize>(
+    values: &[f64],
+    probabilities: [f64; N],
+) -> [f64; N] {
+    let mut values = values.to_vec();
+    // Values before this place are at most as large as all others.
+    let mut from = 0;
+    let length = values.len();
+    probabilities.map(|probability| {
+        let place = place_of(length, probability);
+        if place >= length {
+            return 0.0;
+        }
+        let (_, value, _) = values[from..].select_nth_unstable_by(place - from, f64::total_cmp);
+        from = place;
+        *value
+    })
 }
 
 /// The division of values into batches of equal length, for confidence intervals.
@@ -280,6 +306,19 @@ mod tests {
         assert_eq!(quantile(&sorted, 0.999), 100.0);
         assert_eq!(quantile(&sorted, 0.0), 1.0);
         assert_eq!(quantile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn quantiles_of_unsorted_values_are_the_same() {
+        let mut random = Random::new(1, Stream::ControlVariates);
+        for length in [0, 1, 2, 100, 1001] {
+            let values: Vec<f64> = (0..length).map(|_| random.unit()).collect();
+            let mut sorted = values.clone();
+            sorted.sort_by(f64::total_cmp);
+            let shares = [0.0, 0.5, 0.985, 0.99, 0.99, 0.995, 1.0];
+            let expected = shares.map(|share| quantile(&sorted, share));
+            assert_eq!(ascending_quantiles(&values, shares), expected);
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::measurement::{Interval, latencies_ns, services_ns};
 use super::sample::Sample;
 use crate::elementary::{exp, ln};
 use crate::ideal::Units;
-use crate::statistics::{Batches, quantile, quantile_interval, with_control};
+use crate::statistics::{Batches, ascending_quantiles, quantile_interval, with_control};
 use crate::{Random, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -285,11 +285,8 @@ fn together(one: f64, other: f64) -> f64 {
 /// The logarithm of the p99 of values, and that of each batch: the deviation of its share within
 /// the p99 from 99 %, divided by the density there.
 fn log_p99(values: &[f64], batches: Batches) -> (f64, Vec<f64>) {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let p99 = quantile(&sorted, 0.99);
-    let near = [0.985, 0.995].map(|share| ln(quantile(&sorted, share)));
-    let inverse_density = (near[1] - near[0]) / 0.01;
+    let [below, p99, above] = ascending_quantiles(values, [0.985, 0.99, 0.995]);
+    let inverse_density = (ln(above) - ln(below)) / 0.01;
     let within = values
         .iter()
         .map(|&value| f64::from(u8::from(value <= p99)));
