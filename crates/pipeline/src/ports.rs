@@ -114,6 +114,14 @@ pub struct Calendar {
     /// The resources of a cycle without reservations.
     #[state(fixed)]
     all: Free,
+    /// By unit, the cycles that were last found without room for a pipelined operation: from the
+    /// first up to the second, which may have some. A search skips them.
+    #[state(fixed)]
+    full: [(u64, u64); UNITS],
+    /// By unit, a cycle from which on no port is reserved. Kept for operations that are not
+    /// frequent.
+    #[state(cycles)]
+    idle_from: [u64; UNITS],
     #[state(fixed)]
     units: [UnitTiming; UNITS],
     /// See [`UnitsSpec`](crate::spec::UnitsSpec).
@@ -182,6 +190,8 @@ impl Calendar {
             width: spec.width,
             single: spec.width == 1 && spec.model == Model::InOrder,
             all,
+            full: [(0, 0); UNITS],
+            idle_from: [0; UNITS],
             units,
             multiplier_bits_per_cycle: spec.units.multiplier_bits_per_cycle,
             needs,
@@ -285,17 +295,25 @@ impl Calendar {
     /// The same after `earliest`.
     #[inline(never)]
     fn take_later(&mut self, need: Free, earliest: u64) -> u64 {
-        let mut cycle = earliest;
+        let unit = (need.trailing_zeros() / FIELD_BITS) as usize;
+        let (mut from, to) = self.full[unit];
+        let mut cycle = earliest + 1;
+        if from <= earliest && earliest < to {
+            cycle = to;
+        } else {
+            from = earliest;
+        }
         loop {
-            cycle += 1;
             let left = self.get(cycle) - need;
             if left & GUARDS == GUARDS {
                 self.cycles[cycle] = Cycle {
                     number: cycle,
                     free: left,
                 };
+                self.full[unit] = (from, cycle);
                 return cycle;
             }
+            cycle += 1;
         }
     }
 
@@ -312,7 +330,9 @@ impl Calendar {
         }
         let busy = u64::from(busy);
         if busy == 1 {
-            return self.take(field(unit as u32, 1) + field(WIDTH, 1), earliest);
+            let cycle = self.take(field(unit as u32, 1) + field(WIDTH, 1), earliest);
+            self.idle_from[unit as usize] = self.idle_from[unit as usize].max(cycle + 1);
+            return cycle;
         }
         self.issue_unpipelined(unit, busy, earliest)
     }
@@ -323,8 +343,9 @@ impl Calendar {
         let place = field(WIDTH, 1);
         let has = |free: Free, need: Free| (free - need) & GUARDS == GUARDS;
         let mut cycle = earliest;
+        let idle_from = self.idle_from[unit as usize];
         loop {
-            let taken = (cycle..cycle + busy)
+            let taken = (cycle..idle_from.min(cycle + busy))
                 .rev()
                 .find(|&cycle| !has(self.get(cycle), port));
             match taken {
@@ -337,6 +358,7 @@ impl Calendar {
         for cycle in cycle..cycle + busy {
             *self.get_mut(cycle) -= port;
         }
+        self.idle_from[unit as usize] = idle_from.max(cycle + busy);
         cycle
     }
 
@@ -347,6 +369,9 @@ impl Calendar {
         }
         if self.issues(cycle) == 0 {
             return;
+        }
+        for (_, to) in &mut self.full {
+            *to = cycle.min(*to);
         }
         *self.get_mut(cycle) += field(WIDTH, 1);
         for cycle in cycle..cycle + self.units[unit as usize].busy {
@@ -372,6 +397,8 @@ impl Calendar {
     /// Moves the reservations of the `span` cycles from `now` on by `by` cycles.
     pub fn shift(&mut self, now: u64, span: u64, by: u64) {
         let all = self.all;
+        self.full = [(0, 0); UNITS];
+        self.idle_from = self.idle_from.map(|cycle| cycle + by);
         let booked: Vec<Free> = (now..now + span)
             .map(|cycle| std::mem::replace(self.get_mut(cycle), all))
             .collect();
