@@ -6,6 +6,8 @@ use riscv::Instruction;
 use state::{Purpose, State, Walker};
 
 const RETURN_STACK_ENTRIES: usize = 16;
+/// The value of a two-bit counter that is sure that a branch is taken.
+const STRONGEST: u8 = 3;
 const RETURN_ADDRESS: u8 = 1;
 const ALTERNATE_LINK: u8 = 5;
 
@@ -141,6 +143,14 @@ impl Predictor {
         }
     }
 
+    /// Becomes a copy of `other`, which is of the same size.
+    pub fn copy_from(&mut self, other: &Predictor) {
+        self.counters
+            .all_mut()
+            .copy_from_slice(other.counters.all());
+        self.targets.copy_from_slice(&other.targets);
+    }
+
     /// Predicts the conditional branch at `pc` of the hart with this `context`.
     #[inline]
     pub fn lookup(&self, context: &BranchContext, pc: u64) -> Lookup {
@@ -204,8 +214,15 @@ impl Predictor {
     /// Trains the counters with the outcome.
     #[inline]
     pub fn train(&mut self, lookup: &Lookup, taken: bool) {
-        let address_right = (self.counters[lookup.by_address.into()] >= 2) == taken;
-        let history_right = (self.counters[lookup.by_history.into()] >= 2) == taken;
+        let by_address = self.counters[lookup.by_address.into()];
+        let by_history = self.counters[lookup.by_history.into()];
+        let settled = if taken { STRONGEST } else { 0 };
+        if by_address == settled && by_history == settled {
+            // Both were right, and nothing changes.
+            return;
+        }
+        let address_right = (by_address >= 2) == taken;
+        let history_right = (by_history >= 2) == taken;
         if address_right != history_right {
             step(&mut self.counters[lookup.chooser.into()], history_right);
         }
@@ -244,7 +261,7 @@ impl Predictor {
 #[inline]
 fn step(counter: &mut u8, up: bool) {
     if up {
-        *counter = (*counter + 1).min(3);
+        *counter = (*counter + 1).min(STRONGEST);
     } else {
         *counter = counter.saturating_sub(1);
     }

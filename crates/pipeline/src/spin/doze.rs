@@ -22,12 +22,16 @@ pub(super) struct Doze {
     before: CoreStatistics,
 }
 
+/// The registers at the beginning of an iteration, and then the whole state of a later one with the
+/// same registers.
 #[derive(state::State)]
 pub(super) struct Remembered {
     pc: u64,
+    registers: [u64; REGISTERS],
+    /// The rest is remembered, too.
+    is_whole: bool,
     #[state(cycle)]
     cycle: u64,
-    registers: [u64; REGISTERS],
     statistics: CoreStatistics,
     timing: Vec<u64>,
     /// The replacement states of the data cache and of the instruction cache.
@@ -40,8 +44,9 @@ impl Remembered {
     pub(super) fn nothing((predictor, branches): (&Predictor, &BranchContext)) -> Remembered {
         Remembered {
             pc: 0,
-            cycle: 0,
             registers: [0; REGISTERS],
+            is_whole: false,
+            cycle: 0,
             statistics: CoreStatistics::default(),
             timing: Vec::new(),
             replacement: Default::default(),
@@ -73,6 +78,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.advance_scheduler(self.hart.dispatch_cycle);
             let room = cycle.saturating_sub(self.hart.dispatch_cycle + 1);
             let periods = room / period;
+            if periods == 0 {
+                return;
+            }
             // The hart's counts do not include those of the core's translation.
             let translated = std::mem::take(&mut before.translation);
             state::repeat_counts(&mut self.hart.statistics, &before, periods);
@@ -101,17 +109,18 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if let Some(translation) = &mut self.shared.translation {
             translation.settle(self.hart.dispatch_cycle);
         }
-        let iterations = self.shared.spin.quiet_iterations;
-        if iterations.is_power_of_two() {
-            if self.is_quiet() {
-                self.shared.spin.remembered = Some(Box::new(self.remember(pc)));
-                self.shared.spin.told = self.hart.registers[usize::from(self.shared.spin.telltale)];
-            } else {
-                self.shared.spin.quiet_iterations = 0;
-            }
+        let of = (&self.shared.predictor, &self.hart.branches);
+        let spin = &mut self.shared.spin;
+        if spin.quiet_iterations.is_power_of_two() {
+            let nothing = || Box::new(Remembered::nothing(of));
+            let remembered = spin.remembered.get_or_insert_with(nothing);
+            remembered.pc = pc;
+            remembered.registers = self.hart.registers;
+            remembered.is_whole = false;
+            spin.told = self.hart.registers[usize::from(spin.telltale)];
             return;
         }
-        let Some(remembered) = &self.shared.spin.remembered else {
+        let Some(remembered) = &spin.remembered else {
             return;
         };
         if remembered.pc != pc {
@@ -119,12 +128,27 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         let mut pairs = remembered.registers.iter().zip(&self.hart.registers);
         if let Some(other) = pairs.position(|(then, now)| then != now) {
-            self.shared.spin.telltale = other as u8;
-            self.shared.spin.told = remembered.registers[other];
+            spin.telltale = other as u8;
+            spin.told = remembered.registers[other];
             return;
         }
+        if !self.is_quiet() {
+            return;
+        }
+        let Some(remembered) = self.shared.spin.remembered.take_if(|one| !one.is_whole) else {
+            return self.compare();
+        };
+        self.shared.spin.remembered = Some(self.remember(remembered));
+    }
+
+    /// Compares the state with the remembered one, which has the same registers: the core dozes if
+    /// all of it is the same.
+    fn compare(&mut self) {
+        let Some(remembered) = &self.shared.spin.remembered else {
+            return;
+        };
         let period = self.hart.dispatch_cycle - remembered.cycle;
-        if period == 0 || !self.is_quiet() {
+        if period == 0 {
             return;
         }
         let is_alike = |cache: &PrivateCache, (order, recent): &(Vec<u8>, Vec<Slot>)| {
@@ -149,7 +173,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     fn has_timing_as_remembered(&mut self) -> bool {
-        let timing = self.timing();
+        let timing = self.timing(Vec::new());
         let remembered = &self.shared.spin.remembered;
         remembered.as_ref().is_some_and(|one| one.timing == timing)
     }
@@ -190,36 +214,39 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             + 8
     }
 
-    fn remember(&mut self, pc: u64) -> Remembered {
-        let timing = self.timing();
-        let caches = [&self.shared.data_cache, &self.shared.instruction_cache];
-        let mut statistics = self.hart.statistics.clone();
+    /// Adds the rest of the state to the registers in `remembered`.
+    fn remember(&mut self, mut remembered: Box<Remembered>) -> Box<Remembered> {
+        let one = &mut *remembered;
+        one.is_whole = true;
+        one.cycle = self.hart.dispatch_cycle;
+        one.timing = self.timing(std::mem::take(&mut one.timing));
+        one.statistics = self.hart.statistics.clone();
         if let Some(translation) = &self.shared.translation {
-            statistics.translation = translation.statistics();
+            one.statistics.translation = translation.statistics();
         }
-        Remembered {
-            pc,
-            cycle: self.hart.dispatch_cycle,
-            registers: self.hart.registers,
-            statistics,
-            timing,
-            replacement: caches.map(|cache| {
-                let (order, recent) = cache.replacement_order();
-                (order.to_vec(), recent.to_vec())
-            }),
-            predictor: self.shared.predictor.clone(),
-            branches: self.hart.branches.clone(),
+        let caches = [&self.shared.data_cache, &self.shared.instruction_cache];
+        for (cache, (order, recent)) in caches.iter().zip(&mut one.replacement) {
+            let (order_now, recent_now) = cache.replacement_order();
+            order.clear();
+            order.extend_from_slice(order_now);
+            recent.clear();
+            recent.extend_from_slice(recent_now);
         }
+        one.predictor.copy_from(&self.shared.predictor);
+        one.branches.clone_from(&self.hart.branches);
+        remembered
     }
 
-    /// Future events relative to now, and whether the caches are the same.
-    fn timing(&mut self) -> Vec<u64> {
+    /// Future events relative to now, and whether the caches are the same; in place of what is in
+    /// `timing`.
+    fn timing(&mut self, mut timing: Vec<u64>) -> Vec<u64> {
         self.blame(self.hart.dispatch_cycle, Stall::None);
         let now = self.hart.dispatch_cycle;
         let relative = |cycle: u64| cycle.saturating_sub(now);
         let horizon = self.horizon();
         // About the length with translation.
-        let mut timing = Vec::with_capacity(2048);
+        timing.clear();
+        timing.reserve(2048);
         timing.extend([
             horizon,
             relative(self.hart.window.last_commit),

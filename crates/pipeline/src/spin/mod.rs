@@ -30,10 +30,11 @@ use period::LoopMark;
 use state::{Purpose, State, Walker};
 
 /// Iterations of quiet looping before a period is looked for.
-const QUIET_ITERATIONS: u64 = 32;
+const QUIET_ITERATIONS: u64 = 8;
 
-/// Looks for a period by Brent's method: remembers a state, compares later states with it, and
-/// remembers a new one after twice as many iterations.
+/// Looks for a period by Brent's method: remembers the registers, compares later ones with them, and
+/// remembers new ones after twice as many iterations. Only when the registers return is the whole
+/// state remembered, and compared when they return again: loops that compute never cost a copy.
 #[derive(Default, state::State)]
 #[state(fields)]
 pub(crate) struct SpinSkip {
