@@ -188,7 +188,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                                 pc = decoded.tags.pc;
                                 break 'blocks;
                             }
-                            until = until.max(at.cycle + 1);
+                            until = until.max(self.next_to_issue::<KNOWN>(&at, stop) + 1);
                         }
                     }
                     while until > at.cycle {
@@ -218,7 +218,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                                     pc = decoded.tags.pc;
                                     break 'blocks;
                                 }
-                                until += 1;
+                                until = self.next_to_issue::<KNOWN>(&at, stop) + 1;
                             }
                         }
                     }

@@ -292,6 +292,11 @@ impl Hart {
         }
     }
 
+    /// Whether any interrupt is enabled, so that one may be taken as soon as it is pending.
+    pub fn enables_interrupts(&self) -> bool {
+        self.csrs.mie != 0
+    }
+
     /// The interrupt to take before the next instruction, if any. Machine-mode interrupts precede
     /// delegated ones; within each mode, the order is external, software, timer, and then the
     /// platform's by ascending number.

@@ -155,6 +155,26 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.scheduler_cycle = at.cycle;
     }
 
+    /// The scheduler is full in the present cycle: the next cycle in which an instruction issues. If
+    /// an event before it could end the wait, by a value, a trap or another hart, it is before
+    /// `stop`.
+    #[inline(never)]
+    pub(super) fn next_to_issue<const KNOWN: bool>(&self, at: &Front, stop: u64) -> u64 {
+        let may_trap = X::IS_ACTIVE
+            || self.hart.privileged.enables_interrupts()
+            || !self.hart.posted.is_empty()
+            || self.hart.debug.is_some();
+        let last = if KNOWN && !K::MULTITHREADED && !may_trap {
+            at.last_commit
+        } else {
+            stop - 1
+        };
+        let calendar = &self.shared.calendar;
+        (self.shared.scheduler_cycle.max(at.cycle)..last)
+            .find(|&cycle| calendar.issues(cycle) > 0)
+            .unwrap_or(last.max(at.cycle))
+    }
+
     /// The branch or jump that has just been dispatched, before the cycle `next`, and resolves at
     /// `done`, was mispredicted.
     #[inline(always)]
