@@ -1,10 +1,11 @@
 """What figures cost: `make figure-cost`, and `make figure-cost BASE=v0.1.0` beside a revision.
 
 Users wait for figures, so the measure is processor time, of the command and all that it starts,
-with one worker and an empty store: the start of the command, the first figure, and each figure with
-`--quick`. `FULL=1` has those in full that docs/performance.md has, which takes hours; `ONLY=text`
-the rows whose command has that text. Beside another revision each row runs with both in turn, for
-what the host does besides changes processor time by a third.
+with one worker, an empty store and no repetitions of undecided claims (`--effort 1`): the start of
+the command, the first figure, and each figure with `--quick`. `FULL=1` has those in full that
+docs/performance.md has, which takes hours; `ONLY=text` the rows whose command has that text. Beside
+another revision each row runs with both in turn, for what the host does besides changes processor
+time by a third.
 """
 
 import argparse
@@ -57,7 +58,8 @@ def rows(full: bool) -> list[str]:
     quick = [f"figure {one['name']} --quick" for one in json.loads(listed)["figures"]]
     names = [f"figure {name}" for name in FULL] if full else []
     every = [*START, f"figure {FIRST}", *names, *quick]
-    return [f"{row} --workers 1" if row.startswith("figure") else row for row in every]
+    once = "--workers 1 --effort 1"
+    return [f"{row} {once}" if row.startswith("figure") else row for row in every]
 
 
 def main() -> None:
