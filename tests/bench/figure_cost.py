@@ -55,7 +55,7 @@ def rows(full: bool) -> list[str]:
     listed = subprocess.check_output(
         [sys.executable, "-m", "nanoplane", "list", "--json"], text=True
     )
-    quick = [f"figure {one['name']} --quick" for one in json.loads(listed)["figures"]]
+    quick = [f"figure {name} --quick" for name in json.loads(listed)["figures"]]
     names = [f"figure {name}" for name in FULL] if full else []
     every = [*START, f"figure {FIRST}", *names, *quick]
     once = "--workers 1 --effort 1"
