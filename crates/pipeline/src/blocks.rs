@@ -57,8 +57,11 @@ pub enum Quick {
     No,
 }
 
+const _: () = assert!(size_of::<Decoded>() == 64, "one line of the host's caches");
+
 /// A decoded instruction.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Decoded {
     pub instruction: Instruction,
     /// Computes the value of instructions on the integer and branch paths.
@@ -74,6 +77,10 @@ pub struct Decoded {
     pub float: bool,
     /// It names a register that is the end of a queue of the core's extension.
     pub port: bool,
+    /// It begins a block that another one has replaced in the table.
+    is_replaced: bool,
+    /// See [`Blocks::find_behind`].
+    next: u16,
 }
 
 /// Registers that are the ends of an extension's queues.
@@ -185,6 +192,8 @@ impl Decoded {
             bytes: instruction.access_bytes(),
             float,
             port,
+            is_replaced: false,
+            next: 0,
         }
     }
 
@@ -331,6 +340,23 @@ impl Blocks {
         (block.pc == pc | 1 && block.physical == physical).then_some(block.start)
     }
 
+    /// The block at `pc`, whose address is not translated, and which follows the end, jump or branch
+    /// at index `before` of the lent `code`; [`NOWHERE`] is none. That instruction knows the block that last followed it, without
+    /// a look into the table.
+    #[inline(always)]
+    pub fn find_behind(&self, code: &mut [Decoded], before: u32, pc: u64) -> Option<u32> {
+        let next = u32::from(code[before as usize].next);
+        let first = &code[next as usize];
+        if next != NOWHERE && first.tags.pc == pc && !first.is_replaced {
+            return Some(next);
+        }
+        let found = self.find(pc)?;
+        if before != NOWHERE {
+            code[before as usize].next = u16::try_from(found).unwrap_or_default();
+        }
+        Some(found)
+    }
+
     /// Marks the block at `pc`, which has just been decoded, as located at `physical` and not valid
     /// in other address spaces. If it continues in another page, it is not reused.
     pub fn translate(&mut self, pc: u64, physical: Option<u64>) {
@@ -408,6 +434,8 @@ impl Blocks {
         let behind = pc.wrapping_add((offset - first) as u64);
         self.instructions.push(Decoded::end(behind, calendar));
         let start = start as u32;
+        let replaced = self.table[Self::place(pc)].start;
+        self.instructions[replaced as usize].is_replaced = true;
         self.table[Self::place(pc)] = Block {
             pc,
             physical: 0,

@@ -94,11 +94,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             false => Translates::NOTHING,
         };
         // Lent, so that it can be read while other state changes; nothing is decoded meanwhile.
-        let code = self.shared.blocks.lend();
+        let mut code = self.shared.blocks.lend();
         let mut quiet_loop = None;
         let mut pc = self.hart.pc;
         let mut start = self.hart.cursor;
         let mut start_tail = at.tail;
+        // The instruction that ended the last block, if it leads to one place.
+        let mut before = NOWHERE;
         if SINGLE && at.left() == 0 {
             at.cycle += 1;
             at.set_left(1);
@@ -114,7 +116,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 let block = match OBSERVED {
                     true => self.block_at(&how, pc, at.cycle),
                     false => {
-                        let found = self.shared.blocks.find(pc);
+                        let found = self.shared.blocks.find_behind(&mut code, before, pc);
+                        before = NOWHERE;
                         found.map(|start| (start, LineAddress::of(pc)))
                     }
                 };
@@ -145,6 +148,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 if decoded.quick >= Quick::End {
                     pc = decoded.tags.pc;
                     if decoded.quick == Quick::End {
+                        before = start + (at.tail - start_tail) as u32;
                         start = NOWHERE;
                         continue 'blocks;
                     }
@@ -438,6 +442,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         }
                         if taken {
                             at.end_cycle::<SINGLE>();
+                            before = start + (at.tail - start_tail) as u32 - 1;
                             start = NOWHERE;
                             let backward = target <= pc;
                             pc = target;
@@ -452,6 +457,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                         let next = i.next(decoded.tags.pc);
                         self.enter::<KNOWN, SINGLE, true>(&mut at, decoded, next, ready, 0);
                         at.end_cycle::<SINGLE>();
+                        before = start + (at.tail - start_tail) as u32 - 1;
                         start = NOWHERE;
                         pc = decoded.tags.pc.wrapping_add(i.immediate as u64);
                         if is_link(i.rd) {
