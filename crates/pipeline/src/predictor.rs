@@ -19,7 +19,7 @@ pub fn is_link(register: u8) -> bool {
 
 /// A tournament of per-address and history-indexed counters, a return-address stack and a table
 /// of indirect targets.
-#[derive(Clone, Debug, PartialEq, Eq, state::State)]
+#[derive(Clone, Debug, state::State)]
 #[state(fields)]
 pub struct Predictor {
     /// The three tables of two-bit counters, one after the other: by address, by history, and the
@@ -32,6 +32,16 @@ pub struct Predictor {
     table_mask: u32,
     #[state(fixed)]
     target_mask: u32,
+    /// As long as it stays the same, so do all tables.
+    #[state(exact)]
+    changes: u64,
+}
+
+/// Equal predictors predict the same.
+impl PartialEq for Predictor {
+    fn eq(&self, other: &Predictor) -> bool {
+        self.counters == other.counters && self.targets == other.targets
+    }
 }
 
 impl State for Predictor {
@@ -140,7 +150,13 @@ impl Predictor {
             targets: vec![(0, 0); targets].into_boxed_slice(),
             table_mask: table as u32 - 1,
             target_mask: targets as u32 - 1,
+            changes: 0,
         }
+    }
+
+    /// A number that changes whenever the state does.
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Becomes a copy of `other`, which is of the same size.
@@ -221,6 +237,7 @@ impl Predictor {
             // Both were right, and nothing changes.
             return;
         }
+        self.changes += 1;
         let address_right = (by_address >= 2) == taken;
         let history_right = (by_history >= 2) == taken;
         if address_right != history_right {
@@ -254,6 +271,7 @@ impl Predictor {
 
     /// Records the target of the indirect jump at `pc`.
     pub fn set_target(&mut self, pc: u64, target: u64) {
+        self.changes += 1;
         self.targets[((pc >> 1) as u32 & self.target_mask) as usize] = (pc, target);
     }
 }

@@ -36,6 +36,10 @@ pub(super) struct Remembered {
     timing: Vec<u64>,
     /// The replacement states of the data cache and of the instruction cache.
     replacement: [(Vec<u8>, Vec<Slot>); 2],
+    /// [`Predictor::changes`].
+    predictor_changes: u64,
+    /// A copy of the predictor, which was changing in the loop.
+    has_predictor: bool,
     predictor: Predictor,
     branches: BranchContext,
 }
@@ -50,6 +54,8 @@ impl Remembered {
             statistics: CoreStatistics::default(),
             timing: Vec::new(),
             replacement: Default::default(),
+            predictor_changes: 0,
+            has_predictor: false,
             predictor: predictor.clone(),
             branches: branches.clone(),
         }
@@ -117,6 +123,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             remembered.pc = pc;
             remembered.registers = self.hart.registers;
             remembered.is_whole = false;
+            remembered.predictor_changes = self.shared.predictor.changes();
             spin.told = self.hart.registers[usize::from(spin.telltale)];
             return;
         }
@@ -159,7 +166,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if self.hart.branches == remembered.branches
             && is_alike(&self.shared.data_cache, data)
             && is_alike(&self.shared.instruction_cache, instructions)
-            && self.shared.predictor == remembered.predictor
+            && (self.shared.predictor.changes() == remembered.predictor_changes
+                || remembered.has_predictor && self.shared.predictor == remembered.predictor)
             && self.has_timing_as_remembered()
             && let Some(remembered) = &self.shared.spin.remembered
         {
@@ -232,7 +240,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             recent.clear();
             recent.extend_from_slice(recent_now);
         }
-        one.predictor.copy_from(&self.shared.predictor);
+        let changes = self.shared.predictor.changes();
+        one.has_predictor = changes != one.predictor_changes;
+        one.predictor_changes = changes;
+        if one.has_predictor {
+            one.predictor.copy_from(&self.shared.predictor);
+        }
         one.branches.clone_from(&self.hart.branches);
         remembered
     }
