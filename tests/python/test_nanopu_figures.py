@@ -257,6 +257,7 @@ def test_requests_of_applications_are_understood() -> None:
     for point in (
         applications.Service("mica", "optimal", 0.5),
         applications.Service("mica", "traditional", 0.5),
+        applications.Service("mica-partitions", "partitions", 2.0, 4),
         applications.Service("set-algebra", racks.FAST_PATH, 0.5),
         applications.Service("set-algebra", racks.TRADITIONAL, 0.5),
         applications.Service("classifier", racks.FAST_PATH, 0.5),
@@ -293,6 +294,28 @@ def test_requests_of_applications_are_understood() -> None:
         # nanoPU's acknowledgements and credits are packets of 128 bytes.
         expected = 64 + 24 + 128 * (packets - 1)
         assert bytes_each * packets == pytest.approx(expected, abs=0.5), system
+
+
+@pytest.mark.simulator
+@pytest.mark.usefixtures("store")
+def test_each_core_has_the_keys_that_are_asked_of_it() -> None:
+    point = applications.Service("mica-partitions", "partitions", 2.0, 4)
+    result = simulated(point.run(True)).result
+    (server,), (client,) = result["servers"], result["clients"]
+    samples = {kind: one["latency_ns"]["samples"] for kind, one in client["by_kind"].items()}
+    total = sum(samples.values())
+    for core in range(4):
+        own = sum(samples[kind] for kind in applications._mica_kinds(core))
+        # Four standard deviations of a fraction of a quarter.
+        assert own / total == pytest.approx(0.25, abs=4 * (0.25 * 0.75 / total) ** 0.5)
+    reads = sum(count for kind, count in samples.items() if kind.startswith("read"))
+    # A read's reply has two words and 64 of the value, a write's three; so would have that to a
+    # read of a key that is not there.
+    replies = (528 * reads + 24 * (total - reads)) / total
+    responses, sent = client["statistics"]["responses"], server["sent"]
+    others = sent["packets"] - responses
+    payload_bytes = sent["bytes"] - racks.HEADER_BYTES * sent["packets"] - 64 * others
+    assert payload_bytes / responses == pytest.approx(replies, rel=0.05)
 
 
 def test_lengths_on_the_wire() -> None:

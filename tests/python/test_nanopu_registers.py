@@ -89,6 +89,7 @@ WRITE = chain.write(CLIENT, [SERVER], (1, 2), [*range(8)])
         ("dot-product-naive", jobs.DotProduct, [[1, 0, 3], [1, 253, *FACTORS], [1, 1, 5, 3], [2]]),
         ("mica", services.Mica, STORE),
         ("mica-naive", services.Mica, STORE),
+        ("mica-partitions", services.Mica, STORE),
         ("rdma", services.Rdma, [[1, 2, *words] for words in OPERATIONS]),
         (
             "set-algebra",

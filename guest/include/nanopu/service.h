@@ -17,9 +17,9 @@
 
 static void serve(void);
 
-/* Serves messages on this hart for ever. */
-static inline int service(void) {
-  lnic_add_context(SERVICE_CONTEXT, 0);
+/* Serves messages of a context on this hart for ever. */
+static inline int service_in(uint64_t context) {
+  lnic_add_context(context, 0);
   for (;;) {
     lnic_wait();
     serve();
@@ -27,6 +27,8 @@ static inline int service(void) {
   }
   return 0;
 }
+
+static inline int service(void) { return service_in(SERVICE_CONTEXT); }
 
 /** Serves only on this hart, for a service whose data only one hart may change. */
 static inline int service_on_one_hart(void) { return service(); }

@@ -2,8 +2,11 @@
  * nanoPU's key-value store, services/store.h, between registers and memory. A program says how the
  * words of a value go:
  *
- *     static inline void write_value(const uint64_t key[2]) { ... reads them from netRX ... }
- *     static inline int read_value(const struct load_request *request, const uint64_t key[2]) {
+ *     static inline void write_value(struct mica *of, const uint64_t key[2]) {
+ *       ... reads them from netRX ...
+ *     }
+ *     static inline int read_value(const struct mica *of, const struct load_request *request,
+ *                                  const uint64_t key[2]) {
  *       ... replies with the value, if there is one ...
  *     }
  */
@@ -14,11 +17,13 @@
 #include <services/store.h>
 
 /* Takes a key's new value, which is in the register's next words. */
-static void write_value(const uint64_t key[2]);
+static void write_value(struct mica *of, const uint64_t key[2]);
 /* Replies with a key's value. Returns whether there is one. */
-static int read_value(const struct load_request *request, const uint64_t key[2]);
+static int read_value(const struct mica *of, const struct load_request *request,
+                      const uint64_t key[2]);
 
-static inline void serve(void) {
+/* Serves a message by a store. */
+static inline void serve_by(struct mica *of) {
   struct load_request request;
   if (!request_begin(&request, STORE_REQUEST_WORDS))
     return;
@@ -31,10 +36,10 @@ static inline void serve(void) {
   lnic_read(); /* The hash. */
   key_of_words(key, first, second);
   if (operation == STORE_WRITE) {
-    write_value(key);
+    write_value(of, key);
     request_reply(&request, 1);
     lnic_write_r(STORE_DONE);
-  } else if (!read_value(&request, key)) {
+  } else if (!read_value(of, &request, key)) {
     request_reply(&request, 1);
     lnic_write_r(STORE_NOT_FOUND);
   }

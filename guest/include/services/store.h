@@ -46,22 +46,28 @@ enum store_order {
   STORE_WIRE,    /**< The wire's order, so that they can be copied. */
 };
 
-/** Fills the store with the keys, and their initial values. */
-static inline void store_prepare_as(enum store_order order) {
+/** Fills a store with the keys from `first` to before `end`, and their initial values. */
+static inline void store_fill(struct mica *of, uint64_t first, uint64_t end,
+                              enum store_order order) {
   uint64_t value[STORE_MOST_VALUE_WORDS];
   const uint64_t value_bytes = STORE_VALUE_WORDS * sizeof *value;
   /* Twice the room of all items, for new keys. */
-  mica_make(&store, STORE_KEYS / 2, 2 * STORE_KEYS * mica_item_bytes(value_bytes));
-  for (uint64_t number = 0; number < STORE_KEYS; number++) {
+  mica_make(of, (end - first) / 2, 2 * (end - first) * mica_item_bytes(value_bytes));
+  for (uint64_t number = first; number < end; number++) {
     uint64_t key[2];
     key_of_words(key, number, 0);
     for (uint64_t word = 0; word < STORE_VALUE_WORDS; word++)
       value[word] = operation_mix(number * STORE_VALUE_WORDS + word);
     for (uint64_t word = 0; word < STORE_VALUE_WORDS && order == STORE_WIRE; word++)
       value[word] = swap64(value[word]);
-    if (mica_put(&store, 0, key, (const uint8_t *)value, value_bytes) != 0)
+    if (mica_put(of, 0, key, (const uint8_t *)value, value_bytes) != 0)
       fail("The store has no room for its first keys.");
   }
+}
+
+/** Fills the store with the keys, and their initial values. */
+static inline void store_prepare_as(enum store_order order) {
+  store_fill(&store, 0, STORE_KEYS, order);
 }
 
 /** The same with values as numbers. */

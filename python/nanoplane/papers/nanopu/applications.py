@@ -39,9 +39,13 @@ MICA = {
     "traditional": "traditional",
     "naive": "nanoPU, by way of a buffer",
     "optimal": "nanoPU, out of the register",
+    "partitions": "nanoPU, the same on four cores",
 }
+MICA_CORES = {"partitions": 4}
+"""Others have one core: their stores are for one hart."""
 MICA_RATES_MRPS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5)
 QUICK_MICA_RATES_MRPS = (0.5, 1.5, 2.5)
+"""For each core."""
 WORDS = 200
 ALONE = 0.0
 """The rate for "low load": requests never overlap, since each arrives 10 us after the response to
@@ -68,14 +72,27 @@ HEADERS, POSITIONS = 2000, 500
 """The numbers of different requests for the packet classifier and for Othello."""
 
 
-def _mica_requests() -> list[dict[str, Any]]:
-    """Return half reads and half writes, of equally likely keys."""
-    key: list[Any] = [uniform(0, KEYS - 1), 0, 0]
+def _mica_requests(first: int = 0, end: int = KEYS, port: int = 0) -> list[dict[str, Any]]:
+    """Return half reads and half writes, of equally likely keys of a part of all."""
+    key: list[Any] = [uniform(first, end - 1), 0, 0]
     anything = uniform(0, (1 << 64) - 1)
+    read, write = _mica_kinds(port)
     return [
-        {"name": "read", "words": [1, *key]},
-        {"name": "write", "words": [2, *key, *[anything] * VALUE_WORDS]},
+        {"name": read, "port": port, "words": [1, *key]},
+        {"name": write, "port": port, "words": [2, *key, *[anything] * VALUE_WORDS]},
     ]
+
+
+def _mica_kinds(port: int) -> tuple[str, str]:
+    """Return the names of reads and writes that a context serves."""
+    return (f"read-{port}", f"write-{port}") if port else ("read", "write")
+
+
+def _mica_partitions() -> list[dict[str, Any]]:
+    """Return the same requests, each to the context of the core that has the key."""
+    cores = MICA_CORES["partitions"]
+    parts = ((KEYS * core // cores, KEYS * (core + 1) // cores, core) for core in range(cores))
+    return [request for part in parts for request in _mica_requests(*part)]
 
 
 def _set_algebra_requests() -> list[dict[str, Any]]:
@@ -152,6 +169,7 @@ APPLICATIONS = {
         },
         _mica_requests,
     ),
+    "mica-partitions": Application({"partitions": "nanopu/mica-partitions"}, _mica_partitions),
     "set-algebra": Application(
         {FAST_PATH: "nanopu/set-algebra", TRADITIONAL: "traditional/set-algebra"},
         _set_algebra_requests,
@@ -229,13 +247,19 @@ class Service:
 # Figure 9.
 
 
-def _mica_rates(quick: bool) -> tuple[float | None, ...]:
-    return (*(QUICK_MICA_RATES_MRPS if quick else MICA_RATES_MRPS), None)
+def _mica_services(quick: bool) -> list[Service]:
+    rates = QUICK_MICA_RATES_MRPS if quick else MICA_RATES_MRPS
+    services = []
+    for system, rate in itertools.product(MICA, (*rates, None)):
+        cores = MICA_CORES.get(system, 1)
+        application = "mica" if cores == 1 else "mica-partitions"
+        load = None if rate is None else cores * rate
+        services.append(Service(application, system, load, cores))
+    return services
 
 
 def _mica_points(quick: bool) -> dict[Any, Run]:
-    listed = itertools.product(MICA, _mica_rates(quick))
-    return {(point := Service("mica", *one)): point.run(quick) for one in listed}
+    return {point: point.run(quick) for point in _mica_services(quick)}
 
 
 _KINDS = ("read", "write")
@@ -259,9 +283,9 @@ def _load_row(results: Results, point: Service, series: str, kind: str | None) -
 
 def _mica_rows(results: Results) -> list[Row]:
     return [
-        _load_row(results, point, f"{kind}, {MICA[system]}", kind)
-        for system, kind, rate in itertools.product(MICA, _KINDS, MICA_RATES_MRPS)
-        if (point := Service("mica", system, rate)) in results
+        _load_row(results, point, f"{kind}, {MICA[point.system]}", kind)
+        for kind, point in itertools.product(_KINDS, _mica_services(quick=False))
+        if point.rate_mrps is not None and point in results
     ]
 
 
@@ -458,7 +482,8 @@ FIGURES = (
         title="MICA: p99 over throughput",
         caption=(
             "10,000 keys of 16 bytes, equally likely, values of 512 bytes, half reads; one core. "
-            "MICA behind the traditional interface works in batches of 30."
+            "MICA behind the traditional interface works in batches of 30. On four cores each has "
+            "a partition of the keys and a context of its own; the latencies are those of one."
         ),
         points=_mica_points,
         rows=_mica_rows,
