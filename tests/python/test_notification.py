@@ -255,6 +255,29 @@ def test_lookahead_and_skipping_change_nothing(notify: str, in_order: bool) -> N
     assert simulator.without_host(run(settings)) == simulator.without_host(run(slow))
 
 
+@pytest.mark.parametrize("notify", ["software-bitmap", "user-interrupt"])
+def test_an_item_that_is_counted_off_after_its_ring_has_no_service_time(notify: str) -> None:
+    """Nor has the next item one that begins there, whichever of tenant and core is observed first.
+
+    In order, harts that share queues decrement a doorbell when they have processed the item.
+    """
+    settings = {
+        "data_plane.notify": notify,
+        "data_plane.organisation": "scale-up",
+        "data_plane.queues": 64,
+        "server.data_plane_cores": 16,
+        "traffic.rate_mrps": 30,
+        "measure.requests": 400,
+    }
+    usual = run(settings)
+    assert usual["service_ns"] is None
+    slow = run({**settings, "simulator.lookahead_cycles": 1})
+    assert simulator.without_host(usual) == simulator.without_host(slow)
+    # Out of order they decrement it before.
+    reordering = run({**settings, "data_plane.in_order": False})
+    assert reordering["service_ns"]["samples"] == reordering["latency_ns"]["samples"]
+
+
 @pytest.mark.parametrize("notify", DRIVERS)
 @pytest.mark.parametrize(
     ("cores", "batch", "queue_capacity"), [(1, 1, 16), (2, 32, 16), (4, 5, 64)]

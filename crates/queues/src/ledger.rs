@@ -170,6 +170,9 @@ pub struct Ledger {
     pub program_counters: Vec<(String, u64)>,
     /// Items in each queue, oldest first.
     inside: Vec<VecDeque<Inside>>,
+    /// For each queue, the items that tenants have taken before a hart has counted them off: where
+    /// harts share queues in order, some mechanisms count an item off when it has been processed.
+    uncounted: Vec<u32>,
     /// Rings of each tenant's doorbell whose items have not been recorded.
     rings: Vec<VecDeque<Ring>>,
     /// The time of each hart's last ring.
@@ -226,6 +229,7 @@ impl Ledger {
             queue_counts: Vec::new(),
             program_counters: Vec::new(),
             inside: Vec::new(),
+            uncounted: Vec::new(),
             rings: Vec::new(),
             harts_rang_at: Vec::new(),
             given_at: Vec::new(),
@@ -418,6 +422,7 @@ impl Ledger {
         self.tenants = vec![1; queues.len()];
         self.started_at_fs = Some(at.as_fs());
         self.inside = vec![VecDeque::new(); queues.len()];
+        self.uncounted = vec![0; queues.len()];
         self.rings = vec![VecDeque::new(); queues.len()];
         self.queue_counts = vec![QueueCounts::default(); queues.len()];
         self.queues = queues;
@@ -526,14 +531,19 @@ impl Ledger {
         &self.entering_times
     }
 
-    /// Records that a hart has taken the next `items` items from a queue: their service begins.
+    /// Records that a hart has taken the next `items` items from a queue: their service begins,
+    /// unless they have been processed already.
     pub(crate) fn claimed(&mut self, queue: u32, items: u32, at: Time) {
         let Some(inside) = self.inside.get_mut(queue as usize) else {
             return;
         };
+        let uncounted = &mut self.uncounted[queue as usize];
+        let processed = items.min(*uncounted);
+        *uncounted -= processed;
         // The items already taken are the first ones: a queue is emptied in order.
         let next = inside.partition_point(|inside| inside.taken_at.is_some());
-        for inside in inside.range_mut(next..).take(items as usize) {
+        let items = (items - processed) as usize;
+        for inside in inside.range_mut(next..).take(items) {
             inside.taken_at = Some(at);
         }
     }
@@ -549,6 +559,7 @@ impl Ledger {
         self.counts.reordered += u64::from(place.is_some_and(|place| place > 0));
         match place.and_then(|place| inside.remove(place)) {
             Some(inside) if inside.item == item => {
+                self.uncounted[queue as usize] += u32::from(inside.taken_at.is_none());
                 self.counts.inside -= 1;
                 self.counts.delivered += 1;
                 let delivered = &mut self.queue_counts[queue as usize].delivered;
@@ -662,7 +673,11 @@ impl Ledger {
                 continue;
             };
             let done_at = ring.at;
-            let began_at = taken_at.map(|at| at.max(ring.hart_rang_at));
+            // An item that is counted off after its ring has no known beginning, whether its
+            // tenant is observed before or after that.
+            let began_at = taken_at
+                .filter(|&at| at <= done_at)
+                .map(|at| at.max(ring.hart_rang_at));
             let record = ItemRecord {
                 item,
                 queue,
