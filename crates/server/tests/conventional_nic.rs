@@ -5,6 +5,7 @@
 mod common;
 
 use common::assembler::*;
+use common::interfaces::*;
 use common::servers::{Ending, models, read, run, server};
 use fabric::{AgentId, Time};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
@@ -16,12 +17,7 @@ use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::Image;
 use server::{Machine, ServerSpec};
 
-const REGISTERS: u64 = 0x1001_6000;
-const BUFFERS: u64 = 0x8020_0000;
-const RINGS: u64 = 0x8030_0000;
 const RESULTS: u64 = 0x8010_0000;
-const SERVER: u32 = 0x0a00_0001;
-const CLIENT: u32 = 0x0a00_0002;
 
 fn request(number: u64) -> Packet {
     let host = |address| Endpoint { address, port: 0 };
@@ -343,16 +339,6 @@ fn ice_loopback(frames: u64) -> Image {
     asm.branch(When::NotEqual, S2, ZERO, again);
     asm.halt();
     asm.finish(&[])
-}
-
-/// Swaps the Ethernet addresses, whose last four bytes differ, of the frame in a buffer.
-fn swap_addresses(asm: &mut Assembler, buffer: Register) {
-    for (offset, register) in [(2, T1), (4, T2), (8, T3), (10, T4)] {
-        asm.load(2, false, register, buffer, offset);
-    }
-    for (offset, register) in [(8, T1), (10, T2), (2, T3), (4, T4)] {
-        asm.store(2, register, buffer, offset);
-    }
 }
 
 /// Returns `frames` frames through rings of four descriptors with a buffer each, by polling memory.

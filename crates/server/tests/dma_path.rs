@@ -5,6 +5,7 @@
 mod common;
 
 use common::assembler::*;
+use common::interfaces::*;
 use common::servers::read;
 use fabric::{Agent, AgentId, Attachment, Clock, Fabric, Time};
 use nanopu::{DmaPathStatistics, NanoPuSpec, Nic, Statistics, TransmitOrder};
@@ -14,22 +15,11 @@ use network::transport::Protocol;
 use pcie::{DmaNic, DmaNicSpec, IceNic, IceNicSpec};
 use proptest::prelude::*;
 use riscv::elf::Image;
-use server::{Machine, Resumable, ServerSpec, presets};
+use server::{Machine, Resumable};
 
-const NET_RX: Register = T5;
-const NET_TX: Register = T6;
-const MESSAGE_READY: u32 = 0x52;
-const COMMAND: u32 = 0x54;
-const USER_COMMAND: u32 = 0x56;
 /// Bits of COMMAND.
 const BIND: u32 = 1;
 const REMOVE: u32 = 2;
-
-const REGISTERS: u64 = 0x1001_6000;
-const BUFFERS: u64 = 0x8020_0000;
-const RINGS: u64 = 0x8030_0000;
-const SERVER: u32 = 0x0a00_0001;
-const CLIENT: u32 = 0x0a00_0002;
 
 /// The bound context, and a port that no core has bound.
 const BOUND: u16 = 0;
@@ -49,14 +39,6 @@ fn ns(nanoseconds: f64) -> Time {
 /// A rate at which a byte takes this many cycles.
 fn cycles_a_byte(count: f64) -> LineRate {
     LineRate::from_gbit_per_s(8.0 * 3.2 / count)
-}
-
-fn prototype() -> ServerSpec {
-    let mut presets = presets().into_iter();
-    let preset = presets.find(|preset| preset.name == "nanopu-prototype");
-    let mut server = preset.expect("there is such a preset").server;
-    server.memory_mib = 16;
-    server
 }
 
 /// What differs between servers.
@@ -94,7 +76,7 @@ impl Bench {
         image: Image,
         make: fn(&Fabric) -> (N, Attachment),
     ) -> Bench {
-        let server = prototype();
+        let server = nanopu_prototype();
         let mut agents = None;
         let machine = Machine::new(&server, image, &[], false, |fabric| {
             let mut spec: NanoPuSpec = server.nanopu.clone().expect("the server has nanoPU");
@@ -221,10 +203,6 @@ fn frame(tag: u64, wire_bytes: usize) -> Packet {
     }
 }
 
-fn csr_write_immediate(asm: &mut Assembler, number: u32, value: u32) {
-    asm.emit(number << 20 | value << 15 | 5 << 12 | 0x73);
-}
-
 /// Binds context 0, and sends each message of one word back with 1 added to it.
 fn loopback_plus_1(asm: &mut Assembler) {
     csr_write_immediate(asm, COMMAND, BIND);
@@ -235,16 +213,6 @@ fn loopback_plus_1(asm: &mut Assembler) {
     asm.add_immediate(NET_TX, NET_RX, 1);
     csr_write_immediate(asm, USER_COMMAND, 1);
     asm.jump(wait);
-}
-
-/// Swaps the Ethernet addresses, whose last four bytes differ, of the frame in a buffer.
-fn swap_addresses(asm: &mut Assembler, buffer: Register) {
-    for (offset, register) in [(2, T1), (4, T2), (8, T3), (10, T4)] {
-        asm.load(2, false, register, buffer, offset);
-    }
-    for (offset, register) in [(8, T1), (10, T2), (2, T3), (4, T4)] {
-        asm.store(2, register, buffer, offset);
-    }
 }
 
 /// Sends frames back, one after the other, through the interface on the chip.

@@ -3,6 +3,7 @@
 mod common;
 
 use common::assembler::*;
+use common::interfaces::*;
 use fabric::{AgentId, Time};
 use nanopu::{CoreSelection, NanoPuSpec, Nic};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
@@ -10,30 +11,12 @@ use network::rack::{Interface, LineRate};
 use network::transport::Protocol;
 use pipeline::CoreStatistics;
 use riscv::elf::Image;
-use server::{Machine, Resumable, RunError, ServerSpec, presets};
+use server::{Machine, Resumable, RunError, ServerSpec};
 
-const NET_RX: Register = T5;
-const NET_TX: Register = T6;
-const MESSAGE_READY: u32 = 0x52;
-const CURRENT_CONTEXT: u32 = 0x53;
-const COMMAND: u32 = 0x54;
-const CURRENT_PRIORITY: u32 = 0x55;
-const USER_COMMAND: u32 = 0x56;
-
-/// The server, and a client.
-const SERVER: u32 = 0x0a00_0001;
-const CLIENT: Endpoint = Endpoint {
-    address: 0x0a00_0002,
+const REQUESTER: Endpoint = Endpoint {
+    address: CLIENT,
     port: 7,
 };
-
-fn prototype() -> ServerSpec {
-    let mut presets = presets().into_iter();
-    let preset = presets.find(|preset| preset.name == "nanopu-prototype");
-    let mut server = preset.expect("there is such a preset").server;
-    server.memory_mib = 16;
-    server
-}
 
 fn rate() -> LineRate {
     LineRate::from_gbit_per_s(204.8)
@@ -109,7 +92,7 @@ impl Bench {
 /// A message of one packet from the client.
 fn request(context: u16, payload: Vec<u8>) -> Packet {
     Packet {
-        from: CLIENT,
+        from: REQUESTER,
         to: Endpoint {
             address: SERVER,
             port: context,
@@ -122,10 +105,6 @@ fn request(context: u16, payload: Vec<u8>) -> Packet {
         payload,
         ..Packet::default()
     }
-}
-
-fn csr_write_immediate(asm: &mut Assembler, number: u32, value: u32) {
-    asm.emit(number << 20 | value << 15 | 5 << 12 | 0x73);
 }
 
 fn bind(asm: &mut Assembler, context: u32, priority: u32) {
@@ -193,20 +172,20 @@ fn cycles(ns: f64) -> f64 {
 
 #[test]
 fn a_message_comes_back_with_one_added_to_each_word() {
-    let mut bench = Bench::new(&prototype(), loopback_plus_1(2));
+    let mut bench = Bench::new(&nanopu_prototype(), loopback_plus_1(2));
     let at = Time::from_ns(READY);
     bench.arrive(at, request(0, words(&[41, u64::MAX])));
     assert!(bench.run_until(1).is_none());
     let (_, reply) = &bench.sent[0];
     assert_eq!(reply.payload, words(&[42, 0]));
     assert_eq!((reply.from.address, reply.from.port), (SERVER, 0));
-    assert_eq!(reply.to, CLIENT);
+    assert_eq!(reply.to, REQUESTER);
 }
 
 #[test]
 fn the_parts_of_a_loop_back_add_up() {
     let payloads = vec![words(&[1]); 12];
-    let times = response_times(&prototype(), loopback_plus_1(1), &payloads);
+    let times = response_times(&nanopu_prototype(), loopback_plus_1(1), &payloads);
     // Cycles: 9 words of 72 bytes arrive, 7 ingress, 3 reassembly, 1 choice of a core, 3 to the
     // core, 2 from it, 2 packetization, 2 egress, 9 words leave; and 26 ns of MAC and serial I/O
     // each way.
@@ -231,7 +210,7 @@ fn a_core_takes_and_gives_a_word_in_each_cycle() {
     // The second message finds the code in the cache.
     let time = |count: usize| {
         let payloads = vec![vec![0; 8 * count]; 3];
-        let times = response_times(&prototype(), loopback_plus_1(count), &payloads);
+        let times = response_times(&nanopu_prototype(), loopback_plus_1(count), &payloads);
         cycles(times[2])
     };
     let (few, many) = (time(16), time(128));
@@ -275,7 +254,7 @@ fn loopback() -> Image {
 
 #[test]
 fn a_stream_of_small_messages_is_limited_by_the_core() {
-    let mut bench = Bench::new(&prototype(), loopback());
+    let mut bench = Bench::new(&nanopu_prototype(), loopback());
     let (begin, gap) = (Time::from_ns(READY), rate().duration(72));
     for number in 0..400 {
         let at = begin + Time::from_fs(gap.as_fs() * number);
@@ -318,7 +297,11 @@ fn reply_cycles(count: u64, part: impl Fn(&mut Assembler)) -> f64 {
         asm.jump(idle);
     });
     // The second message finds the code in the cache. It arrives at the same phase of the loop.
-    let times = response_times(&prototype(), asm.finish(&[]), &[vec![0; 8], vec![0; 8]]);
+    let times = response_times(
+        &nanopu_prototype(),
+        asm.finish(&[]),
+        &[vec![0; 8], vec![0; 8]],
+    );
     cycles(times[1])
 }
 
@@ -364,7 +347,7 @@ fn slow_echo(iterations: u64) -> Image {
 
 /// Nanoseconds until the last of eight messages of one flow has been answered.
 fn eight_messages(selection: CoreSelection) -> f64 {
-    let mut spec = prototype();
+    let mut spec = nanopu_prototype();
     spec.nanopu = Some(NanoPuSpec {
         core_selection: selection,
         ..NanoPuSpec::default()
@@ -394,7 +377,7 @@ fn messages_are_spread_over_cores_by_their_load_or_by_their_flow() {
 fn neither_lookahead_nor_skipping_changes_a_result() {
     const END: u64 = 100_000;
     let run = |lookahead: u64, skip: bool| {
-        let mut bench = Bench::new(&prototype(), slow_echo(50));
+        let mut bench = Bench::new(&nanopu_prototype(), slow_echo(50));
         bench.machine.engine.set_speed(lookahead, skip);
         for number in 0..60u32 {
             // In bursts, with gaps in which the cores wait for long.
@@ -424,7 +407,7 @@ fn neither_lookahead_nor_skipping_changes_a_result() {
 
 #[test]
 fn a_server_goes_on_from_a_checkpoint_as_if_nothing_had_happened() {
-    let spec = prototype();
+    let spec = nanopu_prototype();
     let begin = || {
         let mut bench = Bench::new(&spec, slow_echo(200));
         for number in 0..40u32 {
@@ -447,7 +430,7 @@ fn a_server_goes_on_from_a_checkpoint_as_if_nothing_had_happened() {
 
 #[test]
 fn a_core_that_waits_is_skipped() {
-    let mut bench = Bench::new(&prototype(), loopback_plus_1(1));
+    let mut bench = Bench::new(&nanopu_prototype(), loopback_plus_1(1));
     bench.arrive(Time::from_ns(1e6), request(0, words(&[1])));
     assert!(bench.run_until(1).is_none());
     let skipped = bench.machine.engine.cores[0].skipped_cycles();
@@ -464,7 +447,7 @@ fn error_of(program: impl Fn(&mut Assembler)) -> String {
         }
         asm.halt();
     });
-    let mut bench = Bench::new(&prototype(), asm.finish(&[]));
+    let mut bench = Bench::new(&nanopu_prototype(), asm.finish(&[]));
     bench.arrive(Time::from_ns(READY), request(0, words(&[1])));
     // However many packets it sends before.
     match bench.run_until(usize::MAX) {
@@ -582,7 +565,7 @@ fn registers_are_registers_until_a_context_is_bound() {
         }
         asm.halt();
     });
-    let mut bench = Bench::new(&prototype(), asm.finish(&[]));
+    let mut bench = Bench::new(&nanopu_prototype(), asm.finish(&[]));
     bench.arrive(Time::from_ns(READY), request(0, words(&[1])));
     assert!(bench.run_until(1).is_none());
     assert_eq!(bench.sent[0].1.payload, words(&[43]));
@@ -609,7 +592,7 @@ fn a_word_out_of_memory_is_sent_when_it_has_come() {
         .iter()
         .flat_map(|word| word.to_le_bytes())
         .collect();
-    let mut bench = Bench::new(&prototype(), asm.finish(&[(0x8010_0000, data)]));
+    let mut bench = Bench::new(&nanopu_prototype(), asm.finish(&[(0x8010_0000, data)]));
     assert!(bench.run_until(1).is_none());
     let payload = words(&[5, 6, 0x0a00_0002_0007_0019]);
     assert_eq!(bench.sent[0].1.payload, payload);

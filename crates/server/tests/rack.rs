@@ -3,6 +3,7 @@
 mod common;
 
 use common::assembler::*;
+use common::interfaces::nanopu_prototype;
 use common::servers::server;
 use fabric::{AddressRange, Agent, AgentContext, AgentId, Attachment, Request, RequestKind, Time};
 use network::packet::{Endpoint, Packet};
@@ -13,7 +14,7 @@ use pipeline::{CoreSpec, NoExtension};
 use riscv::elf::Image;
 use server::{
     Description, Machine, Options, Rack, RackAdvance, RackServer, Resumable, RunError, ServerSpec,
-    Wire, presets,
+    Wire,
 };
 use std::collections::VecDeque;
 
@@ -540,17 +541,9 @@ fn loops_back() -> Vec<u8> {
     elf(&with_host(asm.finish(&[]), HOST))
 }
 
-fn prototype() -> ServerSpec {
-    let mut preset = presets().into_iter();
-    let preset = preset.find(|preset| preset.name == "nanopu-prototype");
-    let mut server = preset.expect("there is such a preset").server;
-    server.memory_mib = 16;
-    server
-}
-
 /// A description of nanoPU servers, and of a client.
 fn description(text: serde_json::Value) -> Description {
-    let server = prototype();
+    let server = nanopu_prototype();
     let mut description = serde_json::json!({
         "rack": {
             "servers": [{
@@ -654,7 +647,7 @@ fn time_goes_on_when_packets_arrive_in_the_cycle_before_a_look() {
         "rack": {
             "servers": [{
                 "count": 1, "program": "", "serves": true, "interface": "nanopu",
-                "server": prototype(),
+                "server": nanopu_prototype(),
             }],
             "clients": [{
                 "load": {"offer": {"mode": "simultaneous", "every_ns": 1000.0}}, "begin_ns": begin_ns,

@@ -22,6 +22,14 @@ static void write_value(struct mica *of, const uint64_t key[2]);
 static int read_value(const struct mica *of, const struct load_request *request,
                       const uint64_t key[2]);
 
+/* Replies with a value. */
+static inline void reply_value(const struct load_request *request, const uint64_t *value) {
+  request_reply(request, STORE_VALUE_WORDS);
+#pragma GCC unroll 64
+  for (int word = 0; word < STORE_VALUE_WORDS; word++)
+    lnic_write_m(value[word]);
+}
+
 /* Serves a message by a store. */
 static inline void serve_by(struct mica *of) {
   struct load_request request;

@@ -40,10 +40,7 @@ static inline int read_value(const struct mica *of, const struct load_request *r
   const uint64_t *value = value_of(of, key);
   if (value == NULL)
     return 0;
-  request_reply(request, STORE_VALUE_WORDS);
-#pragma GCC unroll 64
-  for (int word = 0; word < STORE_VALUE_WORDS; word++)
-    lnic_write_m(value[word]);
+  reply_value(request, value);
   return 1;
 }
 

@@ -23,10 +23,7 @@ static inline int read_value(const struct mica *of, const struct load_request *r
                              const uint64_t key[2]) {
   if (mica_get(of, key, (uint8_t *)buffer, sizeof buffer) < 0)
     return 0;
-  request_reply(request, STORE_VALUE_WORDS);
-#pragma GCC unroll 64
-  for (int word = 0; word < STORE_VALUE_WORDS; word++)
-    lnic_write_m(buffer[word]);
+  reply_value(request, buffer);
   return 1;
 }
 

@@ -5,5 +5,6 @@
 
 pub mod assembler;
 pub mod cases;
+pub mod interfaces;
 pub mod interrupter;
 pub mod servers;
