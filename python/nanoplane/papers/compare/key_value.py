@@ -425,8 +425,7 @@ SHORT_ROOM = 16
 BIMODAL_MRPS = (1.0, 2.5, 5.0)
 QWAIT_CYCLES = (25, 50, 100)
 SYSTEM_CYCLES = (0, 800, 3200, 12_800)
-"""0 to 4 us. An operating system's interrupts and signals take from a third of a microsecond to
-several."""
+"""0 to 4 us: a range to sweep, not a measurement of a system."""
 SYSTEM_MRPS, SYSTEM_BIMODAL_MRPS = 2.5, 4.0
 """The second load is the dispatcher's: below it, long requests hardly ever leave others waiting,
 and are not interrupted."""
