@@ -258,7 +258,7 @@ def queueing(
 
 PRINTED_KINDS = (
     *("read", "write", "compare-and-swap", "fetch-and-add", "indirect read"),
-    *("raft writes", "chain writes", "incast"),
+    *("raft writes", "chain writes", "incast", "swaps"),
 )
 RACK_SERVICE_NS = {
     "nanopu": 10.0,

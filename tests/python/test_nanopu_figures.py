@@ -93,6 +93,9 @@ def test_claims_measure_what_they_say() -> None:
     assert measured["nanopu.2.wire-to-wire"] == pytest.approx(69)
     assert measured["nanopu.2.without-mac"] == pytest.approx(17)
     assert measured["nanopu.3.times"] == pytest.approx(3)
+    # It serves all programs alike, and prints the same 2176 cycles for all.
+    assert measured["nanopu.3.memcpy"] == 0
+    assert measured["nanopu.3.context-switch"] == pytest.approx(2176)
     # What is put in is no result.
     assert rows["nanopu.2.ndp"]["verdict"] == BY_CONSTRUCTION
     # 26 ns; 7, 3, 1 and 3 cycles of 3.2 GHz; and 576 bits at 200 Gb/s.
