@@ -285,10 +285,13 @@ _JBSQ = (
 _LOADS = "the paper does not say at which load; the factor is 2.3 at 10 %, 4.1 at 30, 4.0 at 50"
 _LIMIT = (
     "the paper does not say what counts as sustained: ten mean service times, 5.2 us, are as long "
-    "as one long request; within twenty JBSQ sustains 16 % more. In the published plot only JBSQ "
+    "as one long request. Within twenty JBSQ sustains 16 % more. In the published plot only JBSQ "
     "with preemption sustains more than RSS, by 13 % (docs)"
 )
-_TIMEOUT = "the paper gives neither the timeout, 9.4 us here, nor the switch's buffer"
+_TIMEOUT = (
+    "the paper gives neither the timeout, 9.4 us here, nor the switch's buffer: the factor is 8.3 "
+    "with room for 16 packets, and 2.4 for 64 (docs)"
+)
 
 CLAIMS = (
     Claim(
