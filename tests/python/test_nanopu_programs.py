@@ -674,10 +674,20 @@ def test_path_latency() -> None:
 
 
 def test_path_latency_of_one_flow() -> None:
-    """An event at first, none at a difference of 1000 ns, one at 1001."""
-    latencies = [500, 1500, 1501, 501, 500]
+    """An event at first, none at 1000 ns from the mean, one at 1001, above it and below."""
+    latencies = [500, 2500, 3001, 665, 666, *[4000] * 8]
     messages = [(PEER, payload_of([7, 1, each])) for each in latencies]
-    events = [[1, 7, 0, 500, 0], [1, 7, 0, 1501, 500], [1, 7, 0, 500, 1501]]
+    events = [
+        [1, 7, 0, 500, 0],
+        [1, 7, 0, 3001, 2000],
+        [1, 7, 0, 665, 1666],
+        [1, 7, 0, 4000, 1888],
+        [1, 7, 0, 4000, 2190],
+        [1, 7, 0, 4000, 2416],
+        [1, 7, 0, 4000, 2592],
+        [1, 7, 0, 4000, 2733],
+        # The next mean is 3083, without the first latency. With it there would be one more event.
+    ]
     assert sent("path-latency", messages) == [(PEER, payload_of(each)) for each in events]
 
 

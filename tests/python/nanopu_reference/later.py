@@ -42,7 +42,7 @@ class PathLatency:
     """`path-latency`."""
 
     def __init__(self) -> None:
-        self.flows: dict[int, tuple[tuple[int, int], int]] = {}
+        self.flows: dict[int, tuple[tuple[int, int], list[int]]] = {}
         self.reports = self.events = 0
 
     def serve(self, peer: int, payload: bytes) -> list[Message]:
@@ -53,14 +53,15 @@ class PathLatency:
         flow = (words[0], words[1] & ~0xFF)
         latency = sum(word & 0xFFFFFFFF for word in words[2:])
         place = mix(flow[0] ^ mix(flow[1])) % 256
-        known, before = self.flows.get(place, (None, 0))
+        known, before = self.flows.get(place, (None, []))
+        last = [*(before if known == flow else []), latency][-10:]
+        self.flows[place] = flow, last
+        mean = sum(last) // len(last)
         messages = []
         self.reports += 1
-        if known != flow or abs(latency - before) > 1000:
+        if known != flow or abs(latency - mean) > 1000:
             self.events += 1
-            self.flows[place] = flow, latency
-            before = before if known == flow else 0
-            messages.append((peer, payload_of([1, *flow, latency, before])))
+            messages.append((peer, payload_of([1, *flow, latency, mean if known == flow else 0])))
         if self.reports == 50:
             messages.append((peer, payload_of([2, self.reports, self.events])))
             self.reports = self.events = 0
