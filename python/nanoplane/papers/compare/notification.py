@@ -253,7 +253,7 @@ _SPINNING = (
     "spinning alternatives experience performance drops due to (1) synchronization and cache "
     "coherence costs"
 )
-_UNKNOWN = "the reason is not known"
+_UNKNOWN = "unexplained"
 _SENDING = (
     "the gain of a shorter queue is spent on sending the reply, which a tenant fetches in the "
     "other systems"

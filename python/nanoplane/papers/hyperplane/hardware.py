@@ -279,7 +279,7 @@ CLAIMS = (
             "becomes constant",
             "times",
             f"{INTERFACE}, {SHAPES[shape]}: encapsulation with 1000 queues by 400",
-            within(1, 0.1, below=_STABLE, above="the reason is not known"),
+            within(1, 0.1, below=_STABLE, above="unexplained"),
             lambda r, shape=shape: _kept(r, shape, 400),  # type: ignore[misc]
             figure="hyperplane.3",
             paper_value=1,
@@ -297,7 +297,7 @@ CLAIMS = (
             "count",
             "times",
             f"{statistic} of round trips: growth from one queue to {MOST}, by that to {HALF}",
-            within(2, 0.25, below="the reason is not known", above=_LINEAR),
+            within(2, 0.25, below="unexplained", above=_LINEAR),
             lambda r, statistic=statistic: _grown(r, statistic, MOST) / _grown(r, statistic, HALF),  # type: ignore[misc]
             figure="hyperplane.3",
             paper_value=2,

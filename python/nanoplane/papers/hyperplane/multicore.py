@@ -303,7 +303,7 @@ CLAIMS = (
             3.2,
             0.20,
             below="polls overlap: with one miss at a time it is 3.0 times (docs/figures.md)",
-            above="the reason is not known",
+            above="unexplained",
         ),
         lambda r: (
             _p99(r, loaded(saturated(BASELINE, BALANCED, 1), 0.5))

@@ -463,7 +463,7 @@ CLAIMS = (
             0.20,
             below="polls overlap: encapsulation alone has 3.0 here, and 5.1 with one miss at a "
             "time (docs/figures.md); " + POLLS,
-            above="the reason is not known",
+            above="unexplained",
         ),
         lambda r: _peak_gain(r, BASELINE),
         paper_value=4.1,
@@ -479,7 +479,7 @@ CLAIMS = (
             0.20,
             below="a tight loop has many outstanding polls: one busy queue of 1000 "
             "gives 5 times here, and 16 with one miss at a time (docs/figures.md)",
-            above="the reason is not known",
+            above="unexplained",
         ),
         lambda r: _peak_gain(r, TIGHTEST),
         paper_value=4.1,
@@ -494,7 +494,7 @@ CLAIMS = (
         within(
             4.1,
             0.20,
-            below="the reason is not known",
+            below="unexplained",
             above="a poll takes 25 to 68 ns, and an item 0.3 us instead of a few microseconds, so "
             "that their ratio is larger than in the paper (docs/polling.md)",
         ),
@@ -651,7 +651,7 @@ CLAIMS = (
         "the spinning data plane in the case of packet encapsulation and task dispatching",
         "times",
         f"the same over {INTERFACE}",
-        above(1, "the reason is not known"),
+        above(1, "unexplained"),
         lambda r: _balanced_gain(r, INTERFACE),
     ),
     Claim(
@@ -746,7 +746,7 @@ CLAIMS = (
             9.1,
             0.20,
             below=POLLS,
-            above="the reason is not known",
+            above="unexplained",
         ),
         lambda r: _latency_gain(r, "mean", BASELINE),
         paper_value=9.1,
@@ -762,7 +762,7 @@ CLAIMS = (
             16.4,
             0.20,
             below=POLLS,
-            above="the reason is not known",
+            above="unexplained",
         ),
         lambda r: _latency_gain(r, "p99", BASELINE),
         paper_value=16.4,

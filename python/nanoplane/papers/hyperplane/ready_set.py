@@ -101,7 +101,7 @@ CLAIMS = (
         "%",
         "fully balanced: the least of the tasks of the software ready set's throughput, as a part "
         "of the hardware's",
-        between(40, 60, "the reason is not known"),
+        between(40, 60, "unexplained"),
         lambda r: part(min, lambda task: 100 * _kept(r, task, "fully-balanced"), TASKS),
         paper_value=50,
     ),

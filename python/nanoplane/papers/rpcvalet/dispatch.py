@@ -538,7 +538,7 @@ def _relaxed_gain_percent(results: Results, over: str) -> float:
     return 100 * (loads[0] / loads[1] - 1)
 
 
-_UNKNOWN = "the reason is not known"
+_UNKNOWN = "unexplained"
 _THEORY = (
     "in theory it is 1.27 for fixed times (rpcvalet.2), and more for others: an assignment to "
     "random cores cannot be better"

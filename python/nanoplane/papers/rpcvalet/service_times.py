@@ -213,7 +213,7 @@ CLAIMS = (
         "of 330ns",
         "ns",
         "HERD-like, 10 million requests a second, replies fetched by tenants: mean service time",
-        within(330, 0.2, below=_NEARER.format("324 ns"), above="the reason is not known"),
+        within(330, 0.2, below=_NEARER.format("324 ns"), above="unexplained"),
         lambda r: _mean_ns(r, HERD, None),
         paper_value=330,
     ),
@@ -224,7 +224,7 @@ CLAIMS = (
         "us",
         "Masstree-like, 2 million requests a second, replies fetched by tenants: mean service time "
         "of gets",
-        within(1.25, 0.2, below=_NEARER.format("0.77 us"), above="the reason is not known"),
+        within(1.25, 0.2, below=_NEARER.format("0.77 us"), above="unexplained"),
         lambda r: _mean_ns(r, MASSTREE, "get") / 1000,
         paper_value=1.25,
     ),

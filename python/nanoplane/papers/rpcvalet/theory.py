@@ -295,7 +295,7 @@ CLAIMS = (
         "%",
         "GEV service times: by how much the largest load within the SLO is lower with 16x1 than "
         "with 1x16",
-        between(66, 80, "the reason is not known"),
+        between(66, 80, "unexplained"),
         lambda r: _loss_percent(r, "generalized-extreme-value"),
         paper_value=73,
     ),
