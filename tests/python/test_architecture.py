@@ -104,7 +104,6 @@ EXPERIMENTS = {
     *("examples/encapsulation.toml", "examples/wait-forward.toml", "mkdocs.yml"),
     "python/nanoplane/papers/plots.py",
     "python/nanoplane/papers/compare/key_value.py",
-    "python/nanoplane/papers/compare/key_value_varied.py",
     "python/nanoplane/papers/spin_to_win/beyond.py",
 }
 NOT_CODE = (":!docs", ":!tests", ":!guest/programs", ":(exclude,glob)crates/*/tests/**")

@@ -458,7 +458,13 @@ def test_ports_have_room_for_as_many_longer_frames() -> None:
     assert longer == pytest.approx(usual * 4224 / 640, rel=0.001)
 
 
-@pytest.mark.parametrize("name", ["rooms", "silicon", "values", "qwait", "bimodal", "system"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("rooms", "spares", "silicon", "values", "values-out-of-order", "qwait"),
+        *("bimodal", "bimodal-out-of-order", "system"),
+    ],
+)
 def test_the_comparison_is_varied(name: str) -> None:
     results = run(f"compare.key-value-{name}")
     rows = find(f"compare.key-value-{name}").rows(results)
@@ -516,6 +522,9 @@ def test_rooms_and_latencies_of_qwait_are_those_of_their_cases() -> None:
         else:
             assert server["parameters"]["entries"] == case.room
     assert {case.system for case in rooms} == systems
+    for case, outcome in run("compare.key-value-spares").items():
+        (server,) = outcome.description["rack"]["servers"]
+        assert server["parameters"]["spares"] == case.spares <= server["parameters"]["entries"]
     for case, outcome in run("compare.key-value-qwait").items():
         (server,) = outcome.description["rack"]["servers"]
         assert server["server"]["hyperplane"]["qwait_latency_cycles"] == case.qwait_cycles

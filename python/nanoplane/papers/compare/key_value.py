@@ -272,8 +272,10 @@ def sram_bytes(system: System, value_bytes: int = VALUE_BYTES) -> dict[str, floa
     return parts
 
 
-def _with_room(system: System, room: int | None) -> System:
-    """Return a system with this number of ring entries, or of slots of each node."""
+def _with_room(system: System, room: int | None, spares: int | None) -> System:
+    """Return a system with this number of ring entries or slots of each node, and of spares."""
+    if spares is not None:
+        system = dataclasses.replace(system, parameters={**system.parameters, "spares": spares})
     if room is None:
         return system
     if system.interface == "rpcvalet":
@@ -351,11 +353,12 @@ def rack(
     cores: str = "in-order",
     silicon: str = "own",
     room: int | None = None,
+    spares: int | None = None,
     qwait_cycles: int | None = None,
     system_cycles: int | None = None,
 ) -> Description:
     """Describe a server and the client that loads it over one link, without a transport."""
-    chosen = _with_room(SYSTEMS[system], room)
+    chosen = _with_room(SYSTEMS[system], room, spares)
     parameters = {**chosen.parameters, "value_bytes": value_bytes}
     if chosen.interface == "dma-nic":
         parameters["buffer_bytes"] = _lines(BUFFERED_HEADERS + value_bytes)
@@ -437,6 +440,8 @@ class Case:
     """Or "bimodal"."""
     room: int | None = None
     """Ring entries or slots of each node, instead of the system's."""
+    spares: int | None = None
+    """Buffers of each core besides those in rings, instead of SPARES."""
     qwait_cycles: int | None = None
     """The latency of QWAIT, instead of HyperPlane's."""
     system_cycles: int | None = None
@@ -452,6 +457,7 @@ class Case:
         told += [] if self.value_bytes == VALUE_BYTES else [f"values of {self.value_bytes} B"]
         told += [] if self.service == "equal" else ["bimodal"]
         told += [] if self.room is None else [f"room for {self.room}"]
+        told += [] if self.spares is None else [f"{self.spares} spare buffers"]
         told += [] if self.qwait_cycles is None else [f"QWAIT of {self.qwait_cycles} cycles"]
         told += [] if self.system_cycles is None else [f"{self.system_cycles} cycles of a system"]
         return f"key-value store, {', '.join(told)}"
@@ -478,6 +484,7 @@ class Case:
             cores=self.cores,
             silicon=self.silicon,
             room=self.room,
+            spares=self.spares,
             qwait_cycles=self.qwait_cycles,
             system_cycles=self.system_cycles,
         )

@@ -1,7 +1,7 @@
 """The compared key-value stores over ring entries, silicon, values, and latencies."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nanoplane.figures import Figure, Results, Row
@@ -33,11 +33,17 @@ from nanoplane.papers.compare.key_value_rows import (
 
 ROOMS, SHARED_ROOMS, SLOTS = (16, 32, 64, 128), (32, 64, 128, 256), (2, 4, 32)
 ROOM_MRPS = 10.0
+SPARE_BUFFERS = (2, 4, 8, 16, 32)
+"""Of each core, up to as many as its ring has entries."""
 VALUES = (8, 64, 512, 4096)
 VALUES_MRPS = 1.0
 SHORT_ROOM = 16
 """Ring entries for the longest values, whose buffers fill the cache."""
-BIMODAL_MRPS = (1.0, 2.5, 5.0)
+BIMODAL_MRPS: Mapping[str, tuple[float, ...]] = {
+    "in-order": (1.0, 2.5, 5.0),
+    "out-of-order": (2.5, 5.0, 10.0),
+}
+"""By cores. Out-of-order ones execute the additional work in half of the time."""
 QWAIT_CYCLES = (25, 50, 100)
 SYSTEM_CYCLES = (0, 800, 3200, 12_800)
 """0 to 4 us: a range to sweep, not a measurement of a system."""
@@ -61,7 +67,7 @@ def _rooms(system: str) -> tuple[int, ...]:
 
 
 def room_cases() -> list[Case]:
-    """Return the runs with other numbers of entries, slots and buffers."""
+    """Return the runs with other numbers of entries and slots."""
     return [
         case
         for system in SYSTEMS
@@ -71,6 +77,20 @@ def room_cases() -> list[Case]:
             Case(system, room=room),
             Case(system, ROOM_MRPS, room=room),
             Case(system, limit=True, room=room),
+        )
+    ]
+
+
+def spare_cases() -> list[Case]:
+    """Return the runs with other numbers of spare buffers, of the systems that have such."""
+    return [
+        case
+        for system in ("stealing-on-chip", "counters-on-chip", "qwait-on-chip")
+        for spares in SPARE_BUFFERS
+        for case in (
+            Case(system, spares=spares),
+            Case(system, ROOM_MRPS, spares=spares),
+            Case(system, limit=True, spares=spares),
         )
     ]
 
@@ -89,17 +109,20 @@ def silicon_cases() -> list[Case]:
     ]
 
 
-def value_cases() -> list[Case]:
+def value_cases(cores: str) -> list[Case]:
     """Return the runs with other values."""
     listed = [
         case
         for system in FEW
         for size in VALUES
-        for case in (Case(system, value_bytes=size), Case(system, VALUES_MRPS, value_bytes=size))
+        for case in (
+            Case(system, cores=cores, value_bytes=size),
+            Case(system, VALUES_MRPS, cores=cores, value_bytes=size),
+        )
     ]
     longest = max(VALUES)
     return listed + [
-        Case(system, value_bytes=longest, room=SHORT_ROOM)
+        Case(system, cores=cores, value_bytes=longest, room=SHORT_ROOM)
         for system in ("rings-on-chip", "stealing-on-chip", "qwait-on-chip")
     ]
 
@@ -118,12 +141,12 @@ def qwait_cases() -> list[Case]:
     ]
 
 
-def bimodal_cases() -> list[Case]:
+def bimodal_cases(cores: str) -> list[Case]:
     """Return the runs with some long requests."""
     return [
-        Case(system, rate, service="bimodal")
+        Case(system, rate, cores=cores, service="bimodal")
         for system in (*FEW, "dispatcher-on-chip", "shinjuku-on-chip")
-        for rate in BIMODAL_MRPS
+        for rate in BIMODAL_MRPS[cores]
     ]
 
 
@@ -195,6 +218,39 @@ def _near(title: str) -> plots.Axis:
     return plots.Axis(title, {"zero": False, "padding": 12}, {"tickCount": 6})
 
 
+def _of_values(name: str, cores: str, machine: str) -> Figure:
+    return Figure(
+        name=name,
+        title=f"The store with values of 8 bytes to 4 KB, on {machine}",
+        caption=(
+            f"{ALIKE}The peak, and latencies at {VALUES_MRPS:g} million requests a second, over "
+            "the length of values."
+        ),
+        points=lambda quick: runs(value_cases(cores), quick),
+        rows=lambda results: _varied(
+            results, value_cases(cores), lambda case: (float(case.value_bytes), "bytes of a value")
+        ),
+        chart=lambda rows: _varied_chart("bytes of a value", (PEAK, P99))(
+            [row for row in rows if "room" not in row.labels]
+        ),
+    )
+
+
+def _bimodal(name: str, cores: str, machine: str, long_us: int) -> Figure:
+    return Figure(
+        name=name,
+        title=f"The store with {long_us} us more for one request in a hundred, on {machine}",
+        caption=(
+            f"{ALIKE}One request in a hundred executes {LONG_ROUNDS:g} iterations of a loop "
+            f"before it accesses the store, {long_us} us. Latencies of all requests, and the p99 "
+            "of the others."
+        ),
+        points=lambda quick: runs(bimodal_cases(cores), quick),
+        rows=lambda results: _bimodal_rows(results, bimodal_cases(cores)),
+        chart=_varied_chart(MRPS, (MEDIAN, SHORT_P99)),
+    )
+
+
 FIGURES = (
     Figure(
         name="compare.key-value-rooms",
@@ -210,6 +266,20 @@ FIGURES = (
         ),
         chart=_varied_chart("entries or slots", (WITHIN, PEAK, P99), rates=plots.linear),
         optional={"system": tuple(name for name in SYSTEMS if name not in FEW)},
+    ),
+    Figure(
+        name="compare.key-value-spares",
+        title="Buffers besides those in rings",
+        caption=(
+            f"{ALIKE}Over the buffers of each core that are not in its ring, if cores take frames "
+            f"off others' rings: the peak, and latencies at {ROOM_MRPS:g} million requests a "
+            "second."
+        ),
+        points=lambda quick: runs(spare_cases(), quick),
+        rows=lambda results: _varied(
+            results, spare_cases(), lambda case: (float(case.spares or 0), "spare buffers")
+        ),
+        chart=_varied_chart("spare buffers", (WITHIN, PEAK, P99), rates=plots.linear),
     ),
     Figure(
         name="compare.key-value-silicon",
@@ -235,20 +305,11 @@ FIGURES = (
         ),
         answer=lambda rows: answer([row for row in rows if row.labels["silicon"] == "equal"]),
     ),
-    Figure(
-        name="compare.key-value-values",
-        title="The store with values of 8 bytes to 4 KB",
-        caption=(
-            f"{ALIKE}The peak, and latencies at {VALUES_MRPS:g} million requests a second, over "
-            "the length of values."
-        ),
-        points=lambda quick: runs(value_cases(), quick),
-        rows=lambda results: _varied(
-            results, value_cases(), lambda case: (float(case.value_bytes), "bytes of a value")
-        ),
-        chart=lambda rows: _varied_chart("bytes of a value", (PEAK, P99))(
-            [row for row in rows if "room" not in row.labels]
-        ),
+    _of_values("compare.key-value-values", "in-order", "in-order cores"),
+    _of_values(
+        "compare.key-value-values-out-of-order",
+        "out-of-order",
+        "out-of-order cores (nanoPU: in order)",
     ),
     Figure(
         name="compare.key-value-qwait",
@@ -269,17 +330,12 @@ FIGURES = (
             shared=True,
         ),
     ),
-    Figure(
-        name="compare.key-value-bimodal",
-        title="The store with 90 us more for one request in a hundred",
-        caption=(
-            f"{ALIKE}One request in a hundred executes {LONG_ROUNDS:g} iterations of a loop "
-            "before it accesses the store, 90 us. Latencies of all requests, and the p99 of the "
-            "others."
-        ),
-        points=lambda quick: runs(bimodal_cases(), quick),
-        rows=lambda results: _bimodal_rows(results, bimodal_cases()),
-        chart=_varied_chart(MRPS, (MEDIAN, SHORT_P99)),
+    _bimodal("compare.key-value-bimodal", "in-order", "in-order cores", 90),
+    _bimodal(
+        "compare.key-value-bimodal-out-of-order",
+        "out-of-order",
+        "out-of-order cores (nanoPU: in order)",
+        45,
     ),
     Figure(
         name="compare.key-value-system",
