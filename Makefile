@@ -39,7 +39,7 @@ help:
 	@echo 'make lock   pin what pyproject.toml requires'
 
 run: build
-	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --html out/first-figure.html \
+	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --quick --html out/first-figure.html \
 	  --only task=packet-encapsulation --only notify=spin,hyperplane \
 	  --only shape=single-queue,fully-balanced --only power=regular
 
@@ -89,8 +89,8 @@ format: $(VENV)/tools
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(C)
 
-# One row for each kind of work, and then every run of the first figure. The first table has the
-# ratio to the last release, or to the revision BASE.
+# One row for each kind of work, and then every run of the first figure in full. The first table
+# has the ratio to the last release, or to the revision BASE.
 BASE ?= $(shell git describe --tags --match 'v*' --abbrev=0 2>/dev/null)
 bench: build
 	$(BIN)/python tests/bench/speed.py $(if $(BASE),--beside $(BASE))

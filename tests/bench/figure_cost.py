@@ -20,7 +20,7 @@ from pathlib import Path
 import speed  # type: ignore[import-not-found]
 
 FIRST = (
-    "hyperplane.8 hyperplane.9 --only task=packet-encapsulation --only notify=spin,hyperplane "
+    "hyperplane.8 hyperplane.9 --quick --only task=packet-encapsulation --only notify=spin,hyperplane "
     "--only shape=single-queue,fully-balanced --only power=regular"
 )
 """As `make run` has it."""

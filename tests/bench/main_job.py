@@ -1,9 +1,9 @@
 """The speed of the simulator on the main job: `make bench`, second part.
 
-Every run of the first figure (see the Makefile), one after the other on one core of the host. The
-goal is 15 million simulated instructions a second for the whole job, in less than 1 GiB. Periods of
-spinning that the simulator proves to repeat are skipped, not executed; both speeds are shown, so
-that neither hides the other.
+Every run of the first figure (see the Makefile) in full, one after the other on one core of the
+host. The goal is 15 million simulated instructions a second for the whole job, in less than 1 GiB.
+Periods of spinning that the simulator proves to repeat are skipped, not executed; both speeds are
+shown, so that neither hides the other.
 """
 
 import resource
