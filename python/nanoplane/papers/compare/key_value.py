@@ -45,10 +45,13 @@ and memory, without the cache in front of it that nanoPU's simulations have."""
 CLOCK_GHZ = 3.2
 OUT_OF_ORDER: Mapping[str, Any] = {
     "preset": "rpcvalet-table1",
+    "memory_mib": 16_384,
     "data_plane_cores": CORES,
     "fabric": {"cores": CORES, "clock_ghz": CLOCK_GHZ, "mesh": _MESH, "memory": _MEMORY},
 }
-"""The cores and caches of RPCValet's chip, out of order and three wide, at nanoPU's clock."""
+"""The cores and caches of RPCValet's chip, out of order and three wide, at nanoPU's clock; as much
+memory as nanoPU's prototype, because the store has a log for each core, of 128 MB with values of 4
+KB."""
 
 LAST_LEVEL_BYTES = 2 * 1024 * 1024
 WAYS = 32
