@@ -773,6 +773,7 @@ pub(crate) fn describe_crash(
         crash.trap.cause,
         Cause::InstructionAccess | Cause::InstructionPage
     );
+    let is_access = matches!(crash.trap.cause, Cause::LoadAccess | Cause::StoreAccess);
     if is_fetch && crash.trap.value == crash.pc {
         text += ": there is no memory to execute there";
     } else if is_fetch {
@@ -785,6 +786,11 @@ pub(crate) fn describe_crash(
             ": address {:#x} is below the stack of {} KiB, which has overrun",
             crash.trap.value,
             stack_bytes / 1024
+        );
+    } else if !is_linux && is_access && MAIN_MEMORY.contains(crash.trap.value) {
+        text += &format!(
+            ": address {:#x} is beyond the main memory, whose size is server.memory_mib",
+            crash.trap.value
         );
     } else if crash.trap.value != 0 {
         text += &format!(", value {:#x}", crash.trap.value);

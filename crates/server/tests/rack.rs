@@ -488,12 +488,9 @@ fn who_waits_for_whom_is_told_by_server() {
     assert!(text.contains("\nserver 1:\n  hart 0 at"), "{text}");
 }
 
-#[test]
-fn a_crash_is_told_with_its_server() {
-    let mut asm = Assembler::new();
-    asm.load_double(T0, ZERO, 0);
-    let images = [idles(), asm.finish(&[])];
-    let mut rack = rack(&images, &LinkSpec::default(), None, 0);
+/// The error of a rack whose second server runs a program that crashes.
+fn crash(image: Image) -> String {
+    let mut rack = rack(&[idles(), image], &LinkSpec::default(), None, 0);
     let error = loop {
         match rack.advance() {
             Ok(RackAdvance::Running) => {}
@@ -502,11 +499,29 @@ fn a_crash_is_told_with_its_server() {
         }
     };
     assert!(matches!(error, RunError::Guest(_)));
-    let text = error.to_string();
+    error.to_string()
+}
+
+#[test]
+fn a_crash_is_told_with_its_server() {
+    let mut asm = Assembler::new();
+    asm.load_double(T0, ZERO, 0);
+    let text = crash(asm.finish(&[]));
     assert!(
         text.starts_with("server 1: the guest crashed: hart 0, load access fault"),
         "{text}"
     );
+}
+
+/// Main memory begins at 0x8000_0000 and has 16 MiB.
+#[test]
+fn an_access_beyond_the_memory_is_told_with_the_parameter_of_its_size() {
+    let mut asm = Assembler::new();
+    asm.load_immediate(T1, 0x8100_0000);
+    asm.load_double(T0, T1, 0);
+    let text = crash(asm.finish(&[]));
+    let told = ": address 0x81000000 is beyond the main memory, whose size is server.memory_mib";
+    assert!(text.contains(told), "{text}");
 }
 
 /// A hart of nanoPU that returns every message, on context 0 like the published loopback program.
