@@ -20,8 +20,8 @@ from pathlib import Path
 import speed  # type: ignore[import-not-found]
 
 FIRST = (
-    "hyperplane.8 hyperplane.9 --quick --only task=packet-encapsulation --only notify=spin,hyperplane "
-    "--only shape=single-queue,fully-balanced --only power=regular"
+    "hyperplane.8 hyperplane.9 --quick --only task=packet-encapsulation "
+    "--only notify=spin,hyperplane --only shape=single-queue,fully-balanced --only power=regular"
 )
 """As `make run` has it."""
 START = ("--version", "run --help", "list")
