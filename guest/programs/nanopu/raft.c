@@ -18,7 +18,6 @@
  *
  * A configuration after the first one changes nothing and has the same reply.
  *
- * A reply comes when the operation is committed. Reads go through the log, too, so that they see
  * A reply is sent when the operation is committed. Reads go through the log, too, so that they
  * return everything committed before. A client without a reply, because the leader has stopped,
  * asks another server; a repeated write does no harm as long as nothing else is written while the
