@@ -317,7 +317,7 @@ _TIS = (
 )
 _KEEPS_UP = (
     "whether TIS keeps up with 1.55 million requests a second depends on the length of the run: "
-    "with 20,000 requests it does, and the gain is 24 %; with --quick it does not"
+    "with 20,000 requests it does, and the gain is 24 %; with --quick it does not (docs)"
 )
 _SWEEP = "the largest of the published loads, up to 2.18 Mrps, that is kept up with"
 
