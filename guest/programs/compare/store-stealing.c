@@ -1,6 +1,7 @@
 /**
  * The key-value store behind a network interface with descriptor rings: each hart polls its own,
- * and steals frames from others while that is empty.
+ * and steals frames from others while that is empty. If there are more rings than harts, all harts
+ * serve those that are no hart's own.
  *
  * As in ZygOS (Prekas, Kogias and Bugnion, SOSP 2017), without its kernel: a frame is claimed by a
  * compare-and-swap, and the reply is sent through the ring of the hart that has claimed it. See
@@ -12,6 +13,7 @@
 #include <ring_shared.h>
 
 static struct shared_ring *rings;
+static uint64_t queue_count;
 
 void prepare(void) { compared_prepare_shared_rings(); }
 
@@ -26,7 +28,7 @@ int hart_main(int hart) {
     struct shared_ring *ring = own;
     uint32_t number;
     if (!shared_ring_claim(ring, &number)) {
-      other = other + 1 == harts ? 0 : other + 1;
+      other = other + 1 == queue_count ? 0 : other + 1;
       ring = &rings[other];
       if (!shared_ring_claim(ring, &number))
         continue;
@@ -43,14 +45,21 @@ int hart_main(int hart) {
 }
 
 int main(void) {
-  if (reg_read64(DMA_NIC_QUEUES) != harts)
-    fail("There are %lu harts; the network interface must have as many queues.", harts);
-  rings = aligned_alloc(64, harts * sizeof *rings);
+  queue_count = reg_read64(DMA_NIC_QUEUES);
+  if (queue_count < harts)
+    fail("There are %lu harts, and the network interface has %lu queues; there must be one to send "
+         "for each hart.",
+         harts, queue_count);
+  rings = aligned_alloc(64, queue_count * sizeof *rings);
   ring_senders = aligned_alloc(64, harts * sizeof *ring_senders);
-  for (uint64_t hart = 0; hart < harts; hart++) {
-    dma_nic_open(&ring_senders[hart].ring, (int)hart);
-    shared_ring_begin(&rings[hart], &ring_senders[hart].ring);
-    ring_give_spares(&ring_senders[hart]);
+  for (uint64_t queue = 0; queue < queue_count; queue++) {
+    struct dma_nic_queue ring;
+    dma_nic_open(&ring, (int)queue);
+    shared_ring_begin(&rings[queue], &ring);
+    if (queue >= harts)
+      continue;
+    ring_senders[queue].ring = ring;
+    ring_give_spares(&ring_senders[queue]);
   }
   harts_release();
   return hart_main(0);
