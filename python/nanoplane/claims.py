@@ -60,8 +60,10 @@ class Rule:
             ends = f"at most {high}" if self.inclusive else f"below {high}"
         elif self.high == math.inf:
             ends = f"at least {low}" if self.inclusive else f"above {low}"
-        else:
+        elif self.inclusive:
             ends = f"between {low} and {high}"
+        else:
+            ends = f"between {low} and {high}, without them"
         return f"{self.meaning}: {ends}" if self.meaning else ends
 
     def verdict(self, ends: tuple[float, float]) -> str:
@@ -108,16 +110,36 @@ def above(limit: float, why: str) -> Rule:
     return Rule(low=limit, inclusive=False, below=why)
 
 
-def between(low: float, high: float, why: str, meaning: str = "") -> Rule:
-    """Accept values between two limits; `why` a value may be outside."""
-    return Rule(low, high, below=why, above=why, meaning=meaning)
+def between(
+    low: float,
+    high: float,
+    why: str = "",
+    meaning: str = "",
+    *,
+    below: str = "",
+    above: str = "",
+    inclusive: bool = True,
+) -> Rule:
+    """Accept values between two limits; `why` a value may be outside.
+
+    `below` and `above` say why on one side, where the reasons differ. `inclusive` is whether the
+    limits themselves count as reproduced.
+    """
+    return Rule(low, high, inclusive, below or why, above or why, meaning)
 
 
-def within(target: float, tolerance: float, *, below: str, above: str) -> Rule:
-    """Accept values within a relative tolerance; why a value may be below or above the target."""
-    margin = tolerance * abs(target)
-    meaning = f"within {100 * tolerance:g} % of {target:g}"
-    return Rule(target - margin, target + margin, below=below, above=above, meaning=meaning)
+def within(
+    target: float, tolerance: float, *, below: str, above: str, rounded: float = 0.0
+) -> Rule:
+    """Accept values within a relative tolerance; why a value may be below or above the target.
+
+    A target that is `rounded` to a unit may be half of that unit less or more.
+    """
+    least, most = target - rounded / 2, target + rounded / 2
+    low, high = least - tolerance * abs(least), most + tolerance * abs(most)
+    of = f"{target:g}, a rounded number" if rounded else f"{target:g}"
+    meaning = f"within {100 * tolerance:g} % of {of}"
+    return Rule(low, high, below=below, above=above, meaning=meaning)
 
 
 def exactly(target: float, why: str) -> Rule:

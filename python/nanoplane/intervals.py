@@ -144,11 +144,12 @@ def _with(numbers: Any, names: _Path, value: float) -> Any:
 def estimate(results: Results, value: Value) -> tuple[Estimate, Part | None]:
     """Return the value that `value` computes from the results, with its interval, and its cases.
 
-    The runs are independent, so the changes caused by each number's interval are combined as the
-    root of the sum of their squares, upwards and downwards separately. The interval of a minimum or
-    maximum of several cases extends from that of their lower ends to that of their upper ends.
-    Moving one number at a time would be wrong: the maximum of values that differ only by chance is
-    above all of them, and does not change when one of them moves down.
+    The changes caused by each number's interval are combined as the root of the sum of their
+    squares, upwards and downwards separately, as if the runs were independent. Runs with the same
+    seed have the same arrivals, so that the interval of a quotient is usually too wide. The
+    interval of a minimum or maximum of several cases extends from that of their lower ends to that
+    of their upper ends. Moving one number at a time would be wrong: the maximum of values that
+    differ only by chance is above all of them, and does not change when one of them moves down.
     """
     read: set[_Path] = set()
 

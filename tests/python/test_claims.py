@@ -51,6 +51,7 @@ def rules(draw: st.DrawFn) -> Rule:
                 above(low, ""),
                 at_most(low, ""),
                 between(low, low + width, ""),
+                between(low, low + 1 + width, inclusive=False),
                 exactly(low, ""),
                 within(low, 0.2, below="", above=""),
             ]
@@ -84,6 +85,8 @@ def test_an_interval_on_both_sides_of_an_end_is_undecided(
         assert rule.verdict((low, high)) == UNDECIDED
     # What is accepted is an interval, so both ends say it all, unless it lies between them.
     around = low < rule.low and rule.high < high
+    if not rule.inclusive:
+        around = low <= rule.low and rule.high <= high
     if len(ends) == 1 and not around:
         assert {rule.verdict((low, high))} == ends
 
@@ -97,6 +100,20 @@ def test_within_is_as_far_below_the_target_as_above(
     rule = within(target, tolerance, below="", above="")
     for value in (target * (1 - off), target * (1 + off)):
         assert (rule.verdict((value, value)) == REPRODUCED) == (off < tolerance)
+
+
+def test_a_rounded_number_may_be_half_a_unit_off() -> None:
+    """6 queues are 5.5 to 6.5, less or more by a fifth."""
+    rule = within(6, 0.2, below="fewer", above="more", rounded=1)
+    assert rule.text == "within 20 % of 6, a rounded number: between 4.4 and 7.8"
+    assert (rule.low, rule.high) == pytest.approx((4.4, 7.8))
+
+
+def test_each_side_of_a_range_has_its_reason() -> None:
+    rule = between(1, 2, below="less", above="more")
+    for value, why in ((0.5, "less"), (2.5, "more")):
+        assert rule.why(Estimate(value, (value, value)), DIFFERS) == why
+    assert between(1, 2, "either").below == between(1, 2, "either").above == "either"
 
 
 def test_30_percent_let_no_43_percent_pass() -> None:
@@ -121,8 +138,10 @@ _WORDS = {
 @given(rules())
 def test_the_text_of_a_rule_says_what_it_accepts(rule: Rule) -> None:
     """At the ends and on both sides of them; numbers in texts have six digits."""
-    words, *texts = re.fullmatch(
-        r"(?:.*: )?(below|above|at most|at least|exactly|between) (\S+)(?: and (\S+))?", rule.text
+    words, *texts, without = re.fullmatch(
+        r"(?:.*: )?(below|above|at most|at least|exactly|between) (\S+)(?: and ([^\s,]+))?"
+        "(, without them)?",
+        rule.text,
     ).groups()  # type: ignore[union-attr]
     ends = [float(text) for text in texts if text is not None]
     written = [end for end in (rule.low, rule.high) if math.isfinite(end)]
@@ -131,7 +150,8 @@ def test_the_text_of_a_rule_says_what_it_accepts(rule: Rule) -> None:
     for end in exact:
         for value in (end, math.nextafter(end, -math.inf), math.nextafter(end, math.inf)):
             accepted = rule.verdict((value, value)) == REPRODUCED
-            assert accepted == _WORDS[words](value, exact)
+            excluded = without is not None and value in exact
+            assert accepted == (_WORDS[words](value, exact) and not excluded)
 
 
 def outcome(value: float, low: float, high: float) -> Outcome:

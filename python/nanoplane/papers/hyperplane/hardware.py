@@ -297,7 +297,7 @@ CLAIMS = (
             "count",
             "times",
             f"{statistic} of round trips: growth from one queue to {MOST}, by that to {HALF}",
-            within(2, 0.25, below="unexplained", above=_LINEAR),
+            within(2, 0.1, below="unexplained", above=_LINEAR),
             lambda r, statistic=statistic: _grown(r, statistic, MOST) / _grown(r, statistic, HALF),  # type: ignore[misc]
             figure="hyperplane.3",
             paper_value=2,
