@@ -82,7 +82,8 @@ POLLS = (
 """The reason that polls cost less here than in the paper."""
 SHORT_ITEMS = (
     "0.5 us are a larger part of what an item takes here, 0.3 us: with items of 4 KiB instead of "
-    "1 KiB, p99 0.8 us, it is 63 % without load and 11 % at half of it (docs/figures.md)"
+    "1 KiB, p99 0.8 us, it is 63 % without load and 11 % at half of it "
+    "(docs/appendix/figures-experiments.md)"
 )
 """The reason that waking up costs a larger part here."""
 

@@ -175,7 +175,8 @@ CLAIMS = (
             "strict priority never gets to the last of many saturated queues, and serves the "
             "others as items come: 85 % of these are alone in their queue and still in the "
             "producer's cache, and caches send 35 lines an item instead of 20. Where the first "
-            "queue is always full, it is 1 % below a single queue (docs/figures.md)",
+            "queue is always full, it is 1 % below a single queue "
+            "(docs/appendix/figures-experiments.md)",
         ),
         _peak_percent,
         paper_value="minimal",

@@ -189,7 +189,7 @@ CLAIMS = (
         "times",
         "the load that HyperPlane's ready sets apart sustain when one socket gets three quarters "
         "of it, over the one that they sustain balanced",
-        below(1, "the other socket's cores are not missed"),
+        below(1, "the idle socket's cores would not help"),
         lambda r: _sustained(r, APART, 0.5) / _sustained(r, APART, 0.0),
     ),
     Claim(
