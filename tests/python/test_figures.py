@@ -860,6 +860,23 @@ def changed(name: str, change: Any, *choices: str) -> dict[str, dict[str, Any]]:
     return {claim.id: claim.row(Measured(results, find(name).points(True))) for claim in listed}
 
 
+@pytest.mark.parametrize(
+    ("at_high_load", "measured", "verdict"), [(1.0, 0, DIFFERS), (0.9, 10, REPRODUCED)]
+)
+def test_an_anomaly_is_below_the_line_to_half_load(
+    at_high_load: float, measured: float, verdict: str
+) -> None:
+    """IPC falls from 4 in proportion to the load; above half load it may be lower."""
+
+    def ipc(case: Any, result: dict[str, Any]) -> None:
+        load = case.load or 0
+        fallen = 4 - 3 * (load - 0.002) / 0.498
+        result["cores"][0]["ipc"] = fallen if load <= 0.5 else fallen - 4 * (1 - at_high_load)
+
+    row = changed("hyperplane.11", ipc)["hyperplane.11.spin-anomaly-100"]
+    assert (row["measured"], row["verdict"]) == (pytest.approx(measured, abs=1e-9), verdict)
+
+
 def test_one_lost_item_is_a_lost_wake_up() -> None:
     def all_delivered(_: Any, result: dict[str, Any]) -> None:
         result["delivered"] = result["generated"]

@@ -553,9 +553,9 @@ _EXTREMES = (
     "0.76; with 1x16 0.96 to 1.00, and 0.93 (docs/rpcvalet.md)"
 )
 _SCANS = (
-    "the paper does not say how scans are distributed between 60 and 120 us. With each time as "
-    "often as another theory sustains within 12.5 us 5.3 MRPS with 1x16, 3.1 with 4x4 and 0.2 with "
-    "16x1, and within 75 us 6.7, 5.3 and 0.74; with scans of 60 us 7.8, 7.0 and 3.2 "
+    "the paper does not say how scans are distributed between 60 and 120 us. With uniformly "
+    "distributed scans theory sustains within 12.5 us 5.3 MRPS with 1x16, 3.1 with 4x4 and 0.2 "
+    "with 16x1, and within 75 us 6.7, 5.3 and 0.74; with scans of 60 us 7.8, 7.0 and 3.2 "
     "(docs/rpcvalet.md)"
 )
 _BEHIND_SCANS = (

@@ -317,7 +317,7 @@ CLAIMS = (
         "times",
         "1x16 and 16x1, all loads within the SLO: the least by which the p99 grows from one "
         "distribution to the next",
-        above(1, "their order is another one at some load"),
+        above(1, "the order differs at some load"),
         _least_growth,
     ),
     Claim(
