@@ -308,6 +308,15 @@ class Bracket:
         part = (one - 1 / self.limit) / (one - two) if one > two else 0.0
         return self.low + min(1.0, max(0.0, part)) * (min(at, self.high) - self.low)
 
+    @property
+    def _brackets(self) -> bool:
+        """Whether loads on both sides of the limit show where it is.
+
+        An overloaded server may serve less than at a lower load, which then shows nothing.
+        """
+        known = self._known()
+        return self.low in known and self.high in known and known[self.high][0] > self.low
+
     def _known(self) -> dict[float, tuple[float, float]]:
         """Return `seen` by the load that was tried."""
         return {load: seen for (load, _, _), seen in zip(self.ends, self.seen, strict=True)}
@@ -358,7 +367,7 @@ class Bracket:
         # quite right.
         found.sort(key=lambda one: (abs(math.log(one[1])), abs(one[2] - shape.at_limit)))
         (_, p99, _, expected), *others = found
-        if self.low in known and self.high in known:
+        if self._brackets:
             # Between the two, by the part of its capacity that each has.
             ends = {load: (part, at) for load, _, part, at in found}
             (below, one), (above, two) = ends[self.low], ends[self.high]
@@ -370,9 +379,9 @@ class Bracket:
             change = math.log(p99) / math.log(p99 / other) * (at - expected)
             expected += max(-0.1 * expected, min(0.1 * expected, change))
         aside = 0.45 * precision * expected * math.ldexp(1.0, self.misses)
-        upwards = self.high not in known or (
-            self.low in known and self.high - expected > expected - self.low
-        )
+        upwards = self.low in known or self.high not in known
+        if self._brackets:
+            upwards = self.high - expected > expected - self.low
         load = expected + aside if upwards else expected - aside
         # Not at the ends of the range, so that it becomes smaller.
         margin = min(0.1 * (self.high - self.low), 0.25 * precision * expected)
@@ -452,8 +461,7 @@ class Bracket:
             known = dataclasses.replace(known, high=load)
         left = (known._end - known.low) / (self._end - self.low)
         # A load that both sides of the limit were known around has a new place to start from.
-        both = known.low > 0 and known.high < known.most
-        misses = 0 if both or load in self.near else self.misses + 1
+        misses = 0 if known._brackets or load in self.near else self.misses + 1
         return dataclasses.replace(
             known, halve=load not in self.near and left > 0.75, misses=misses
         )

@@ -584,6 +584,26 @@ def test_a_search_by_the_shape_of_the_curve(capacity: float, longer: float) -> N
     assert 0.7 * exact < least <= known.low < known.high <= most < 1.3 * exact
 
 
+def test_an_overloaded_server_that_serves_less_does_not_mislead_a_search() -> None:
+    """It serves 0.9 of its capacity, and the answer is 0.95 of it.
+
+    The search expects another capacity, so its first load exceeds the server's.
+    """
+    loads = (0.3, 0.6, 0.8, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)
+    shape = Shape(loads, tuple(math.log(100) / (100 * (1 - load)) for load in loads))
+    capacity, limit = 0.8, Limit(100, 0.01)
+    known = Bracket.within("load", 100.0, (1.0, 2.0), (), limit.precision).shaped(shape)
+    tried = []
+    while (load := known.next(limit)) is not None:
+        tried.append(load)
+        p99 = math.log(100) / (1 - load / capacity) if load < capacity else math.inf
+        served = load if load < capacity else 0.9 * capacity
+        known = known.tried(load, p99 <= 100, p99, (0.9 * p99, 1.1 * p99), served)
+    assert known.low <= capacity * (1 - math.log(100) / 100) <= known.high
+    # In steps of a quarter of the precision from 0.72 it would need more than twenty.
+    assert len(tried) <= 8
+
+
 def test_a_search_goes_where_the_shape_expects_certainty() -> None:
     """Not in steps of the precision that double."""
     exact = 1 - math.log(100) / 10
