@@ -184,6 +184,7 @@ def test_claims_that_follow_from_the_papers_numbers_are_by_construction() -> Non
         *("hyperplane.4.power", "hyperplane.4.power-core"),
         *("nanopu.1.arrival", "nanopu.1.arrival-without-mac", "nanopu.2.ndp"),
         *("nanopu.2.decisions", "rpcvalet.4.footprint", "rpcvalet.4.footprint-size"),
+        "rpcvalet.4.stages",
         *(f"substrate.latency.{level}" for level in ("l1", "l2", "l3", "l3-structural")),
         *("substrate.latency.memory", "substrate.latency.memory-large-pages"),
     }
