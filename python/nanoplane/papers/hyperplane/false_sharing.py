@@ -216,7 +216,7 @@ CLAIMS = (
         "items",
         f"up to eight doorbells on a line, {max(LOADS):g} Mrps, after which the queues are "
         "drained: the most items that have arrived and were not delivered",
-        exactly(0, "items were left in their queues, or dropped"),
+        exactly(0, "unexplained"),
         _undelivered,
         figure="hyperplane.false-sharing",
         paper_value=0,

@@ -271,7 +271,7 @@ CLAIMS = (
         _READY_SET_QUOTE,
         "cores",
         "crypto forwarding, whose items take a few microseconds:" + _HOW_CORES,
-        above(_ORDER_OF_100, "items take less time here"),
+        above(_ORDER_OF_100, "unexplained"),
         lambda r: _cores_served(r, "crypto-forwarding"),
         figure="hyperplane.8",
         paper_value=100,

@@ -118,7 +118,7 @@ CLAIMS = (
         "times",
         "software's part of the hardware's throughput with proportionally concentrated traffic "
         "over that with fully balanced traffic, the least of the tasks",
-        above(1, "the length of the list does not matter here"),
+        above(1, "unexplained"),
         lambda r: part(
             min,
             lambda task: (

@@ -375,7 +375,7 @@ def _of_few_queues() -> Iterator[Claim]:
             "The IPC of the spinning core is the highest at 0% load",
             "times",
             f"{notify}, {FEW_QUEUES} queues: IPC without load over its largest IPC with load",
-            above(1, "working on items has the higher IPC here"),
+            above(1, "unexplained"),
             functools.partial(_highest, baseline=notify, queues=FEW_QUEUES),
             figure="hyperplane.11",
         )
@@ -386,7 +386,7 @@ def _of_few_queues() -> Iterator[Claim]:
             "times",
             f"{notify}, {FEW_QUEUES} queues: power of the core without load over that at "
             "saturation",
-            above(1, "polls take less energy than work on items here"),
+            above(1, "unexplained"),
             functools.partial(_idle_over_busy, baseline=notify, queues=FEW_QUEUES),
             figure="hyperplane.12",
         )
@@ -474,7 +474,7 @@ CLAIMS = (
         "%",
         "HyperPlane: the most by which its IPC is off a straight line through zero, as a part of "
         "its IPC at load 0.9",
-        at_most(5, "the IPC is not in proportion to the load"),
+        at_most(5, "unexplained"),
         _bend,
         paper_value=0.0,
     ),
@@ -498,7 +498,7 @@ CLAIMS = (
         "The IPC of the spinning core is the highest at 0% load",
         "times",
         f"{TIGHTEST}, {QUEUES} queues: IPC without load over its largest IPC with load",
-        above(1, "working on items has the higher IPC here"),
+        above(1, "unexplained"),
         lambda r: _highest(r, TIGHTEST, QUEUES),
     ),
     Claim(
@@ -519,7 +519,7 @@ CLAIMS = (
         "times",
         f"{BASELINE}: the co-runner's IPC at load {CO_RUNNER_LOADS[-1]} over that at "
         f"{CO_RUNNER_LOADS[0]}",
-        above(1, "work on items leaves the co-runner less of the core than polls do here"),
+        above(1, "unexplained"),
         lambda r: _co_runner_gain(r, BASELINE),
     ),
     Claim(
@@ -530,7 +530,7 @@ CLAIMS = (
         "times",
         f"{TIGHTEST}: the co-runner's IPC at load {CO_RUNNER_LOADS[-1]} over that at "
         f"{CO_RUNNER_LOADS[0]}",
-        above(1, "work on items leaves the co-runner less of the core than polls do here"),
+        above(1, "unexplained"),
         lambda r: _co_runner_gain(r, TIGHTEST),
     ),
     Claim(
@@ -540,7 +540,7 @@ CLAIMS = (
         "times",
         f"HyperPlane: the co-runner's IPC at load {CO_RUNNER_LOADS[-1]} over that at "
         f"{CO_RUNNER_LOADS[0]}",
-        below(1, "items take nothing from the co-runner"),
+        below(1, "unexplained"),
         lambda r: _co_runner_gain(r, "hyperplane"),
         paper_value="below 1",
     ),
@@ -564,7 +564,7 @@ CLAIMS = (
         "the spinning data plane consumes more power at zero load compared to saturation",
         "times",
         f"{TIGHTEST}, {QUEUES} queues: power of the core without load over that at saturation",
-        above(1, "polls take less energy than work on items here"),
+        above(1, "unexplained"),
         lambda r: _idle_over_busy(r, TIGHTEST, QUEUES),
     ),
     Claim(
