@@ -461,7 +461,8 @@ def test_ports_have_room_for_as_many_longer_frames() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("rooms", "spares", "silicon", "values", "values-out-of-order", "qwait"),
+        *("rooms", "spares", "rings", "rings-out-of-order", "silicon"),
+        *("values", "values-out-of-order", "qwait"),
         *("bimodal", "bimodal-out-of-order", "system"),
     ],
 )
@@ -525,6 +526,10 @@ def test_rooms_and_latencies_of_qwait_are_those_of_their_cases() -> None:
     for case, outcome in run("compare.key-value-spares").items():
         (server,) = outcome.description["rack"]["servers"]
         assert server["parameters"]["spares"] == case.spares <= server["parameters"]["entries"]
+    for case, outcome in run("compare.key-value-rings").items():
+        (server,) = outcome.description["rack"]["servers"]
+        assert server["server"]["dma_nic"]["queues"] == case.rings
+        assert server["parameters"]["entries"] == case.room
     for case, outcome in run("compare.key-value-qwait").items():
         (server,) = outcome.description["rack"]["servers"]
         assert server["server"]["hyperplane"]["qwait_latency_cycles"] == case.qwait_cycles

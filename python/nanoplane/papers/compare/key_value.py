@@ -275,8 +275,10 @@ def sram_bytes(system: System, value_bytes: int = VALUE_BYTES) -> dict[str, floa
     return parts
 
 
-def _with_room(system: System, room: int | None, spares: int | None) -> System:
-    """Return a system with this number of ring entries or slots of each node, and of spares."""
+def _with_room(system: System, room: int | None, spares: int | None, rings: int | None) -> System:
+    """Return a system with this number of ring entries or slots of each node, spares and rings."""
+    if rings is not None:
+        system = dataclasses.replace(system, queues=rings)
     if spares is not None:
         system = dataclasses.replace(system, parameters={**system.parameters, "spares": spares})
     if room is None:
@@ -357,11 +359,12 @@ def rack(
     silicon: str = "own",
     room: int | None = None,
     spares: int | None = None,
+    rings: int | None = None,
     qwait_cycles: int | None = None,
     system_cycles: int | None = None,
 ) -> Description:
     """Describe a server and the client that loads it over one link, without a transport."""
-    chosen = _with_room(SYSTEMS[system], room, spares)
+    chosen = _with_room(SYSTEMS[system], room, spares, rings)
     parameters = {**chosen.parameters, "value_bytes": value_bytes}
     if chosen.interface == "dma-nic":
         parameters["buffer_bytes"] = _lines(BUFFERED_HEADERS + value_bytes)
@@ -407,7 +410,7 @@ def rack(
 RATES_MRPS = (1.0, 2.5, 5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
 QUICK_RATES_MRPS = (2.5, 7.5, 10.0)
 FAST_RATES_MRPS = (2.5, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0)
-QUICK_FAST_RATES_MRPS = (2.5, 10.0, 30.0)
+QUICK_FAST_RATES_MRPS = (2.5, 20.0, 30.0)
 """On out-of-order cores."""
 REQUESTS, QUICK_REQUESTS = 20_000, 4000
 """Two hundred requests exceed a p99: half of its 95 % interval is then about 5 % of it, the
@@ -445,6 +448,8 @@ class Case:
     """Ring entries or slots of each node, instead of the system's."""
     spares: int | None = None
     """Buffers of each core besides those in rings, instead of SPARES."""
+    rings: int | None = None
+    """Pairs of rings, instead of one for each core."""
     qwait_cycles: int | None = None
     """The latency of QWAIT, instead of HyperPlane's."""
     system_cycles: int | None = None
@@ -461,6 +466,7 @@ class Case:
         told += [] if self.service == "equal" else ["bimodal"]
         told += [] if self.room is None else [f"room for {self.room}"]
         told += [] if self.spares is None else [f"{self.spares} spare buffers"]
+        told += [] if self.rings is None else [f"{self.rings} rings"]
         told += [] if self.qwait_cycles is None else [f"QWAIT of {self.qwait_cycles} cycles"]
         told += [] if self.system_cycles is None else [f"{self.system_cycles} cycles of a system"]
         return f"key-value store, {', '.join(told)}"
@@ -488,6 +494,7 @@ class Case:
             silicon=self.silicon,
             room=self.room,
             spares=self.spares,
+            rings=self.rings,
             qwait_cycles=self.qwait_cycles,
             system_cycles=self.system_cycles,
         )

@@ -39,6 +39,9 @@ VALUES = (8, 64, 512, 4096)
 VALUES_MRPS = 1.0
 SHORT_ROOM = 16
 """Ring entries for the longest values, whose buffers fill the cache."""
+RINGS = {16: 32, 64: 16, 128: 8}
+"""Rings, and entries of each: up to as many rings as receive-side scaling's table has entries."""
+RINGS_MRPS = {"in-order": 10.0, "out-of-order": 20.0}
 BIMODAL_MRPS: Mapping[str, tuple[float, ...]] = {
     "in-order": (1.0, 2.5, 5.0),
     "out-of-order": (2.5, 5.0, 10.0),
@@ -57,6 +60,10 @@ FEW = (
     *("qwait-on-chip", "rpcvalet", "nanopu"),
 )
 """The systems of figures that vary more than the load: the best of each kind, on the chip."""
+
+
+SHARED = ("stealing-on-chip", "counters-on-chip", "qwait-on-chip")
+"""The systems with several rings whose cores take frames of any ring."""
 
 
 def _rooms(system: str) -> tuple[int, ...]:
@@ -85,13 +92,23 @@ def spare_cases() -> list[Case]:
     """Return the runs with other numbers of spare buffers, of the systems that have such."""
     return [
         case
-        for system in ("stealing-on-chip", "counters-on-chip", "qwait-on-chip")
+        for system in SHARED
         for spares in SPARE_BUFFERS
         for case in (
             Case(system, spares=spares),
             Case(system, ROOM_MRPS, spares=spares),
             Case(system, limit=True, spares=spares),
         )
+    ]
+
+
+def ring_cases(cores: str) -> list[Case]:
+    """Return the runs with more rings than cores, of the systems whose cores serve all rings."""
+    return [
+        dataclasses.replace(case, cores=cores, rings=rings, room=entries)
+        for system in SHARED
+        for rings, entries in RINGS.items()
+        for case in (Case(system), Case(system, RINGS_MRPS[cores]), Case(system, limit=True))
     ]
 
 
@@ -218,6 +235,23 @@ def _near(title: str) -> plots.Axis:
     return plots.Axis(title, {"zero": False, "padding": 12}, {"tickCount": 6})
 
 
+def _of_rings(name: str, cores: str) -> Figure:
+    rate = RINGS_MRPS[cores]
+    return Figure(
+        name=name,
+        title=f"More rings than cores, {cores} cores",
+        caption=(
+            f"{ALIKE}Over the pairs of rings, any of whose frames any core takes: the peak, and "
+            f"latencies at {rate:g} million requests a second. Rings of 32, 16 and 8 entries."
+        ),
+        points=lambda quick: runs(ring_cases(cores), quick),
+        rows=lambda results: _varied(
+            results, ring_cases(cores), lambda case: (float(case.rings or 0), "rings")
+        ),
+        chart=_varied_chart("rings", (WITHIN, PEAK, P99), rates=plots.linear),
+    )
+
+
 def _of_values(name: str, cores: str, machine: str) -> Figure:
     return Figure(
         name=name,
@@ -305,6 +339,8 @@ FIGURES = (
         ),
         answer=lambda rows: answer([row for row in rows if row.labels["silicon"] == "equal"]),
     ),
+    _of_rings("compare.key-value-rings", "in-order"),
+    _of_rings("compare.key-value-rings-out-of-order", "out-of-order"),
     _of_values("compare.key-value-values", "in-order", "in-order cores"),
     _of_values(
         "compare.key-value-values-out-of-order",
