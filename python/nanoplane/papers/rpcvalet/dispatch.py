@@ -71,9 +71,9 @@ RATES_MRPS = (2.0, 6.0, 10.0, 12.0, 14.0, 16.0, 17.0, 18.0, 19.0)
 SOFTWARE_RATES_MRPS = (1.0, 2.0, 4.0, 6.0, 8.0, 9.0)
 LOW_MRPS = 2.0
 """The lowest load that both hardware and software get: a tenth of the throughput of hardware."""
-QUICK_RATES_MRPS = (6.0, 8.0, 16.0)
-"""The subset of the rates above for `--quick`, beside the trials of the searches. At the last rate
-tails differ most, of those that 1x16 sustains."""
+QUICK_RATES_MRPS = (6.0, 8.0, 14.0)
+"""The subset of the rates above for `--quick`, beside the trials of the searches. The last rate is
+the highest that 16x1 sustains, where tails differ most."""
 REQUESTS, QUICK_REQUESTS = 50_000, 10_000
 """Five hundred requests exceed a p99. Near the largest load within the SLO a p99 grows many times
 as fast as the load, so that its interval of some percent gives that load within `PRECISION`."""
@@ -312,6 +312,9 @@ def _points_7(quick: bool) -> dict[Any, Run]:
     points = _points((*OF_STORES, *SHOWN), HARDWARE, quick)
     more = [relaxed(mode) for mode in HARDWARE]
     more += [slo(one, BEST, threshold=1) for one in (HERD, MASSTREE, *SHOWN)]
+    if quick:
+        # It is the most expensive search, and no claim is about it.
+        del points[slo(MASSTREE, WORST)]
     return {**points, **{case: case.run(quick) for case in more}}
 
 
@@ -519,12 +522,15 @@ def _gain(results: Results, distribution: str, over: str) -> float:
 
 
 def _most_tail_gain(results: Results, distributions: Sequence[str]) -> Part:
-    """Return the largest reduction of a p99 by 1x16, at loads that it sustains."""
+    """Return the largest reduction of a p99 by 1x16, at loads that both sustain.
+
+    Beyond, the p99 of the other is that of the length of the run.
+    """
     cases = [
         (distribution, other, rate)
         for distribution, other in itertools.product(distributions, (ROWS, WORST))
         for rate in _rates(distribution, BEST, quick=False)
-        if rate <= _mrps(results, distribution, BEST)
+        if rate <= min(_mrps(results, distribution, mode) for mode in (BEST, other))
     ]
 
     def gain(case: tuple[str, str, float]) -> float:
@@ -567,12 +573,18 @@ def _relaxed_gain_percent(results: Results, over: str) -> float:
 
 _UNKNOWN = "unexplained"
 _THEORY = (
-    "in theory it is 1.27 for fixed times (rpcvalet.2), and more for others: an assignment to "
-    "random cores cannot be better"
+    "in theory it is 1.27 for fixed and HERD's times, and more for others, if messages go to "
+    "random cores, as here, and 1.00 if they go to the cores in turn (docs/rpcvalet.md): why the "
+    "paper's number is between them is unexplained"
 )
 _THEORY_ROWS = (
-    "in theory it is 1.06 for fixed times and 1.28 for GEV (docs/rpcvalet.md): the paper's 4x4 "
-    "sustains less than random rows for the one, and more for the other"
+    "in theory it is 1.05 for fixed and HERD's times, and 1.22 for GEV (docs/rpcvalet.md): why the "
+    "paper's 4x4 sustains less of fixed and HERD's times is unexplained"
+)
+_THEORY_TAIL = (
+    "in theory the p99 of 16x1 is above that of 1x16 by a factor of 4.4 for fixed times at half of "
+    "the capacity, and of 6.7 at 77 %, which is all that 16x1 sustains; for HERD's times 3.8 and "
+    "6.7 (docs/rpcvalet.md)"
 )
 _EXTREMES = (
     "extreme values have no variance: by the seed, theory sustains with 16x1 0.06 to 0.58 of the "
@@ -587,8 +599,8 @@ _SCANS = (
 )
 _BEHIND_SCANS = (
     "two messages may be given to a core, so that a get waits behind a scan while other cores of "
-    "its row are free: with 4x4 at 2.5 MRPS the p99 of gets is 33 us (19 to 50), and 7 us (4 to "
-    "29) with one message a core (docs/rpcvalet.md)"
+    "its row are free: with 4x4 at 2.5 MRPS the p99 of gets is 20 us (13 to 27), and 5.4 us (4.2 "
+    "to 7.7) with one message a core (docs/rpcvalet.md)"
 )
 _LOCK = (
     "a handover of the lock takes 112 ns here, five visits of lines' homes one behind the other: "
@@ -725,9 +737,9 @@ _OF_STORES = (
         "up to 4x lower tail latency before reaching saturation load",
         4,
         "times",
-        f"{NAMES[HERD]}, loads that 1x16 sustains: the most by which its p99 is below that of 4x4 "
-        "or 16x1",
-        between(3, 5, _UNKNOWN),
+        f"{NAMES[HERD]}: the most by which the p99 of 1x16 is below that of 4x4 or 16x1, at loads "
+        "that both sustain",
+        between(3, 5, below=_UNKNOWN, above=_THEORY_TAIL),
         lambda r: _most_tail_gain(r, [HERD]),
     ),
     _of_store(
@@ -794,11 +806,14 @@ _OF_STORES = (
         _THRESHOLD,
         "below 1",
         "times",
-        f"{NAMES[HERD]}: throughput within the SLO with one message a core over that with two",
+        f"{NAMES[HERD]}: throughput within the SLO with one message a core over that with two; "
+        "marginally: by at most 10 %, as docs/figures.md has for minimal",
         between(
             0.9,
             1,
-            _NEXT_MESSAGE.format("0.86 of the throughput with 506 ns a request, as here"),
+            below=_NEXT_MESSAGE.format("0.85 of the throughput with 506 ns a request, as here"),
+            above="one message a core does not lower the throughput",
+            inclusive=False,
         ),
         lambda r: _mrps(r, HERD, BEST, 1) / _mrps(r, HERD, BEST),
     ),
@@ -821,12 +836,12 @@ _RSS = (
     "29-76%, respectively"
 )
 _OTHER_NUMBERS = (
-    "the paper does not say what it compares here; its own figures have 18 to 54 %, of the same "
-    "four"
+    "unexplained: the paper does not say which experiments its 29 to 76 % compare; its figures "
+    "have 18 to 54 % for the same four"
 )
 
 
-def _over_rss(name: str, paper_value: float, combine: Combine) -> Claim:
+def _over_rss(name: str, paper_value: float, combine: Combine, above: str) -> Claim:
     return Claim(
         f"rpcvalet.1.over-rss-{name}",
         "Section 1",
@@ -834,7 +849,7 @@ def _over_rss(name: str, paper_value: float, combine: Combine) -> Claim:
         "%",
         f"the {name} over HERD's times, fixed and GEV within ten mean service times, and "
         "Masstree's within 75 us: by how much the largest load of 1x16 is above that of 16x1",
-        within(paper_value, 0.2, below=_OTHER_NUMBERS, above=_OTHER_NUMBERS),
+        within(paper_value, 0.2, below=_OTHER_NUMBERS, above=above),
         lambda r: _gain_over_rss_percent(r, combine),
         figure="rpcvalet.7",
         paper_value=paper_value,
@@ -908,8 +923,8 @@ CLAIMS = (
         figure="rpcvalet.9",
         paper_value="3 to 16",
     ),
-    _over_rss("least", 29, min),
-    _over_rss("most", 76, max),
+    _over_rss("least", 29, min, _OTHER_NUMBERS),
+    _over_rss("most", 76, max, _SCANS),
     *_OF_STORES,
     _over("fixed-over-4x4", "fixed", ROWS, 1.13, _FIXED),
     _over("fixed-over-16x1", "fixed", WORST, 1.2, _FIXED),
@@ -920,14 +935,9 @@ CLAIMS = (
         "Section 6.1",
         "RPCValet also delivers up to 4x lower tail latency before saturation",
         "times",
-        "fixed and GEV, loads that 1x16 sustains: the most by which its p99 is below that of 4x4 "
-        "or 16x1",
-        between(
-            3,
-            5,
-            "in theory 16x1's p99 is 7.3 times that of 1x16 for fixed times at 80 % load "
-            "(rpcvalet.2)",
-        ),
+        "fixed and GEV: the most by which the p99 of 1x16 is below that of 4x4 or 16x1, at loads "
+        "that both sustain",
+        between(3, 5, below=_UNKNOWN, above=_THEORY_TAIL),
         lambda r: _most_tail_gain(r, SHOWN),
         figure="rpcvalet.7",
         paper_value=4,
@@ -945,7 +955,8 @@ CLAIMS = (
         "over that in hardware",
         at_most(
             1.17,
-            _LOCK,
+            "for fixed times the p99 is 1302 ns with the lock, 1057 in hardware, and 1044 in "
+            "software without a lock (docs/rpcvalet.md)",
             "as in Section 6.1, which calls 4x4 competitive where 1x16 has up to 1.17 times its "
             "throughput with these times",
         ),
@@ -965,10 +976,12 @@ CLAIMS = (
         "Section 6.2",
         "even the 16x1 hardware implementation is superior to the software 1x16 implementation",
         "times",
-        "the least over fixed and GEV: throughput within the SLO of 16x1 in hardware over that of "
-        "1x16 in software",
-        above(1, _UNKNOWN),
-        lambda r: part(min, lambda one: _mrps(r, one, WORST) / _mrps(r, one, SOFTWARE), SHOWN),
+        "the least over all distributions: throughput within the SLO of 16x1 in hardware over that "
+        "of 1x16 in software",
+        above(1, _EXTREMES),
+        lambda r: part(
+            min, lambda one: _mrps(r, one, WORST) / _mrps(r, one, SOFTWARE), DISTRIBUTIONS
+        ),
     ),
     Claim(
         "rpcvalet.9.gap-least",
@@ -977,7 +990,7 @@ CLAIMS = (
         "%",
         "the least over all distributions: by how much the throughput within the SLO is below that "
         "of theory",
-        between(0, 5, _EXTREMES),
+        between(0, 5, _UNKNOWN),
         lambda r: part(min, lambda one: _gap_percent(r, one), DISTRIBUTIONS),
         paper_value=3,
     ),
@@ -986,10 +999,9 @@ CLAIMS = (
         "Section 6.3",
         _GAP,
         "%",
-        "the most over all distributions: by how much the throughput within the SLO is below that "
-        "of theory",
+        "GEV: by how much the throughput within the SLO is below that of theory",
         between(0, 15, _EXTREMES),
-        lambda r: part(max, lambda one: _gap_percent(r, one), DISTRIBUTIONS),
+        lambda r: _gap_percent(r, EXTREME),
         paper_value=15,
     ),
 )

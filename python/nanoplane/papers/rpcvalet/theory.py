@@ -282,8 +282,8 @@ CLAIMS = (
         between(
             22.5,
             27.5,
-            "theory knows both, M/D/16 and M/D/1, and gives 21; read off loads a tenth apart, "
-            "70 % for 16x1 and 95 % for 1x16, it is 26",
+            "theory knows both, M/D/16 and M/D/1, and gives 21; why the paper has 25 is "
+            "unexplained",
         ),
         lambda r: _loss_percent(r, "fixed"),
         paper_value=25,
