@@ -1,7 +1,7 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
 .PHONY: help run build test test-all test-rust test-python lint bench figure-cost same-results \
-  beside-gem5 docs site dist release format lock clean
+  beside-gem5 docs verdicts site dist release format lock clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -32,6 +32,7 @@ help:
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make docs   write what the simulator declares: parameters, results, the memory map'
+	@echo 'make verdicts write docs/verdicts.md from the runs in the store'
 	@echo 'make site   make the documentation as a site: out/site/start.html'
 	@echo 'make dist   build the wheel and the source archive: out/dist'
 	@echo 'make release VERSION=0.2.0 test everything, build it, commit and tag it'
@@ -117,6 +118,10 @@ docs: build
 	  python/nanoplane/results.py
 	$(BIN)/python -m nanoplane.manual > release/wheel/data/share/man/man1/nanoplane.1
 	cargo run --quiet --profile test --locked --package server --example memory_map
+
+# `nanoplane claims --run`, and the same with --quick, make what is missing.
+verdicts: build
+	$(BIN)/python release/verdicts.py > docs/verdicts.md
 
 # Nothing is fetched from elsewhere; search needs a web server, as Python has one.
 site: $(VENV)/tools
