@@ -4,13 +4,14 @@ Nothing is run: `nanoplane claims --run`, and the same with `--quick`, make the 
 are of the installed simulator, because the store's keys have its version.
 """
 
+import collections
 import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nanoplane import simulator
+from nanoplane import report, simulator
 from nanoplane.claims import BY_CONSTRUCTION, DIFFERS, NOT_YET_RUN, VERDICTS
 from nanoplane.papers import modules
 
@@ -24,33 +25,24 @@ def _rows(*options: str) -> dict[str, Row]:
     return {row["id"]: row for row in json.loads(subprocess.check_output(command, text=True))}
 
 
-def _number(value: float) -> str:
-    """Return three digits, as much as a comparison with a paper needs."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
 def _cell(row: Row) -> str:
     """Return the verdict, and the measured number with its interval."""
     verdict = str(row["verdict"])
     if row["measured"] is None:
         return verdict
-    measured = _number(row["measured"])
-    if row["measured_ci95"] is not None:
-        low, high = map(_number, row["measured_ci95"])
-        measured += f" [{low}, {high}]"
-    return f"{verdict}: {measured}"
+    interval = report.interval(row["measured_ci95"])
+    return f"{verdict}: {report.number(row['measured'])}" + (f" ({interval})" if interval else "")
 
 
 def _counts(rows: Sequence[Row]) -> str:
     """Return how many claims have each verdict."""
-    verdicts = [row["verdict"] for row in rows]
-    return ", ".join(f"{verdicts.count(one)} {one}" for one in VERDICTS if one in verdicts)
+    counts = collections.Counter(row["verdict"] for row in rows)
+    return ", ".join(report.counted(counts[one], one) for one in VERDICTS if one in counts)
 
 
 def _claimed(row: Row) -> str:
     """Return the paper's number or the rule, with its unit."""
-    said = row["paper_value"]
-    value = said if isinstance(said, str) else _number(said)
+    value = report.claimed(row["paper_value"])
     has_unit = row["unit"] not in ("", "times") and any(map(str.isdigit, value))
     return f"{value} {row['unit']}" if has_unit else value
 

@@ -24,6 +24,14 @@ struct ring_sender {
 
 static struct ring_sender *ring_senders;
 
+/** Fails unless the interface has a queue for each hart, which sends on the one with its number. */
+static inline void ring_check_queues(uint64_t count) {
+  if (count < harts)
+    fail("There are %lu harts, and the network interface has %lu queues; there must be one to send "
+         "for each hart.",
+         harts, count);
+}
+
 /** Reclaims the buffers of sent frames that have been read. */
 static inline void ring_take_back(struct ring_sender *sender) {
   struct dma_nic_queue *ring = &sender->ring;

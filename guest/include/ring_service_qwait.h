@@ -104,10 +104,7 @@ static void ring_add_doorbell(uint64_t qid) {
 
 static inline int ring_service(void) {
   uint64_t count = reg_read64(DMA_NIC_QUEUES);
-  if (count < harts)
-    fail("There are %lu harts, and the network interface has %lu queues; there must be one to send "
-         "for each hart.",
-         harts, count);
+  ring_check_queues(count);
 #ifdef RING_QWAIT_OF_CORES
   if (server_cores > QWAIT_PARTITIONS)
     fail("There are %lu cores; each has a partition of the ready set, which has %d.", server_cores,

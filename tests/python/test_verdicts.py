@@ -25,9 +25,8 @@ def test_a_claim_has_a_line_with_both_verdicts() -> None:
     quick = {"rpcvalet.1.one": row(UNDECIDED, measured_ci95=None)}
     text = page(full, quick, "0.1.0+0123456789abcdef")
     assert "simulator 0.1.0+0123456789ab;" in text
-    assert (
-        "| `rpcvalet.1.one` | 29 MRPS | reproduced: 30.1 [29.4, 30.8] | undecided: 30.1 |" in text
-    )
+    cells = "29 MRPS | reproduced: 30.12 (29.41 to 30.77) | undecided: 30.12"
+    assert f"| `rpcvalet.1.one` | {cells} |" in text
     assert "In full: 1 reproduced." in text
     assert "With `--quick`: 1 undecided." in text
     assert "Why these differ" not in text

@@ -55,10 +55,7 @@ int hart_main(int hart) {
 
 int main(void) {
   queue_count = reg_read64(DMA_NIC_QUEUES);
-  if (queue_count < harts)
-    fail("There are %lu harts, and the network interface has %lu queues; there must be one to send "
-         "for each hart.",
-         harts, queue_count);
+  ring_check_queues(queue_count);
   rings = aligned_alloc(64, queue_count * sizeof *rings);
   counters = aligned_alloc(64, queue_count * sizeof *counters);
   ring_senders = aligned_alloc(64, harts * sizeof *ring_senders);

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nanoplane.figures import Results, Row, labels, ranking
-from nanoplane.outcomes import measurement, settled
+from nanoplane.outcomes import measurement
 from nanoplane.papers import plots
 from nanoplane.papers.compare.key_value import ABSOLUTE_NS, EXPRESS, SYSTEMS, WITHIN, Case
 
@@ -27,10 +27,11 @@ def measured_row(
     ci95: tuple[float, float] | None = None,
 ) -> Row:
     """Return a row of a case, over its load or over `x` with its unit."""
-    measured = measurement(results[case].result)
     load = (1.0, "") if case.rate_mrps is None else (case.rate_mrps, MRPS)
     place, place_unit = load if x is None else x
-    return Row(
+    return Row.measured(
+        case,
+        results[case],
         series=SYSTEMS[case.system].name,
         x=place,
         x_unit=place_unit,
@@ -39,12 +40,10 @@ def measured_row(
         statistic=statistic,
         labels={**labels(case), "statistic": statistic},
         ci95=ci95,
-        samples=measured["latency_ns"]["samples"],
-        steady=settled(results[case]),
     )
 
 
-def throughput_mrps(results: Results, case: Case) -> float:
+def _throughput_mrps(results: Results, case: Case) -> float:
     """Return the throughput in million requests a second."""
     return float(measurement(results[case].result)["throughput_mrps"])
 
@@ -52,7 +51,7 @@ def throughput_mrps(results: Results, case: Case) -> float:
 def takes(results: Results, case: Case) -> bool:
     """Whether a system can carry a load, as far as its peak is known."""
     peak = dataclasses.replace(case, rate_mrps=None)
-    return peak not in results or (case.rate_mrps or 0.0) <= throughput_mrps(results, peak)
+    return peak not in results or (case.rate_mrps or 0.0) <= _throughput_mrps(results, peak)
 
 
 def latencies(results: Results, case: Case, x: tuple[float, str] | None = None) -> list[Row]:
@@ -61,7 +60,7 @@ def latencies(results: Results, case: Case, x: tuple[float, str] | None = None) 
     return [
         latency_row(results, case, MEDIAN, latency, "p50", x),
         latency_row(results, case, P99, latency, "p99", x),
-        lost(results, case, x),
+        _lost(results, case, x),
     ]
 
 
@@ -80,7 +79,7 @@ def latency_row(
     return measured_row(results, case, statistic, value, "microseconds", x=x, ci95=ci95)
 
 
-def lost(results: Results, case: Case, x: tuple[float, str] | None = None) -> Row:
+def _lost(results: Results, case: Case, x: tuple[float, str] | None = None) -> Row:
     """Return the percentage of dropped requests, which have no latency."""
     result = results[case].result
     (server,), (client,) = result["servers"], result["clients"]
@@ -96,10 +95,10 @@ def load_rows(results: Results, case: Case, x: tuple[float, str] | None = None) 
         least, most = result["largest_load_ci95"]
         load = result["largest_load"]
         within = measured_row(results, case, WITHIN, load, MRPS, x=x, ci95=(least, most))
-        return [within, lost(results, case, x)]
+        return [within, _lost(results, case, x)]
     if case.rate_mrps is None:
-        peak = measured_row(results, case, PEAK, throughput_mrps(results, case), MRPS, x=x)
-        return [peak, lost(results, case, x)]
+        peak = measured_row(results, case, PEAK, _throughput_mrps(results, case), MRPS, x=x)
+        return [peak, _lost(results, case, x)]
     return latencies(results, case, x) if takes(results, case) else []
 
 

@@ -46,7 +46,9 @@ BIMODAL_MRPS: Mapping[str, tuple[float, ...]] = {
     "in-order": (1.0, 2.5, 5.0),
     "out-of-order": (2.5, 5.0, 10.0),
 }
-"""By cores. Out-of-order ones execute the additional work in half of the time."""
+"""By cores."""
+LONG_US = {"in-order": 90, "out-of-order": 45}
+"""What the additional work takes: two cycles an iteration, and one."""
 QWAIT_CYCLES = (25, 50, 100)
 SYSTEM_CYCLES = (0, 800, 3200, 12_800)
 """0 to 4 us: a range to sweep, not a measurement of a system."""
@@ -235,10 +237,17 @@ def _near(title: str) -> plots.Axis:
     return plots.Axis(title, {"zero": False, "padding": 12}, {"tickCount": 6})
 
 
-def _of_rings(name: str, cores: str) -> Figure:
+CORES_OF = {
+    "in-order": ("", "in-order cores"),
+    "out-of-order": ("-out-of-order", "out-of-order cores (nanoPU: in order)"),
+}
+"""The suffix of the names of figures on these cores, and the cores in words."""
+
+
+def _of_rings(cores: str) -> Figure:
     rate = RINGS_MRPS[cores]
     return Figure(
-        name=name,
+        name=f"compare.key-value-rings{CORES_OF[cores][0]}",
         title=f"More rings than cores, {cores} cores",
         caption=(
             f"{ALIKE}Over the pairs of rings, any of whose frames any core takes: the peak, and "
@@ -252,9 +261,10 @@ def _of_rings(name: str, cores: str) -> Figure:
     )
 
 
-def _of_values(name: str, cores: str, machine: str) -> Figure:
+def _of_values(cores: str) -> Figure:
+    suffix, machine = CORES_OF[cores]
     return Figure(
-        name=name,
+        name=f"compare.key-value-values{suffix}",
         title=f"The store with values of 8 bytes to 4 KB, on {machine}",
         caption=(
             f"{ALIKE}The peak, and latencies at {VALUES_MRPS:g} million requests a second, over "
@@ -270,9 +280,11 @@ def _of_values(name: str, cores: str, machine: str) -> Figure:
     )
 
 
-def _bimodal(name: str, cores: str, machine: str, long_us: int) -> Figure:
+def _bimodal(cores: str) -> Figure:
+    suffix, machine = CORES_OF[cores]
+    long_us = LONG_US[cores]
     return Figure(
-        name=name,
+        name=f"compare.key-value-bimodal{suffix}",
         title=f"The store with {long_us} us more for one request in a hundred, on {machine}",
         caption=(
             f"{ALIKE}One request in a hundred executes {LONG_ROUNDS:g} iterations of a loop "
@@ -339,14 +351,8 @@ FIGURES = (
         ),
         answer=lambda rows: answer([row for row in rows if row.labels["silicon"] == "equal"]),
     ),
-    _of_rings("compare.key-value-rings", "in-order"),
-    _of_rings("compare.key-value-rings-out-of-order", "out-of-order"),
-    _of_values("compare.key-value-values", "in-order", "in-order cores"),
-    _of_values(
-        "compare.key-value-values-out-of-order",
-        "out-of-order",
-        "out-of-order cores (nanoPU: in order)",
-    ),
+    *map(_of_rings, CORES_OF),
+    *map(_of_values, CORES_OF),
     Figure(
         name="compare.key-value-qwait",
         title="The store with QWAIT of other latencies",
@@ -366,13 +372,7 @@ FIGURES = (
             shared=True,
         ),
     ),
-    _bimodal("compare.key-value-bimodal", "in-order", "in-order cores", 90),
-    _bimodal(
-        "compare.key-value-bimodal-out-of-order",
-        "out-of-order",
-        "out-of-order cores (nanoPU: in order)",
-        45,
-    ),
+    *map(_bimodal, CORES_OF),
     Figure(
         name="compare.key-value-system",
         title="The store with an operating system in the way of interrupts",

@@ -145,9 +145,7 @@ def _of_each_width() -> Iterator[Claim]:
                 "%",
                 _HOW_AREA.format(width, what),
                 at_most(0.26, why),
-                lambda _, circuit=circuit, bits=bits: (  # type: ignore[misc]
-                    area.percent_of_cores(circuit, bits)
-                ),
+                functools.partial(_area_percent, circuit=circuit, weight_bits=bits),
                 figure="hyperplane.area",
             )
         yield Claim(
@@ -168,6 +166,10 @@ def _of_each_width() -> Iterator[Claim]:
             figure="hyperplane.area",
             paper_value=0.13,
         )
+
+
+def _area_percent(_: Results, circuit: str, weight_bits: int) -> float:
+    return area.percent_of_cores(circuit, weight_bits)
 
 
 def _ready_set_mm2(_: Results, weight_bits: int) -> float:
