@@ -40,7 +40,8 @@ help:
 	@echo 'make lock   pin what pyproject.toml requires'
 
 run: build
-	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --quick --html out/first-figure.html \
+	$(BIN)/nanoplane figure hyperplane.8 hyperplane.9 --quick --effort 1 \
+	  --html out/first-figure.html \
 	  --only task=packet-encapsulation --only notify=spin,hyperplane \
 	  --only shape=single-queue,fully-balanced --only power=regular
 
