@@ -393,24 +393,28 @@ impl Scenario {
         asm.align(64);
         asm.bind(trap);
         let trap_address = asm.here();
+        // A step may have executed an entry of a table as an instruction, which changes registers.
+        asm.csr_read(S0, MSCRATCH);
         asm.csr_read(T0, MCAUSE);
         asm.csr_read(T1, MTVAL);
         asm.csr_read(T2, MEPC);
         asm.bind(log);
         asm.load_immediate(T3, MPRV);
         asm.csr_clear(MSTATUS, T3);
+        asm.load_double(S1, S0, -8);
         for (place, register) in [T0, T1, T2, A0].into_iter().enumerate() {
             asm.store_double(register, S1, 8 * place as i64);
         }
-        asm.add_immediate(S1, S1, LOG_BYTES as i64);
 
         asm.bind(next);
-        asm.branch(When::Equal, S0, S2, end);
+        asm.load_immediate(T0, STEPS + count as u64 * STEP_BYTES);
+        asm.branch(When::Equal, S0, T0, end);
         asm.load_double(T0, S0, 0);
         for (place, register) in [A1, A2, A3, A4, A5, A6].into_iter().enumerate() {
             asm.load_double(register, S0, 8 * (place as i64 + 1));
         }
         asm.add_immediate(S0, S0, STEP_BYTES as i64);
+        asm.csr_write(MSCRATCH, S0);
         asm.load_immediate(T1, MPP | SUM | MXR);
         asm.csr_clear(MSTATUS, T1);
         asm.csr_write(SATP, A4);
@@ -458,13 +462,11 @@ impl Scenario {
         asm.load_immediate(T0, 0x1f);
         asm.csr_write(PMPCFG0, T0);
         asm.load_immediate(S0, STEPS);
-        asm.load_immediate(S1, LOG);
-        asm.load_immediate(S2, STEPS + count as u64 * STEP_BYTES);
         asm.jump(next);
 
         asm.bind(end);
         if self.with_qemu {
-            tell_console(&mut asm);
+            tell_console(&mut asm, LOG + count as u64 * LOG_BYTES);
         }
         asm.bind(idle);
         asm.halt();
@@ -473,7 +475,7 @@ impl Scenario {
             let place = KINDS.iter().position(|&other| other == kind);
             handlers[place.expect("all kinds have handlers")]
         };
-        let words = steps.iter().flat_map(|step| {
+        let words = steps.iter().zip(0..).flat_map(|(step, number)| {
             let (address, asid) = step.flushed;
             [
                 handler(step.kind),
@@ -483,7 +485,7 @@ impl Scenario {
                 step.satp,
                 address,
                 asid,
-                0,
+                LOG + number * LOG_BYTES,
             ]
         });
         let words: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
@@ -515,17 +517,18 @@ impl Scenario {
     }
 }
 
-/// Writes the log to the console of qemu's machine `virt`, a 16550 UART, and ends the emulation by
+/// Writes the log, which ends at `end`, to the console of qemu's machine `virt`, a 16550 UART, and ends the emulation by
 /// its test device (`hw/riscv/virt.c`: `virt_memmap`; `hw/misc/sifive_test.c`: FINISHER_PASS).
-fn tell_console(asm: &mut Assembler) {
+fn tell_console(asm: &mut Assembler, end: u64) {
     const TEST_DEVICE: u64 = 0x10_0000;
     asm.load_immediate(T0, UART);
     asm.load_immediate(T1, LOG);
+    asm.load_immediate(T3, end);
     let again = asm.label_here();
     asm.load(1, false, T2, T1, 0);
     asm.store(1, T2, T0, 0);
     asm.add_immediate(T1, T1, 1);
-    asm.branch(When::NotEqual, T1, S1, again);
+    asm.branch(When::NotEqual, T1, T3, again);
     asm.load_immediate(T0, TEST_DEVICE);
     asm.load_immediate(T1, 0x5555);
     asm.store(4, T1, T0, 0);
@@ -753,9 +756,12 @@ fn qemu_translates_as_the_interpreter_does() {
             if found[0] == 2 && matches!(found[1], 0x00d0_0073 | 0x01d0_0073) {
                 continue;
             }
-            // For a misaligned access outside memory, qemu reports the aligned address below it.
+            // For a misaligned access outside memory, qemu reports the address below it that is
+            // aligned to the size of the access.
             let mut found = found.to_vec();
-            if matches!(expected[0], 5 | 7) && found[1] == expected[1] & !7 {
+            if let (5 | 7, Kind::Load(bytes) | Kind::Store(bytes)) = (expected[0], step.kind)
+                && found[1] == expected[1] & !(u64::from(bytes) - 1)
+            {
                 found[1] = expected[1];
             }
             assert!(
