@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 from typing import Any
 
-from nanoplane.claims import Claim, between, within
+from nanoplane.claims import Claim, within
 from nanoplane.figures import Figure, LeftOutError, Results, Row, labels
 from nanoplane.intervals import UndecidedError
 from nanoplane.papers import plots
@@ -300,7 +300,7 @@ CLAIMS = (
         _JBSQ,
         "times",
         f"RSS's p99 by JBSQ's at {100 * LOW_LOAD:g} % load",
-        within(5, 0.3, below=_LOADS, above=_LOADS),
+        within(5, 0.2, below=_LOADS, above=_LOADS, rounded=1),
         _lower,
         paper_value=5,
     ),
@@ -310,7 +310,7 @@ CLAIMS = (
         _JBSQ,
         "%",
         "the load at which the p99 is ten mean service times, JBSQ's by RSS's",
-        between(8, 22, _LIMIT),
+        within(15, 0.2, below=_LIMIT, above=_LIMIT),
         _more_load,
         paper_value=15,
     ),
@@ -320,7 +320,7 @@ CLAIMS = (
         "lowering maximum network latency by a factor of three",
         "times",
         f"80 to 1, room for {HALF_PACKETS} packets: longest latency without trimming, by that with",
-        within(3, 0.3, below=_TIMEOUT, above=_TIMEOUT),
+        within(3, 0.2, below=_TIMEOUT, above=_TIMEOUT, rounded=1),
         _factor,
         paper_value=3,
     ),
