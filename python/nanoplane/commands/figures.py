@@ -1,7 +1,7 @@
 """`figure`, `claims`, `report`: the papers' figures and claims."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,12 +60,13 @@ def _stored(
     quick: bool,
     precision: float | None = None,
     or_quick: bool = False,
+    only: Collection[Any] | None = None,
 ) -> tuple[Measured, set[Any]]:
     """Return the stored results of figures, and of longer runs for undecided claims.
 
     Several figures may have the same point, with runs of different lengths: any of these is
     accepted. With `or_quick` a quick run takes the place of a full one that is missing; the set has
-    these points.
+    these points. With `only` no other points are looked up.
     """
     outcomes: dict[Any, Outcome] = {}
     found: dict[Any, Run] = {}
@@ -74,7 +75,9 @@ def _stored(
         runs: dict[Any, list[Run]] = {}
         for figure in listed:
             for point, run in figure.runs(roughly, precision).items():
-                if point not in outcomes and run not in (of := runs.setdefault(point, [])):
+                if point in outcomes or (only is not None and point not in only):
+                    continue
+                if run not in (of := runs.setdefault(point, [])):
                     of.append(run)
         wanted = [(point, run) for point, of in runs.items() for run in of]
         for point, of in runs.items():
@@ -372,13 +375,10 @@ def write_report(
             listed, judged, quick, only, precision, False, effort, workers, scheduler
         )
     else:
-        results, rough = _stored(listed, judged, quick, precision, or_quick=True)
+        wanted = chosen(listed, quick, only, precision) if only else None
+        results, rough = _stored(listed, judged, quick, precision, or_quick=True, only=wanted)
         if only:
-            wanted = chosen(listed, quick, only, precision)
-            results = Measured(
-                {point: outcome for point, outcome in results.items() if point in wanted},
-                _points(listed, quick, precision),
-            )
+            results = Measured(results, _points(listed, quick, precision))
     parts = [(one, one.with_commands(one.rows(results), quick)) for one in listed]
     rows = [claim.row(results) for claim in judged]
     introduction = f"What has been run, and every claim of the papers about it{_rough(quick)}."
