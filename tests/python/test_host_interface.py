@@ -109,7 +109,7 @@ def test_a_negative_status_in_a_rack() -> None:
     [
         ("10.0.0.300", r'"10.0.0.300"; an IPv4 address'),
         ("224.0.0.1", "no host can have it"),
-        ("0.0.0.0", "no host can have it"),
+        ("255.255.255.255", "no host can have it"),
     ],
 )
 def test_addresses_that_cannot_be(address: str, sentence: str) -> None:
