@@ -33,7 +33,8 @@ class Limit:
     """Whether the search also ends when the confidence interval of the load, as far as the tried
     loads give it, is twice as long as what is left between them. All runs have the same arrivals:
     at loads so close together, what is left of the difference is their chance. The answer is then
-    between the last loads, and not the largest tried one that meets the limit."""
+    between the last loads, and not the largest tried one that meets the limit. Of an `interval` it
+    is then enough that a load is certain on each side, however far from the answer."""
     warmup: int | None = None
     """If given, the warm-up in requests of runs whose load is not in `Run.near`. A rule finds no
     end of the warm-up of an overloaded server, and continues for five times as many requests."""
@@ -76,6 +77,14 @@ class Limit:
 _MODEL_LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)
 """Loads of the queueing system, as parts of its capacity: close together where the tail grows fast.
 At the last ones the tail depends on the length of the run, as a server's does."""
+
+
+_LITTLE = 0.75
+"""A load that leaves more than this part of the range was a bad guess."""
+_CREEPS = 3
+"""After so many bad guesses in turn between two tried loads, they are no longer made by the shape
+of the curve. Two sockets that share a ready set sustain a third of what they serve when saturated:
+by the shape alone the search needed 18 loads."""
 
 
 _MODEL_LEAST = 3000
@@ -221,6 +230,9 @@ class Bracket:
     """The expected shape of the curve, if it is known."""
     misses: int = 0
     """How many loads in turn were on the same side of the limit as the one before."""
+    creeps: int = 0
+    """How many loads in turn left more than three quarters of a range whose ends were both tried:
+    the curve is not that of the shape."""
 
     @classmethod
     def within(
@@ -236,14 +248,15 @@ class Bracket:
         begin = tuple(sorted(near))
         return cls(key, limit, most, capacity, begin, 0.0, most, 0.0, most, precision, precision)
 
-    def shaped(self, shape: Shape | None) -> "Bracket":
+    def shaped(self, shape: Shape | None, begin_part: float = 1.0) -> "Bracket":
         """Return the state of a search that expects a curve of this shape.
 
-        Without loads to start with it starts at the one where the shape meets the limit.
+        Without loads to start with it starts at this part of the one where the shape meets the
+        limit.
         """
         if shape is None:
             return self
-        near = self.near or (shape.at_limit * self.capacity,)
+        near = self.near or (begin_part * shape.at_limit * self.capacity,)
         return dataclasses.replace(self, near=near, shape=shape)
 
     def next(self, limit: Limit) -> float | None:
@@ -257,6 +270,8 @@ class Bracket:
             return None
         if self.shape is not None:
             return self._certain(self.shape)
+        if limit.by_chance and self.surely_kept and self.surely_broken < self.most:
+            return None
         if self.surely_kept < (load := self.low * (1 - self.below)):
             return load
         if (load := self.high * (1 + self.above)) < min(self.surely_broken, self.most):
@@ -340,7 +355,7 @@ class Bracket:
         """Return a load between `low` and `high`, which are too far apart."""
         if inside := [load for load in self.near if self.low < load < self.high]:
             return inside[len(inside) // 2]
-        if self.shape is not None and self.seen:
+        if self.shape is not None and self.seen and self.creeps < _CREEPS:
             return self._by_shape(self.shape, precision)
         if not self.low or self.halve:
             return (self.low + self._end) / 2
@@ -460,8 +475,11 @@ class Bracket:
         else:
             known = dataclasses.replace(known, high=load)
         left = (known._end - known.low) / (self._end - self.low)
+        creeps = self.creeps
+        if creeps < _CREEPS:
+            creeps = creeps + 1 if self._brackets and left > _LITTLE else 0
         # A load that both sides of the limit were known around has a new place to start from.
         misses = 0 if known._brackets or load in self.near else self.misses + 1
         return dataclasses.replace(
-            known, halve=load not in self.near and left > 0.75, misses=misses
+            known, halve=load not in self.near and left > _LITTLE, misses=misses, creeps=creeps
         )

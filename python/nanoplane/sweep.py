@@ -77,6 +77,9 @@ class Run:
     """The queues of the ideal queueing system of the server, and the cores for each; by default one
     queue for all cores. A search for a load begins where that system meets the limit.
     """
+    begin_part: float = 1.0
+    """The search begins at this part of that load: less than 1 for a server whose requests take
+    longer than those of the saturated run."""
 
     @classmethod
     def of(cls, description: Description) -> "Run":
@@ -429,7 +432,8 @@ class _Sweep:
             if run.limit.kind is None and (run.organisation is not None or not near):
                 organisation = run.organisation or (1, cores)
                 measure = like["requests"], like["seed"]
-                known = known.shaped(modelled(result, cores, limit_ns, organisation, measure))
+                shape = modelled(result, cores, limit_ns, organisation, measure)
+                known = known.shaped(shape, run.begin_part)
             self._search(run, run.limit, known, None, found)
 
         self._request(run.peak, at_rate)

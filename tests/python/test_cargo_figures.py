@@ -79,7 +79,11 @@ def test_accesses_and_lines_of_loads() -> None:
 
 def test_figures_behind_the_interface_share_their_runs() -> None:
     for quick in (True, False):
-        points = offload.points(quick)
+        points = {
+            case: run
+            for of in offload.LOADS_MRPS
+            for case, run in offload.points(of, offload.SYSTEMS, quick).items()
+        }
         # Each of CARGO's has the baseline to which it is compared, and all are descriptions.
         assert all(dataclasses.replace(case, system="baseline") in points for case in points)
         for run in (*points.values(), *offload.nic_points(quick).values()):

@@ -604,6 +604,27 @@ def test_an_overloaded_server_that_serves_less_does_not_mislead_a_search() -> No
     assert len(tried) <= 8
 
 
+def test_a_search_does_not_creep_along_a_curve_of_another_shape() -> None:
+    """The p99 grows slowly over a wide range of loads, as where sockets share a ready set."""
+    loads = (0.3, 0.6, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
+    steep = Shape(loads, tuple(0.1 * (1 - load) ** -0.33 for load in loads))
+    limit, near = Limit(10, 0.03), (0.1, 0.5, 0.7)
+    known = Bracket.within("load", 1.0, (1.0, 2.0), near, limit.precision).shaped(steep)
+    tried = 0
+    while (load := known.next(limit)) is not None:
+        tried += 1
+        p99 = math.exp(8 * (load - 0.34))
+        known = known.tried(load, p99 <= 1, p99, (0.9 * p99, 1.2 * p99), load)
+    assert known.low <= 0.34 <= known.high
+    # By the shape alone 19, of which each leaves nine tenths of the range.
+    assert tried <= 12
+
+
+def test_a_search_begins_at_a_part_of_what_the_shape_expects() -> None:
+    known = Bracket.within("load", 10.0, (1.0, 2.0), (), 0.04).shaped(SHAPE, 0.9)
+    assert known.next(Limit(10, 0.04)) == pytest.approx(0.9 * SHAPE.at_limit)
+
+
 def test_a_search_goes_where_the_shape_expects_certainty() -> None:
     """Not in steps of the precision that double."""
     exact = 1 - math.log(100) / 10
@@ -640,6 +661,21 @@ def test_a_search_can_leave_the_rest_to_chance() -> None:
     assert known.between == pytest.approx(exact, rel=0.03)
     least, most = known.interval95()
     assert least < known.low < exact < known.high < most
+
+
+def test_a_search_by_chance_goes_no_further_than_to_what_is_certain() -> None:
+    """A load that surely meets the limit need not be the next to the answer."""
+    tried = {}
+    for by_chance in (False, True):
+        limit = Limit(10, 0.01, interval=True, by_chance=by_chance)
+        known = Bracket.within("load", 10.0, (0.9, 2.0), (0.3, 0.7), limit.precision)
+        tried[by_chance] = 0
+        while (load := known.next(limit)) is not None:
+            tried[by_chance] += 1
+            p99 = 2 + math.log(100) / max(1e-9, 1 - load)
+            known = known.tried(load, p99 <= 10, p99, (0.9 * p99, 1.1 * p99), load)
+        assert 0 < known.surely_kept < known.low < known.high < known.surely_broken < known.most
+    assert tried[True] < tried[False]
 
 
 def test_a_search_begins_with_parts_of_the_peak() -> None:

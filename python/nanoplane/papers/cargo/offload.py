@@ -105,14 +105,13 @@ class Case:
         )
 
 
-def points(quick: bool) -> dict[Any, Run]:
-    """Return the runs that the figures share."""
+def points(of: str, systems: Iterable[str], quick: bool) -> dict[Any, Run]:
+    """Return the runs under one of the two loads, which figures share."""
     cases = (
         Case(store, system, cores, of)
         for cores in (QUICK_CORES if quick else CORES)
         for store in STORES
-        for of in LOADS_MRPS
-        for system in SYSTEMS
+        for system in systems
     )
     return {case: case.run(quick) for case in cases}
 
@@ -390,7 +389,7 @@ def _figure(name: str, title: str, caption: str, of: str, values: Any) -> Figure
         name=f"cargo.{name}",
         title=title,
         caption=_RUNS + caption,
-        points=points,
+        points=functools.partial(points, of, tuple(SYSTEMS)),
         rows=functools.partial(_of_load, of, values),
         chart=_bars,
     )

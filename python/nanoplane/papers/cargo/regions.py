@@ -1,5 +1,6 @@
 """Section 6.1: the identified critical regions (Figures 11 and 12)."""
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +9,7 @@ from nanoplane.claims import Claim, between, within
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
 from nanoplane.papers.cargo.cases import CACHE, DATABASE, STORES, row
-from nanoplane.papers.cargo.offload import Case, points, with_regions
+from nanoplane.papers.cargo.offload import CARGO, WAITING, Case, points, with_regions
 
 KINDS = {
     "alu": "ALU",
@@ -93,7 +94,7 @@ FIGURES = (
             "first instruction by the cores while the interface had the region; the paper's are "
             "those by the network interface."
         ),
-        points=points,
+        points=functools.partial(points, WAITING, (CARGO,)),
         rows=_region_rows,
         chart=_region_chart,
     ),
@@ -105,7 +106,7 @@ FIGURES = (
             "second-level cache and are in a region of the interface, with the known registers, "
             "and if all registers were known."
         ),
-        points=points,
+        points=functools.partial(points, WAITING, (CARGO,)),
         rows=_kind_rows,
         chart=_kind_chart,
     ),

@@ -508,6 +508,7 @@ class Case:
             precision=QUICK_PRECISION if quick else PRECISION,
             interval=not quick,
             absolute_ns=ABSOLUTE_NS,
+            by_chance=True,
         )
         # nanoPU has in-order cores in both figures.
         cores = "in-order" if self.system == "nanopu" else self.cores

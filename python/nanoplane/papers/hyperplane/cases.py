@@ -349,7 +349,7 @@ class Case:
         description = self.warm(self.description(measured_requests(requests, quick, queues)))
         peak = self.of.saturated(quick, peak_requests)
         if self.limit is not None:
-            limit = Limit(self.limit, 0.03 if quick else 0.01)
+            limit = Limit(self.limit, 0.03 if quick else 0.01, by_chance=True)
             organisation = (self.cores // self.cluster, self.cluster)
             return Run(description, peak=peak, limit=limit, organisation=organisation)
         return Run(description, peak=peak, part=self.load or 1.0)

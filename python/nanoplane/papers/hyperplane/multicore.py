@@ -156,7 +156,12 @@ def loads(case: Case, quick: bool) -> tuple[float, ...]:
 
 def _points(quick: bool) -> dict[Case, Run]:
     cases = _saturated_cases()
-    points = [case.within(SERVICE_TIMES, of=reference(case.shape)) for case in cases]
+    # Four cores that share queues and poll them all take 2 s a run, and sustain less than half of
+    # what two do; the claim about these is about the better.
+    searched = [
+        case for case in cases if not quick or case.notify == "hyperplane" or case.cluster < 4
+    ]
+    points = [case.within(SERVICE_TIMES, of=reference(case.shape)) for case in searched]
     points += [loaded(case, load) for case in cases for load in loads(case, quick)]
     return {case: run(case, quick) for case in points}
 

@@ -101,7 +101,7 @@ class Case:
             return Run(
                 description,
                 peak=peak,
-                limit=Limit(SERVICE_TIMES, QUICK_PRECISION if quick else PRECISION),
+                limit=Limit(SERVICE_TIMES, QUICK_PRECISION if quick else PRECISION, by_chance=True),
                 near_parts=QUICK_LOADS if quick else LOADS,
                 organisation=(1, CORES) if self.system == ONE else (2, CORES // 2),
             )

@@ -6,13 +6,16 @@ from typing import Any
 from nanoplane.claims import Claim, within
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
-from nanoplane.papers.substrate.latency import LARGEST_CACHE_BYTES, MIB
+from nanoplane.papers.substrate.latency import MIB
 from nanoplane.papers.substrate.machines import (
     ANANDTECH,
     GENIUS,
+    LAST_LEVEL_BYTES,
     OPTANE_STUDY,
+    OPTIONAL_QUICK,
     PRESETS,
     SKYLAKE,
+    STUDY_OF_SPINNING,
     interval,
     run,
 )
@@ -20,7 +23,7 @@ from nanoplane.sweep import Run
 
 CORES = {
     SKYLAKE: (1, 2, 4, 8, 16, 24),
-    "spin-to-win-table1": (1, 8, 24),
+    STUDY_OF_SPINNING: (1, 8, 24),
     "hyperplane-table1": (1, 2, 4, 8, 16),
     "rpcvalet-table1": (1, 2, 4, 8, 16),
     "nanopu-prototype": (1, 2, 4),
@@ -65,7 +68,7 @@ class Stream:
             },
             requests=max(100, self.cores * (QUICK_REQUESTS if quick else REQUESTS)),
             # The warm-up ends when the caches evict as many lines as they fill.
-            warmup=4 * self.cores + LARGEST_CACHE_BYTES // REQUEST_BYTES,
+            warmup=4 * self.cores + LAST_LEVEL_BYTES[self.preset] // REQUEST_BYTES,
             cores=self.cores,
             memory_mib=64 + 2 * self.cores * WORKING_SET_BYTES // MIB,
         )
@@ -144,6 +147,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
+        optional_quick=OPTIONAL_QUICK,
     ),
 )
 

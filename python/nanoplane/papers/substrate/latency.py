@@ -11,8 +11,10 @@ from nanoplane.papers import plots
 from nanoplane.papers.substrate.machines import (
     ANANDTECH,
     LARGE,
+    LAST_LEVEL_BYTES,
     LATENCY_CHECKER,
     NO_PAGES,
+    OPTIONAL_QUICK,
     PAGE_SIZES,
     PAGES,
     PRESETS,
@@ -30,9 +32,6 @@ LOADS = 4096
 """Loads of a request. The data plane's own work beside them, some 50 ns, is a hundredth of a ns a
 load."""
 REQUESTS = 100
-LARGEST_CACHE_BYTES = 33 * MIB
-"""The largest cache of any preset. Each of its lines has been used before the measurement
-begins."""
 WORKING_SETS = tuple(4 * KIB << power for power in range(0, 19, 2))
 """From 4 KB to 1 GB."""
 QUICK_WORKING_SETS = (16 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB)
@@ -53,7 +52,7 @@ class Chase:
 
     def run(self) -> Run:
         """Return the run."""
-        lines_before = 2 * min(self.bytes, LARGEST_CACHE_BYTES) // LINE_BYTES
+        lines_before = 2 * min(self.bytes, LAST_LEVEL_BYTES[self.preset]) // LINE_BYTES
         return run(
             self.preset,
             "pointer-chase",
@@ -134,6 +133,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
+        optional_quick=OPTIONAL_QUICK,
     ),
 )
 

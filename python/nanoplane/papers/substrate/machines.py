@@ -15,6 +15,18 @@ PRESETS = {
     "nanopu-prototype": "nanoPU's prototype",
     "cargo-table5": "CARGO, Table 5",
 }
+STUDY_OF_SPINNING = "spin-to-win-table1"
+LAST_LEVEL_BYTES = {
+    SKYLAKE: 33 << 20,
+    STUDY_OF_SPINNING: 33 << 20,
+    "hyperplane-table1": 16 << 20,
+    "rpcvalet-table1": 2 << 20,
+    "nanopu-prototype": 512 << 10,
+    "cargo-table5": 4 << 20,
+}
+"""Each preset's largest cache. Each of its lines has been used before a measurement begins."""
+OPTIONAL_QUICK = {"preset": (STUDY_OF_SPINNING,)}
+"""It has Skylake-SP's cores, caches and memory, so that `--quick` leaves it out."""
 NO_PAGES, SMALL, LARGE, HUGE = "", "4KB", "2MB", "1GB"
 PAGES = {
     NO_PAGES: "no translation",
@@ -23,7 +35,7 @@ PAGES = {
     HUGE: "pages of 1 GB",
 }
 """How a preset maps memory: not at all, or in pages of one size."""
-PAGE_SIZES = dict.fromkeys((SKYLAKE, "spin-to-win-table1"), (SMALL, LARGE, HUGE))
+PAGE_SIZES = dict.fromkeys((SKYLAKE, STUDY_OF_SPINNING), (SMALL, LARGE, HUGE))
 """Page sizes of the presets that translate addresses. Both have the same cores, caches and
 memory."""
 ANANDTECH = (
