@@ -62,6 +62,11 @@ enum {
 #define DMA_NIC_HEAD 0x18
 #define DMA_NIC_DOORBELL 0x40  /* In the queue's page. */
 #define DMA_NIC_INTERRUPT 0x48 /* In the queue's page. */
+/* In the queue's page: the number of the completion queue to which its frames are reported, and the
+ * completion queue with the page's number (ring_completions.h). */
+#define DMA_NIC_COMPLETIONS 0x50
+#define DMA_NIC_COMPLETION_RING 0x58
+#define DMA_NIC_COMPLETION_ENTRIES 0x60
 
 struct dma_nic_descriptor {
   uint64_t address;

@@ -20,6 +20,9 @@ const TAIL: u64 = 0x10;
 const HEAD: u64 = 0x18;
 const DOORBELL: u64 = 0x1040;
 const INTERRUPT: u64 = 0x1048;
+const COMPLETIONS: u64 = 0x1050;
+const COMPLETION_RING: u64 = 0x1058;
+const COMPLETION_ENTRIES: u64 = 0x1060;
 const PAGE: u64 = 0x1000;
 
 const RECEIVE_RING: u64 = MEMORY + 0x1000;
@@ -190,6 +193,52 @@ fn a_doorbell_counts_frames() {
     assert_eq!(bench.load::<DmaNic>(doorbell, 8), 103u64.to_le_bytes());
 }
 
+/// Queues 0 and 2 report to completion queue 1, whose eight entries are those of their buffers. The
+/// first pass sets bit 0 of the status, and the second resets it; descriptors stay as they were.
+#[test]
+fn queues_share_a_completion_queue() {
+    let spec = DmaNicSpec {
+        queues: 3,
+        ..spec()
+    };
+    let mut bench = bench(&spec);
+    let completions = MEMORY + 0x4000;
+    for (register, value) in [
+        (COMPLETION_RING + PAGE, completions),
+        (COMPLETION_ENTRIES + PAGE, 8),
+        (COMPLETIONS, 1),
+        (COMPLETIONS + 2 * PAGE, 1),
+    ] {
+        bench.write(register, 8, value);
+        bench.run_for::<DmaNic>(500.0);
+    }
+    for queue in [0, 2] {
+        let ring = RECEIVE_RING + queue * 0x400;
+        begin(&mut bench, RECEIVE + queue * PAGE, ring, 4);
+        give_buffers(&mut bench, (queue, 4), 0, 4);
+    }
+    bench.run_for::<DmaNic>(4000.0);
+    let mut found = Vec::new();
+    let mut numbers = [0, 0, 0];
+    for frame in 0..12 {
+        let queue: u64 = if frame % 3 == 0 { 2 } else { 0 };
+        bench.give::<DmaNic>(0.0, &request_of(queue as u32));
+        bench.run_for::<DmaNic>(2000.0);
+        let entry = bench.load::<DmaNic>(completions + frame % 8 * 16, 16);
+        let word = |at: usize| u32::from_le_bytes(entry[at..at + 4].try_into().unwrap());
+        found.push((word(0), u64::from(word(8)), word(12)));
+        let number = &mut numbers[queue as usize];
+        let status = if frame < 8 { DONE as u32 } else { 0 };
+        assert_eq!(found[frame as usize], (72 | status << 16, queue, *number));
+        *number += 1;
+        give_buffers(&mut bench, (queue, 4), 4, 4 + u64::from(*number));
+        bench.run_for::<DmaNic>(2000.0);
+    }
+    assert_eq!(used(&mut bench, RECEIVE_RING, 0).0, SLOT);
+    assert_eq!(bench.nic::<DmaNic>().fault(), None);
+    assert_eq!(statistics(&mut bench).frames_delivered, 12);
+}
+
 /// An interface with four buffers, whose interrupts of queue 2 go to the test.
 fn interrupting() -> Bench {
     let spec = DmaNicSpec {
@@ -206,15 +255,15 @@ fn interrupting() -> Bench {
     bench
 }
 
-/// A frame whose port selects queue 2 of 3.
-fn request_of_queue_2() -> Packet {
+/// A frame whose port selects this queue of 3.
+fn request_of(queue: u32) -> Packet {
     let of = |port: u16| {
         let mut input = vec![10, 0, 0, 3, 10, 0, 0, 2];
         input.extend(port.to_be_bytes());
         input.extend([0, 1]);
         toeplitz(&MICROSOFT_KEY, &input) % INDIRECTION_ENTRIES % 3
     };
-    let port = (1..).find(|&port| of(port) == 2).unwrap();
+    let port = (1..).find(|&port| of(port) == queue).unwrap();
     request(u64::from(port), 8)
 }
 
@@ -227,7 +276,7 @@ fn an_interrupt_comes_behind_the_frame() {
     bench.run_for::<DmaNic>(4000.0);
     assert_eq!(bench.take_heard(), []);
     let (start, before) = (bench.now, statistics(&mut bench).express_bytes);
-    bench.give::<DmaNic>(0.0, &request_of_queue_2());
+    bench.give::<DmaNic>(0.0, &request_of(2));
     bench.run_for::<DmaNic>(4000.0);
     let written = 26.0 + 96.0 / 8.0 + 250.0 + 13.0 + 12.0;
     assert!(26.0 + (96.0 + 32.0 + 28.0) / 8.0 + 250.0 < written);
@@ -243,7 +292,7 @@ fn an_interrupt_comes_behind_the_doorbell() {
     bench.write(DOORBELL + 2 * PAGE, 8, MEMORY + 0x4000);
     bench.write(INTERRUPT + 2 * PAGE, 8, 0);
     bench.run_for::<DmaNic>(4000.0);
-    bench.give::<DmaNic>(0.0, &request_of_queue_2());
+    bench.give::<DmaNic>(0.0, &request_of(2));
     while statistics(&mut bench).frames_delivered == 0 {
         bench.run_for::<DmaNic>(0.5);
     }
@@ -265,7 +314,7 @@ fn a_queue_interrupts_once() {
     bench.write(INTERRUPT + 2 * PAGE, 8, 0);
     bench.run_for::<DmaNic>(4000.0);
     for _ in 0..2 {
-        bench.give::<DmaNic>(0.0, &request_of_queue_2());
+        bench.give::<DmaNic>(0.0, &request_of(2));
         bench.run_for::<DmaNic>(4000.0);
     }
     assert_eq!(bench.take_heard().len(), 1);
@@ -278,7 +327,7 @@ fn a_queue_interrupts_once() {
     bench.write(INTERRUPT + 2 * PAGE, 8, 2);
     bench.run_for::<DmaNic>(4000.0);
     assert_eq!(bench.take_heard(), []);
-    bench.give::<DmaNic>(0.0, &request_of_queue_2());
+    bench.give::<DmaNic>(0.0, &request_of(2));
     bench.run_for::<DmaNic>(4000.0);
     assert_eq!(bench.take_heard().len(), 1);
 }
@@ -508,6 +557,35 @@ fn wrong_writes_are_told() {
         (
             &[(INTERRUPT, 0)],
             "queue 0 was to interrupt, but nothing in this server takes interrupts",
+        ),
+        (
+            &[(COMPLETIONS, 0)],
+            "queue 0 was to report its frames to completion queue 0; that must have begun, and the \
+             ring of buffers of the queue must not",
+        ),
+        (
+            &[
+                (COMPLETION_RING, MEMORY + 0x4000),
+                (COMPLETION_ENTRIES, 4),
+                (COMPLETION_ENTRIES, 4),
+            ],
+            "completion queue 0 was changed after it had begun",
+        ),
+        (
+            &[(COMPLETION_RING, MEMORY), (COMPLETION_ENTRIES, 12)],
+            "completion queue 0 was to have 12 entries at 0x80000000; they must be a power of two \
+             from 4 to 65536, begin at a multiple of 64 and be in memory",
+        ),
+        (
+            &[
+                (COMPLETION_RING, MEMORY + 0x4000),
+                (COMPLETION_ENTRIES, 4),
+                (COMPLETIONS, 0),
+                (RECEIVE + RING, RECEIVE_RING),
+                (RECEIVE + ENTRIES, 8),
+            ],
+            "completion queue 0 has 4 entries, and the rings that report to it have 8 buffers; it \
+             needs an entry for each",
         ),
         (
             &[(0x40, 7)],

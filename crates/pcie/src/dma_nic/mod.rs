@@ -14,17 +14,28 @@
 //! | page + 0x18, 0x38 | `HEAD` | read: number of used descriptors, modulo 2^32 |
 //! | page + 0x40 | `DOORBELL` | write: the address of a word, a multiple of 8, to which 1 is added for each frame when its descriptor is written; 0 (initially): none |
 //! | page + 0x48 | `INTERRUPT` | write: number of frames that the program has taken, modulo 2^32; interrupts once, when there are more |
+//! | page + 0x50 | `COMPLETIONS` | write, before `RING_ENTRIES`: the number of the completion queue to which the queue's received frames are reported, in place of their descriptors |
+//! | page + 0x58 | `COMPLETION_RING` | write: the address of the completion queue with this page's number, a multiple of 64 |
+//! | page + 0x60 | `COMPLETION_ENTRIES` | write: its number of entries, a power of two from 4 to 65536; starts it |
 //!
 //! A descriptor has 16 bytes: the address of a frame or a buffer (8), its bytes (2), its status (2:
 //! bit 0 done, bit 1 error), and the receive-side scaling's hash (4). The interface reads a
 //! descriptor and, after use, writes its upper half, ordered after the frame: the bytes of the
 //! frame, the status, the hash. So a program polls memory, and never a register.
 //!
+//! Queues may report their received frames to a completion queue, several to the same one, as those
+//! of InfiniBand's verbs do. A completion has 16 bytes: what the upper half of the descriptor would
+//! be, the queue (4), and the number of the descriptor (4), modulo 2^32. Bit 0 of its status is 1
+//! in the first pass over the completion queue, 0 in the second, and so on. A completion queue must
+//! have an entry for each buffer of its queues: a program that reads a completion before it posts
+//! another buffer then never misses one.
+//!
 //! Before it sleeps, a program writes `INTERRUPT`. The vector is the queue's number. The interrupt
 //! is sent at once if a frame has arrived that the program had not seen, so none is lost however
 //! long the write takes. Mellanox's adapters arm completion queues in the same way, with the
 //! consumer index (`CQ` doorbell, "Adapters Programmer's Reference Manual").
 
+mod completion;
 mod receive;
 mod ring;
 mod send;
@@ -35,6 +46,7 @@ use crate::iommu::Iommu;
 use crate::port::{self, NicStatistics, Port};
 use crate::processors::{Crossing, Frame, Processors};
 use crate::spec::DmaNicSpec;
+use completion::CompletionQueue;
 use fabric::{
     AddressRange, Agent, AgentContext, AgentId, AgentMessage, Attachment, CacheSpec, LineData,
     MemoryAccess, RegisterAccess, Request, Time,
@@ -64,6 +76,9 @@ pub(crate) mod register {
         HEAD = 0x18;
         DOORBELL = 0x40;
         INTERRUPT = 0x48;
+        COMPLETIONS = 0x50;
+        COMPLETION_RING = 0x58;
+        COMPLETION_ENTRIES = 0x60;
     }
 }
 
@@ -109,6 +124,11 @@ pub struct DmaNic {
     /// For each armed queue, the number of frames that its program has taken.
     #[state(slice)]
     armed: Vec<Option<u32>>,
+    /// The completion queue of each page.
+    completions: Vec<CompletionQueue>,
+    /// For each queue, the completion queue to which it reports.
+    #[state(slice)]
+    reports_to: Vec<Option<u32>>,
     /// For each queue, frames that wait for buffers.
     input: Vec<VecDeque<Frame>>,
     input_bytes: u32,
@@ -146,6 +166,8 @@ impl DmaNic {
             rings: vec![Ring::default(); 2 * queues],
             doorbells: vec![0; queues],
             armed: vec![None; queues],
+            completions: vec![CompletionQueue::default(); queues],
+            reports_to: vec![None; queues],
             input: vec![VecDeque::new(); queues],
             input_bytes: 0,
             sending: VecDeque::new(),
@@ -325,6 +347,14 @@ impl DmaNic {
             self.interrupt(context, queue);
             return Ok(());
         }
+        if let Some(queue) = (offset / PAGE_BYTES).checked_sub(1)
+            && let place @ register::COMPLETIONS..=register::COMPLETION_ENTRIES =
+                offset % PAGE_BYTES
+        {
+            return self
+                .set_completions(context, queue as usize, place, value)
+                .unwrap_or_else(|| Err(none()));
+        }
         let (number, register) = self.ring(offset).ok_or_else(none)?;
         let ring = self.rings.get_mut(number).ok_or_else(none)?;
         let name = ["buffers", "frames to send"][number % 2];
@@ -355,7 +385,10 @@ impl DmaNic {
                     ));
                 }
                 ring.entries = value as u32;
-                Ok(())
+                match number % 2 {
+                    0 => self.promise_completions(queue, value as u32),
+                    _ => Ok(()),
+                }
             }
             register::TAIL => {
                 let given = value as u32;

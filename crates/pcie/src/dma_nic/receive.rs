@@ -154,10 +154,14 @@ impl DmaNic {
                 false => purpose::TOLD,
             };
             self.statistics.dropped_bad_descriptor += u64::from(!fits);
-            let behind = (
-                descriptor.at + STATUS_OFFSET,
-                upper_half(frame.len() as u16, status, hash),
-            );
+            let number = ring.used.wrapping_sub(1);
+            let half = upper_half(frame.len() as u16, status, hash);
+            let reports_to = self.reports_to.get(queue).copied().flatten();
+            let completions = reports_to.and_then(|to| self.completions.get_mut(to as usize));
+            let behind = match completions {
+                Some(completions) => completions.report(half, queue as u32, number),
+                None => (descriptor.at + STATUS_OFFSET, half),
+            };
             if fits && let Some(to) = self.listener.filter(|_| !notes.is_empty()) {
                 let mut message = AgentMessage {
                     header: descriptor.address,
