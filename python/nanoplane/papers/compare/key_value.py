@@ -1,9 +1,10 @@
 """One key-value store behind four network interfaces: the same server, program and requests.
 
-Descriptor rings, with eight kinds of software (polling, one doorbell for a burst, Zawrs, user-level
-interrupts (xUI, ASPLOS 2025), stealing, packed counters, fetch-and-add on one ring, and a
-dispatcher core); the same rings with QWAIT (HyperPlane, MICRO 2020); messages that the interface
-dispatches to cores (RPCValet, ASPLOS 2019); and messages in registers (nanoPU, OSDI 2021).
+Descriptor rings, with nine kinds of software (polling, one doorbell for a burst, Zawrs, user-level
+interrupts (xUI, ASPLOS 2025), stealing, stealing from completion queues, packed counters,
+fetch-and-add on one ring, and a dispatcher core); the same rings with QWAIT (HyperPlane, MICRO
+2020); messages that the interface dispatches to cores (RPCValet, ASPLOS 2019); and messages in
+registers (nanoPU, OSDI 2021).
 docs/comparison.md lists what is equal and what differs.
 """
 
@@ -105,6 +106,8 @@ SLICE_CYCLES = 16_000
 SPARES = 16
 """Buffers of each core besides those in rings, if cores take frames off others' rings: chosen, half
 of a ring."""
+BURSTS = (2, 4, 8, 16)
+"""The most replies that a doorbell announces."""
 
 
 def _on_chip(name: str, program: str, queues: int, **parameters: int) -> System:
@@ -156,7 +159,7 @@ SYSTEMS = {
             entries=32,
             burst=burst,
         )
-        for burst in (2, 4, 8, 16)
+        for burst in BURSTS
     },
     "counters-on-chip": _on_chip(
         "rings on the chip, packed counters", "store-counters", CORES, entries=32, spares=SPARES
@@ -168,11 +171,33 @@ SYSTEMS = {
         entries=128,
         slice_cycles=SLICE_CYCLES,
     ),
+    **{
+        f"bursts-{burst}": _express(
+            f"rings behind PCI Express, polled, a doorbell for up to {burst} replies",
+            "store-bursts",
+            CORES,
+            entries=32,
+            burst=burst,
+        )
+        for burst in BURSTS
+    },
+    "completions-on-chip": _on_chip(
+        "rings on the chip, stealing from completion queues",
+        "store-completions",
+        CORES,
+        entries=32,
+        spares=SPARES,
+    ),
+    "rpcvalet-wrs": System("RPCValet, WRS", "store-messages-wrs", "rpcvalet"),
+    "nanopu-wfi": System("nanoPU, WFI", "store-registers-wfi", "nanopu"),
 }
 OPTIONAL = (
     "interrupts",
     *(name for name in SYSTEMS if name.startswith("bursts")),
     "shinjuku-on-chip",
+    "completions-on-chip",
+    "rpcvalet-wrs",
+    "nanopu-wfi",
 )
 """Run on request."""
 
@@ -316,7 +341,7 @@ def _server(
     return server
 
 
-RINGS_ON_CHIP, RPCVALET = "rings-on-chip", "rpcvalet"
+RINGS_ON_CHIP = "rings-on-chip"
 
 
 def requests(value_bytes: int = VALUE_BYTES, service: str = "equal") -> list[dict[str, Any]]:
@@ -511,7 +536,7 @@ class Case:
             by_chance=True,
         )
         # nanoPU has in-order cores in both figures.
-        cores = "in-order" if self.system == "nanopu" else self.cores
+        cores = "in-order" if SYSTEMS[self.system].interface == "nanopu" else self.cores
         reference = Case(RINGS_ON_CHIP, cores=cores)
         near = rates(quick, cores)
         return Run(description, peak=reference.description(quick), limit=limit, near=near)

@@ -141,7 +141,8 @@ def _p99_ratio(results: Results, system: str, cores: str) -> intervals.Part:
 _NO_ADVANTAGE = {
     "qwait-on-chip": "unexplained: on out-of-order cores it sustains 3 % more with 25 cycles a "
     "QWAIT instead of 50. Here are 16 rings for 16 cores; with 64, stealing sustains 0.5 times as "
-    "much in order and 0.7 out of order, and QWAIT as much (docs/comparison.md)",
+    "much in order and 0.7 out of order, QWAIT as much, and so does software with completion "
+    "queues (docs/comparison.md)",
     "rpcvalet": "unexplained",
     "nanopu": "its cores are in order in both figures, and wait for each line of a value from "
     "memory; out-of-order cores overlap these misses (docs/comparison.md)",

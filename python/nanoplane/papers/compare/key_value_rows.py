@@ -7,7 +7,7 @@ from typing import Any
 from nanoplane.figures import Results, Row, labels, ranking
 from nanoplane.outcomes import measurement
 from nanoplane.papers import plots
-from nanoplane.papers.compare.key_value import ABSOLUTE_NS, EXPRESS, SYSTEMS, WITHIN, Case
+from nanoplane.papers.compare.key_value import ABSOLUTE_NS, BURSTS, EXPRESS, SYSTEMS, WITHIN, Case
 
 MRPS = "million requests a second"
 MEDIAN, P99 = "median latency", "p99 latency"
@@ -106,14 +106,17 @@ _NAMES = {name: system.name for name, system in SYSTEMS.items()}
 _LIKE = {
     **{"stealing": "spin-poll-mode", "counters": "wrs", "bursts": "rings"},
     **{"shared": "theory", "dispatcher": "spin-mlx5", "shinjuku": "spin-mlx5"},
+    "completions": "spin-poll-mode",
 }
 """Systems without their own colour have those of plots.SYSTEMS that are not shown here."""
 _BEHIND, _FIRST, _SECOND = plots.DASHES[1:]
 _DASH = {
     **{name: _BEHIND for name, system in SYSTEMS.items() if system.express is EXPRESS},
     **dict.fromkeys(("counters-on-chip", "shared-wrs-on-chip", "shinjuku-on-chip"), _FIRST),
+    **dict.fromkeys(("completions-on-chip", "rpcvalet-wrs", "nanopu-wfi"), _SECOND),
     **{"bursts-2-on-chip": _FIRST, "bursts-4-on-chip": _SECOND},
     **{"bursts-8-on-chip": [1, 1], "bursts-16-on-chip": [12, 2]},
+    **{f"bursts-{burst}": [burst, 1, 1, 1] for burst in BURSTS},
 }
 _COLOURS = [
     plots.SYSTEMS[_LIKE.get(kind, kind)] for kind in (name.split("-")[0] for name in SYSTEMS)

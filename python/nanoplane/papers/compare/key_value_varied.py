@@ -9,7 +9,6 @@ from nanoplane.papers import plots
 from nanoplane.papers.compare.key_value import (
     LONG_ROUNDS,
     NODES,
-    RPCVALET,
     SYSTEMS,
     WITHIN,
     Case,
@@ -66,11 +65,13 @@ FEW = (
 
 SHARED = ("stealing-on-chip", "counters-on-chip", "qwait-on-chip")
 """The systems with several rings whose cores take frames of any ring."""
+MANY_RINGS = (*SHARED, "completions-on-chip")
+"""Those that are compared with more rings than cores."""
 
 
 def _rooms(system: str) -> tuple[int, ...]:
     """Return the entries or slots to try. A shared ring has more than one entry for each core."""
-    if system == RPCVALET:
+    if SYSTEMS[system].interface == "rpcvalet":
         return SLOTS
     return SHARED_ROOMS if SYSTEMS[system].queues == 1 else ROOMS
 
@@ -80,7 +81,7 @@ def room_cases() -> list[Case]:
     return [
         case
         for system in SYSTEMS
-        if system != "nanopu"
+        if SYSTEMS[system].interface != "nanopu"
         for room in _rooms(system)
         for case in (
             Case(system, room=room),
@@ -108,7 +109,7 @@ def ring_cases(cores: str) -> list[Case]:
     """Return the runs with more rings than cores, of the systems whose cores serve all rings."""
     return [
         dataclasses.replace(case, cores=cores, rings=rings, room=entries)
-        for system in SHARED
+        for system in MANY_RINGS
         for rings, entries in RINGS.items()
         for case in (Case(system), Case(system, RINGS_MRPS[cores]), Case(system, limit=True))
     ]
