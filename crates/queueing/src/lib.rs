@@ -306,6 +306,15 @@ mod tests {
     use super::*;
     use workload::{ArrivalProcess, Arrivals};
 
+    /// 1, 2 and 3 have the mean 2 and the variance 1 (of a sample: divided by 2).
+    #[test]
+    fn an_interval_follows_from_the_variance_of_a_sample() {
+        let half = STUDENT_T / 3.0f64.sqrt();
+        let [low, high] = interval(9.0, &[1.0, 2.0, 3.0]);
+        assert!((low - (9.0 - half)).abs() < 1e-12 && (high - (9.0 + half)).abs() < 1e-12);
+        assert_eq!(interval(0.5, &[1.0, 2.0, 3.0])[0], 0.0);
+    }
+
     /// 16 units of a mean service time of 0.5 us at a load of 0.8 are a server that is offered 25.6
     /// million requests a second.
     #[test]

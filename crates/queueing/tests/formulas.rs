@@ -63,6 +63,35 @@ fn exponential_service_meets_erlang_c() {
             1.0 + wait
         );
         assert!((measured.throughput - load).abs() < 0.01 * load);
+        assert!(measured.steady && measured.keeps_up, "{measured:?}");
+        // A latency is a wait and a service, whose unit is the mean of what is drawn: here 1.
+        let parts = measured.mean_wait_service_times + measured.mean_drawn_service_time;
+        assert!((measured.latency_service_times.mean - parts).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn latency_beyond_the_capacity_grows() {
+    let measured = simulate(&system(1, 4, ServiceTimes::Exponential, 1.5));
+    assert!(!measured.steady && !measured.keeps_up, "{measured:?}");
+    // The load itself, and the latency.
+    assert_eq!(measured.overload.len(), 2, "{measured:?}");
+}
+
+/// Batches that are not a whole number of what is drawn at once.
+#[test]
+fn every_request_of_a_batch_is_served() {
+    let mut system = system(1, 1, ServiceTimes::Exponential, 0.5);
+    for requests in [30 * 255, 30 * 256, 30 * 257] {
+        system.requests = requests;
+        let mut fractions = Vec::new();
+        let measured = system.simulate(&Files::default(), |fraction| {
+            fractions.push(fraction);
+            true
+        });
+        assert!(measured.unwrap().is_some());
+        assert!(fractions.is_sorted());
+        assert_eq!(fractions.last(), Some(&1.0), "{requests} requests");
     }
 }
 

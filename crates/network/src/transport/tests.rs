@@ -1094,6 +1094,47 @@ fn a_program_keeps_its_window() {
     );
 }
 
+/// The data packets that a program sends of a message of `packets` packets while none arrives.
+fn sent_in_vain(program: ProgramSpec, packets: usize) -> Vec<(f64, Packet)> {
+    let mut spec = programmed(program);
+    spec.largest_message_bytes = 64 * 1024;
+    spec.rtt_packets = 8;
+    spec.timeout_ns = 10_000.0;
+    spec.max_timeouts = 1;
+    let weather = Weather {
+        lost: 1.0,
+        ..calm()
+    };
+    let mut world = World::new(&spec, 2, weather, 1);
+    world.sent = Some(Vec::new());
+    world.send(Time::ZERO, 0, 1, packets * 1024);
+    world.run();
+    assert_eq!(world.given_up.len(), 1);
+    let sent = world.sent.take().unwrap().into_iter();
+    sent.map(|(at, packet)| (at.as_ns(), packet)).collect()
+}
+
+#[test]
+fn a_departing_packet_postpones_the_timer_of_its_message() {
+    let sent = sent_in_vain(swift(), 8);
+    // The window is eight packets, of 43.52 ns each. Swift starts the timer with each of them.
+    assert!((sent[7].0 - 7.0 * 43.52).abs() < 1e-6, "{sent:?}");
+    assert!((sent[8].0 - sent[7].0 - 10_000.0).abs() < 1e-6, "{sent:?}");
+    assert_eq!(sent[8].1.header.packet, 0);
+}
+
+#[test]
+fn a_number_beyond_a_bitmap_is_not_in_it() {
+    let text = include_str!("../../../../examples/swift.toml");
+    let in_place_of = "header.credit = now / ns % wrap";
+    assert!(text.contains(in_place_of));
+    // The largest message has 64 packets, 0 to 63.
+    let asks = "header.credit = has(unacknowledged, 63) + 2 * has(unacknowledged, 64)";
+    let program = toml::from_str(&text.replace(in_place_of, asks)).unwrap();
+    let sent = sent_in_vain(program, 64);
+    assert!(sent.iter().all(|(_, packet)| packet.header.credit == 1));
+}
+
 /// Random sequences of a rule's words.
 fn soup() -> impl Strategy<Value = String> {
     const WORDS: [&str; 40] = [
