@@ -375,6 +375,8 @@ mod tests {
         part: Option<f64>,
         #[schemars(extend("exclusiveMinimum" = 0.0, "exclusiveMaximum" = 1.0))]
         shape: f64,
+        #[schemars(range(min = 0.0), extend("exclusiveMaximum" = 2.0))]
+        share: f64,
         #[schemars(range(min = 64, max = 1024), extend("multipleOf" = 64))]
         bytes: u32,
         #[schemars(length(max = 2), inner(range(max = 9)))]
@@ -419,6 +421,7 @@ mod tests {
             count: 1,
             part: None,
             shape: 0.5,
+            share: 0.0,
             bytes: 128,
             list: vec![9, 0],
             tagged: Some(Tagged::Large { size: 100 }),
@@ -434,8 +437,14 @@ mod tests {
     #[test]
     fn what_is_declared_is_checked() {
         assert_eq!(check(&good()), Ok(()));
+        let without_options = Table {
+            part: None,
+            tagged: None,
+            ..good()
+        };
+        assert_eq!(check(&without_options), Ok(()));
         type Change = fn(&mut Table);
-        let wrong: [(Change, &str); 12] = [
+        let wrong: [(Change, &str); 13] = [
             (
                 |it| it.count = 0,
                 "count is 0; it must be from 1 to 18446744073709551615",
@@ -455,6 +464,10 @@ mod tests {
             (
                 |it| it.shape = f64::NAN,
                 "shape is not a number; it must be above 0 and below 1",
+            ),
+            (
+                |it| it.share = 2.0,
+                "share is 2; it must be 0 or more and below 2",
             ),
             (
                 |it| it.bytes = 100,

@@ -136,3 +136,48 @@ impl Walker for Mover {
 
     fn refuse(&mut self, _sentence: String) {}
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A time, a cycle, a count, and what is the same in every period.
+    fn walk(state: &mut [u64; 4], walker: &mut dyn Walker) {
+        walker.time(&mut state[0]);
+        walker.cycle(&mut state[1]);
+        walker.count(&mut state[2]);
+        walker.number(&mut state[3]);
+    }
+
+    fn collected(mut state: [u64; 4], cycle: u64) -> Comparer {
+        let mut comparer = Comparer::new(cycle, 1000 * cycle, None);
+        walk(&mut state, &mut comparer);
+        comparer
+    }
+
+    #[test]
+    fn states_a_period_apart_are_equal_and_move_on_by_periods() {
+        // At cycles 100 and 140: something happens 7 cycles later, and 3 more have been counted.
+        let before = [107_000, 107, 20, 5];
+        let now = [147_000, 147, 23, 5];
+        let (earlier, later) = (collected(before, 100), collected(now, 140));
+        assert!(later.is_equal(&earlier));
+        // The same numbers at another time have another future.
+        assert!(!collected(before, 101).is_equal(&earlier));
+        assert!(!collected([107_000, 107, 20, 6], 100).is_equal(&earlier));
+        // What has passed, and what never comes, is the same at all times.
+        let past = |cycle| collected([u64::MAX, 90, 20, 5], cycle);
+        assert!(past(140).is_equal(&past(100)));
+        let mut refused = collected(before, 100);
+        refused.refuse(String::new());
+        assert!(!refused.is_equal(&earlier) && !earlier.is_equal(&refused));
+
+        // Ten periods of 40 cycles more.
+        let mut moved = now;
+        walk(&mut moved, &mut later.mover(&earlier, 10, 400, 400_000));
+        assert_eq!(moved, [547_000, 547, 53, 5]);
+        let mut never = [u64::MAX, NO_CYCLE, 23, 5];
+        walk(&mut never, &mut later.mover(&earlier, 10, 400, 400_000));
+        assert_eq!(never, [u64::MAX, NO_CYCLE, 53, 5]);
+    }
+}
