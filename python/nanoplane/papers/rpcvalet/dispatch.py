@@ -71,7 +71,7 @@ RATES_MRPS = (2.0, 6.0, 10.0, 12.0, 14.0, 16.0, 17.0, 18.0, 19.0)
 SOFTWARE_RATES_MRPS = (1.0, 2.0, 4.0, 6.0, 8.0, 9.0)
 LOW_MRPS = 2.0
 """The lowest load that both hardware and software get: a tenth of the throughput of hardware."""
-QUICK_RATES_MRPS = (6.0, 8.0, 14.0)
+QUICK_RATES_MRPS = (6.0, 14.0)
 """The subset of the rates above for `--quick`, beside the trials of the searches. The last rate is
 the highest that 16x1 sustains, where tails differ most."""
 REQUESTS, QUICK_REQUESTS = 50_000, 10_000
@@ -92,6 +92,13 @@ otherwise that a run of 10,000 requests did not count as one that keeps up with 
 second."""
 PRECISION, QUICK_PRECISION = 0.01, 0.04
 """The precision of the largest load within the SLO."""
+BEGIN_PARTS = {SOFTWARE: 0.46, TURNS: 0.87}
+BEGIN_PART, BEGIN_PART_OF_ONE = 0.95, 0.85
+"""Where a search begins with --quick, as a part of the load at which the ideal queueing system
+meets the limit: in software, in hardware, and with one message a core, which waits for its next
+message. Requests take longer than in the saturated run, so that the first load is near the largest,
+and two or three loads are enough. In full a search begins at the ideal system's load: it needs one
+that certainly exceeds the limit."""
 ORGANISATIONS = {ROWS: (4, 4), WORST: (16, 1)}
 """Queues of the ideal queueing system, and cores for each; 1x16 otherwise."""
 SHOWN = ("fixed", EXTREME)
@@ -104,6 +111,17 @@ HERD, MASSTREE = RECORDED
 """The recorded times that the paper's claims are about."""
 STORE_REQUESTS, QUICK_STORE_REQUESTS = 40_000, 4000
 """Of Masstree's requests, four hundred and forty are scans."""
+QUICK_SCAN_RATES_MRPS = {BEST: (4.0, 6.0), ROWS: (2.0, 4.0), WORST: (2.0,)}
+"""Of Masstree's times, the rates for --quick: the searches for both limits begin with them."""
+LAST_MRPS = {
+    (HERD, WORST): 24.0,
+    ("fixed", WORST): 16.0,
+    (EXTREME, ROWS): 17.0,
+    (EXTREME, WORST): 10.0,
+    (MASSTREE, WORST): 2.0,
+}
+"""The last rate of some curves, above what is sustained. The p99 at higher rates is that of the
+length of the run, which takes up to 24 s of processor time."""
 RELAXED_NS = 75_000.0
 """Section 6.1: "a more relaxed SLO of 75us"."""
 
@@ -164,6 +182,9 @@ class Case:
             parameters["turns"] = 1.0
         measure: dict[str, Any] = {"requests": requests, "seed": 1}
         if store is None and not self.saturated:
+            if quick and recorded and recorded.kind is not None:
+                # Few scans hide the end of the warm-up: the rule continues for three times as long.
+                measure["warmup"] = requests // WARMUP_PART
             warm_mrps = recorded.warm_mrps if recorded else WARM_MRPS
             measure |= {
                 "rings": "used",
@@ -188,6 +209,12 @@ class Case:
             source=self.name,
         )
 
+    @property
+    def _begin_part(self) -> float:
+        if self.threshold == 1:
+            return BEGIN_PART_OF_ONE
+        return BEGIN_PARTS.get(self.mode, BEGIN_PART)
+
     def run(self, quick: bool) -> Run:
         """Return the run."""
         either = OF_STORES.get(self.distribution)
@@ -211,14 +238,16 @@ class Case:
         peak = reference(self.distribution).description(quick)
         # Figures do not show these loads with another threshold.
         rates = tuple(_rates(self.distribution, self.mode, quick)) if self.threshold == 2 else ()
+        # Of one kind of requests there is no ideal curve. Software has another capacity.
+        by_rates = kind is not None or (self.mode in IN_SOFTWARE and not quick)
         return Run(
             description,
             peak=peak,
             limit=limit,
-            # Of one kind of requests there is no ideal curve. Software has another capacity.
-            near=rates if kind is not None or self.mode in IN_SOFTWARE else (),
+            near=rates if by_rates else (),
             by_tail=by_tail,
             organisation=ORGANISATIONS.get(self.mode, (1, CORES)),
+            begin_part=self._begin_part if quick else 1.0,
         )
 
 
@@ -294,10 +323,15 @@ class Yardstick:
 
 
 def _rates(distribution: str, mode: str, quick: bool) -> Sequence[float]:
-    if either := OF_STORES.get(distribution):
-        return either.quick_rates_mrps if quick else either.rates_mrps
-    rates = SOFTWARE_RATES_MRPS if mode == SOFTWARE else RATES_MRPS
-    return [rate for rate in rates if not quick or rate in QUICK_RATES_MRPS]
+    last = LAST_MRPS.get((distribution, mode), math.inf)
+    if quick and distribution == MASSTREE:
+        rates = QUICK_SCAN_RATES_MRPS[mode]
+    elif either := OF_STORES.get(distribution):
+        rates = either.quick_rates_mrps if quick else either.rates_mrps
+    else:
+        rates = SOFTWARE_RATES_MRPS if mode == SOFTWARE else RATES_MRPS
+        rates = tuple(rate for rate in rates if not quick or rate in QUICK_RATES_MRPS)
+    return [rate for rate in rates if rate <= last]
 
 
 def _points(distributions: tuple[str, ...], modes: tuple[str, ...], quick: bool) -> dict[Any, Run]:
@@ -313,8 +347,10 @@ def _points_7(quick: bool) -> dict[Any, Run]:
     more = [relaxed(mode) for mode in HARDWARE]
     more += [slo(one, BEST, threshold=1) for one in (HERD, MASSTREE, *SHOWN)]
     if quick:
-        # It is the most expensive search, and no claim is about it.
+        # No claim is about the one, and of the other a hundred scans are too few, as five hundred
+        # are.
         del points[slo(MASSTREE, WORST)]
+        more.remove(slo(MASSTREE, BEST, threshold=1))
     return {**points, **{case: case.run(quick) for case in more}}
 
 
