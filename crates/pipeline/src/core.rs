@@ -32,13 +32,16 @@ use fabric::{
     AddressRange, CacheId, Clock, CoreId, Inbox, LineAddress, MemoryMap, Observation, Outbox,
     Prefetching, PrivateCache, SecondLevel, Time, ToCache,
 };
-use riscv::{Attempts, Hart, Privilege, Trap};
+use riscv::{Attempts, Hart, Privilege, SINK, Trap};
 use state::Walker;
 use std::collections::VecDeque;
 
 /// The integer and the floating-point registers and [`riscv::SINK`] are 65; with an entry for every
 /// `u8`, no access needs a bounds check.
 pub(crate) const REGISTERS: usize = 256;
+
+/// The number of those that instructions name.
+pub(crate) const NAMED_REGISTERS: usize = SINK as usize + 1;
 
 /// The cycle that never comes.
 pub const NEVER: u64 = u64::MAX;

@@ -380,13 +380,13 @@ impl Calendar {
     }
 
     /// The reservations of the `span` cycles from `now` on: equal vectors behave equally.
-    pub fn ahead(&self, now: u64, span: u64, into: &mut Vec<u64>) {
-        into.extend((now..now + span).map(|cycle| self.get(cycle)));
+    pub fn ahead(&self, now: u64, span: u64) -> impl Iterator<Item = u64> {
+        (now..now + span).map(|cycle| self.get(cycle))
     }
 
     /// All reservations from `now` on.
     pub fn ahead_of(&self, now: u64, into: &mut Vec<u64>) {
-        self.ahead(now, self.cycles.length(), into);
+        into.extend(self.ahead(now, self.cycles.length()));
     }
 
     /// Moves all reservations from `now` on by `by` cycles.
@@ -518,11 +518,9 @@ mod tests {
         let mut calendar = calendar(8);
         issue(&mut calendar, Unit::Store, 1000);
         issue(&mut calendar, Unit::Divide, 1001);
-        let (mut before, mut after) = (Vec::new(), Vec::new());
-        calendar.ahead(1000, 64, &mut before);
+        let before: Vec<u64> = calendar.ahead(1000, 64).collect();
         calendar.shift(1000, 64, 1_000_003);
-        calendar.ahead(1_001_003, 64, &mut after);
-        assert_eq!(before, after);
+        assert!(calendar.ahead(1_001_003, 64).eq(before));
         assert_eq!(calendar.issues(1000), 0);
     }
 }

@@ -5,7 +5,7 @@
 //! The core then *dozes*: it does nothing and delays no other unit. When a message arrives, whole
 //! periods are skipped: times advance, counts are multiplied, and nothing else changes.
 
-use crate::core::{Core, NEVER, REGISTERS};
+use crate::core::{Core, NAMED_REGISTERS, NEVER};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::predictor::{BranchContext, Predictor};
@@ -27,12 +27,13 @@ pub(super) struct Doze {
 #[derive(state::State)]
 pub(super) struct Remembered {
     pc: u64,
-    registers: [u64; REGISTERS],
+    registers: [u64; NAMED_REGISTERS],
     /// The rest is remembered, too.
     is_whole: bool,
     #[state(cycle)]
     cycle: u64,
     statistics: CoreStatistics,
+    /// What [`Core::timing`] tells.
     timing: Vec<u64>,
     /// The replacement states of the data cache and of the instruction cache.
     replacement: [(Vec<u8>, Vec<Slot>); 2],
@@ -48,7 +49,7 @@ impl Remembered {
     pub(super) fn nothing((predictor, branches): (&Predictor, &BranchContext)) -> Remembered {
         Remembered {
             pc: 0,
-            registers: [0; REGISTERS],
+            registers: [0; NAMED_REGISTERS],
             is_whole: false,
             cycle: 0,
             statistics: CoreStatistics::default(),
@@ -121,7 +122,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             let nothing = || Box::new(Remembered::nothing(of));
             let remembered = spin.remembered.get_or_insert_with(nothing);
             remembered.pc = pc;
-            remembered.registers = self.hart.registers;
+            remembered
+                .registers
+                .copy_from_slice(&self.hart.registers[..NAMED_REGISTERS]);
             remembered.is_whole = false;
             remembered.predictor_changes = self.shared.predictor.changes();
             spin.told = self.hart.registers[usize::from(spin.telltale)];
@@ -133,19 +136,21 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if remembered.pc != pc {
             return;
         }
-        let mut pairs = remembered.registers.iter().zip(&self.hart.registers);
-        if let Some(other) = pairs.position(|(then, now)| then != now) {
-            spin.telltale = other as u8;
-            spin.told = remembered.registers[other];
+        if remembered.registers[..] != self.hart.registers[..NAMED_REGISTERS] {
+            let mut pairs = remembered.registers.iter().zip(&self.hart.registers);
+            if let Some(other) = pairs.position(|(then, now)| then != now) {
+                spin.telltale = other as u8;
+                spin.told = remembered.registers[other];
+            }
             return;
         }
         if !self.is_quiet() {
             return;
         }
-        let Some(remembered) = self.shared.spin.remembered.take_if(|one| !one.is_whole) else {
-            return self.compare();
-        };
-        self.shared.spin.remembered = Some(self.remember(remembered));
+        match self.shared.spin.remembered.take_if(|one| !one.is_whole) {
+            Some(remembered) => self.shared.spin.remembered = Some(self.remember(remembered)),
+            None => self.compare(),
+        }
     }
 
     /// Compares the state with the remembered one, which has the same registers: the core dozes if
@@ -158,18 +163,25 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if period == 0 {
             return;
         }
+        // What costs least and differs most often comes first.
+        let changes = self.shared.predictor.changes();
+        let has_settled = changes == remembered.predictor_changes;
+        if self.hart.branches != remembered.branches
+            || !(has_settled || remembered.has_predictor)
+            || !self.has_timing_as_remembered()
+        {
+            return;
+        }
+        let Some(remembered) = &self.shared.spin.remembered else {
+            return;
+        };
         let is_alike = |cache: &PrivateCache, (order, recent): &(Vec<u8>, Vec<Slot>)| {
             cache.replacement_order() == (order, recent)
         };
         let [data, instructions] = &remembered.replacement;
-        // Compared before anything is copied, because the branch predictor usually settles last.
-        if self.hart.branches == remembered.branches
-            && is_alike(&self.shared.data_cache, data)
+        if is_alike(&self.shared.data_cache, data)
             && is_alike(&self.shared.instruction_cache, instructions)
-            && (self.shared.predictor.changes() == remembered.predictor_changes
-                || remembered.has_predictor && self.shared.predictor == remembered.predictor)
-            && self.has_timing_as_remembered()
-            && let Some(remembered) = &self.shared.spin.remembered
+            && (has_settled || self.shared.predictor == remembered.predictor)
         {
             self.shared.spin.doze = Some(Doze {
                 period,
@@ -181,9 +193,13 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     }
 
     fn has_timing_as_remembered(&mut self) -> bool {
-        let timing = self.timing(Vec::new());
-        let remembered = &self.shared.spin.remembered;
-        remembered.as_ref().is_some_and(|one| one.timing == timing)
+        let Some(remembered) = self.shared.spin.remembered.take() else {
+            return false;
+        };
+        let mut words = remembered.timing.iter();
+        let is_alike = self.timing(|word| words.next() == Some(&word)) && words.next().is_none();
+        self.shared.spin.remembered = Some(remembered);
+        is_alike
     }
 
     fn is_quiet(&self) -> bool {
@@ -227,7 +243,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let one = &mut *remembered;
         one.is_whole = true;
         one.cycle = self.hart.dispatch_cycle;
-        one.timing = self.timing(std::mem::take(&mut one.timing));
+        one.timing.clear();
+        self.timing(|word| {
+            one.timing.push(word);
+            true
+        });
         one.statistics = self.hart.statistics.clone();
         if let Some(translation) = &self.shared.translation {
             one.statistics.translation = translation.statistics();
@@ -250,17 +270,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         remembered
     }
 
-    /// Future events relative to now, and whether the caches are the same; in place of what is in
-    /// `timing`.
-    fn timing(&mut self, mut timing: Vec<u64>) -> Vec<u64> {
+    /// Tells future events relative to now, and whether the caches are the same, until `tell`
+    /// returns false. Returns whether it has told all. What differs most often comes first.
+    fn timing(&mut self, mut tell: impl FnMut(u64) -> bool) -> bool {
         self.blame(self.hart.dispatch_cycle, Stall::None);
         let now = self.hart.dispatch_cycle;
         let relative = |cycle: u64| cycle.saturating_sub(now);
         let horizon = self.horizon();
-        // About the length with translation.
-        timing.clear();
-        timing.reserve(2048);
-        timing.extend([
+        let first = [
             horizon,
             relative(self.hart.window.last_commit),
             relative(self.hart.last_issue),
@@ -268,38 +285,57 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             relative(self.shared.scheduler_cycle),
             self.shared.data_cache.content_version(),
             self.shared.instruction_cache.content_version(),
-        ]);
+        ];
+        let ready = &self.hart.ready[..NAMED_REGISTERS];
+        if !(first.into_iter().all(&mut tell)
+            && self.times_in_flight(now, &mut tell)
+            && ready.iter().map(|&ready| relative(ready)).all(&mut tell)
+            && self.shared.calendar.ahead(now, horizon).all(&mut tell))
+        {
+            return false;
+        }
         // Only first-level misses access the second level, so that its replacement state changes no
         // more than its contents.
-        timing.extend(
-            self.shared
-                .second_level
-                .iter()
-                .map(|one| one.cache().content_version()),
-        );
+        if let Some(second) = &self.shared.second_level
+            && !tell(second.cache().content_version())
+        {
+            return false;
+        }
         // The same holds for the second-level TLB.
         if let Some(translation) = &self.shared.translation {
-            timing.extend(translation.words());
-            for fetched in &self.hart.fetched {
-                timing.extend([fetched.page, fetched.space, fetched.frame.number()]);
-                timing.push(relative(fetched.from));
-                timing.push(u64::from(fetched.has_missed));
+            let fetched = self.hart.fetched.iter().flat_map(|fetched| {
+                let place = [fetched.page, fetched.space, fetched.frame.number()];
+                let times = [relative(fetched.from), u64::from(fetched.has_missed)];
+                place.into_iter().chain(times)
+            });
+            if !translation.words().chain(fetched).all(&mut tell) {
+                return false;
             }
         }
-        if let Some(prefetching) = &mut self.shared.data_prefetching {
-            prefetching.append_words(&mut timing);
+        let Some(prefetching) = &mut self.shared.data_prefetching else {
+            return true;
+        };
+        let mut words = Vec::new();
+        prefetching.append_words(&mut words);
+        words.into_iter().all(tell)
+    }
+
+    /// Tells the commits that are not before `now`, and the loads among them, as
+    /// [`Core::timing`] does: older ones have left the reorder buffer and the load queue.
+    fn times_in_flight(&self, now: u64, tell: &mut impl FnMut(u64) -> bool) -> bool {
+        let recent = self.hart.window.recent().rev();
+        let commits = recent.map(|position| self.hart.window.commit(position));
+        let mut commits = commits.take_while(|&commit| commit >= now);
+        if !(commits.all(|commit| tell(commit - now)) && tell(NEVER)) {
+            return false;
         }
-        timing.extend(self.hart.ready.iter().map(|&ready| relative(ready)));
-        let recent = self.hart.window.recent();
-        timing.extend(recent.map(|position| relative(self.hart.window.commit(position))));
-        for number in self.hart.loads.in_queue() {
-            let load = self.hart.loads.get(number);
-            timing.push(relative(load.commit));
-            timing.push(relative(load.performed));
-            timing.push(load.address);
-        }
-        self.shared.calendar.ahead(now, horizon, &mut timing);
-        timing
+        let loads = self.hart.loads.in_queue().rev();
+        let loads = loads.map(|number| self.hart.loads.get(number));
+        let mut loads = loads.take_while(|load| load.commit >= now);
+        loads.all(|load| {
+            let performed = load.performed.saturating_sub(now);
+            tell(load.commit - now) && tell(performed) && tell(load.address)
+        }) && tell(NEVER)
     }
 
     /// Moves all future events by `cycles`.
@@ -312,8 +348,14 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         };
         let horizon = self.horizon();
         self.shared.calendar.shift(now, horizon, cycles);
-        self.hart.ready.iter_mut().for_each(move_on);
-        for position in self.hart.window.recent() {
+        self.hart.ready[..NAMED_REGISTERS]
+            .iter_mut()
+            .for_each(move_on);
+        for position in self.hart.window.recent().rev() {
+            if self.hart.window.commit(position) < now {
+                // All of this and of older ones is over.
+                break;
+            }
             move_on(self.hart.window.commit_mut(position));
             let slot = self.hart.window.slot_mut(position);
             move_on(&mut slot.complete);
@@ -321,8 +363,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             // The values that a squash restores.
             move_on(&mut slot.previous_ready);
         }
-        for number in self.hart.loads.in_queue() {
+        for number in self.hart.loads.in_queue().rev() {
             let load = self.hart.loads.get_mut(number);
+            if load.commit < now {
+                break;
+            }
             move_on(&mut load.commit);
             move_on(&mut load.performed);
         }
