@@ -593,3 +593,22 @@ impl Energy {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In 100 cycles a unit that can have two events a cycle has 30, and is idle for the rest of
+    /// 200: 10 pJ each, and a tenth for what did not happen.
+    #[test]
+    fn a_unit_is_idle_for_what_did_not_happen() {
+        let events = |count| Events {
+            pj: 10.0,
+            count,
+            most: 2,
+        };
+        assert_eq!(clocked_unit(&[events(30)], 100, 0.1), 10.0 * 47.0 / 1e3);
+        // Counts of a clock that had begun before may exceed the maximum.
+        assert_eq!(clocked_unit(&[events(210)], 100, 0.1), 10.0 * 210.0 / 1e3);
+    }
+}

@@ -486,9 +486,12 @@ fn structure_caches_cost_by_their_entries() {
     let (none, empty) = (of(None), of(entries(0, 0, 0)));
     assert_near(empty.dynamic, none.dynamic, "no entries");
     assert_near(empty.leakage, none.leakage, "no entries");
-    let (small, usual) = (of(entries(4, 8, 4)), of(entries(32, 8, 4)));
-    assert!(none.dynamic < small.dynamic && small.dynamic < usual.dynamic);
-    assert!(none.leakage < small.leakage && small.leakage < usual.leakage);
+    let usual = of(entries(32, 8, 4));
+    for fewer in [entries(4, 8, 4), entries(32, 4, 4), entries(32, 8, 2)] {
+        let small = of(fewer);
+        assert!(none.dynamic < small.dynamic && small.dynamic < usual.dynamic);
+        assert!(none.leakage < small.leakage && small.leakage < usual.leakage);
+    }
 }
 
 /// A TLB of half as many entries costs less, and leaks less.

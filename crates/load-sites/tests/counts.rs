@@ -21,7 +21,7 @@ const PROGRAM: [u32; 9] = [
     0x0409_0913, // 14 addi s2, s2, 64
     0xfff2_8293, // 18 addi t0, t0, -1
     0xfe02_92e3, // 1c bnez t0, 00
-    0x0004_4503, // 20 lbu  a0, 0(s0)
+    0x03f4_4503, // 20 lbu  a0, 63(s0)
 ];
 const END: u64 = CODE + 0x24;
 const ROUNDS: u64 = 10;
@@ -100,7 +100,8 @@ fn accesses_lines_and_misses() {
             },
         ),
         (CODE + 0x8, site(10, lines(DATA, 11), "lw a3, 0(s2)")),
-        (CODE + 0x20, site(1, lines(DATA, 1), "lbu a0, 0(s0)")),
+        // The last byte of a line.
+        (CODE + 0x20, site(1, lines(DATA, 1), "lbu a0, 63(s0)")),
     ];
     let found: Vec<_> = counter.sites().clone().into_iter().collect();
     assert_eq!(found, expected);

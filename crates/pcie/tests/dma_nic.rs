@@ -475,6 +475,23 @@ fn frames_without_a_buffer_are_counted() {
     );
 }
 
+/// The largest frame has 1520 bytes, 64 of them headers, and may fill the input buffer.
+#[test]
+fn the_largest_frame_is_taken_and_fills_the_input_buffer() {
+    let mut bench = bench(&DmaNicSpec {
+        input_buffer_bytes: 1520,
+        ..spec()
+    });
+    begin(&mut bench, RECEIVE, RECEIVE_RING, 4);
+    give_buffers(&mut bench, (0, 4), 0, 4);
+    bench.run_for::<DmaNic>(4000.0);
+    bench.give::<DmaNic>(1.0, &request(1, 1456));
+    bench.run_for::<DmaNic>(4000.0);
+    let found = statistics(&mut bench);
+    assert_eq!((found.frames_received, found.frames_delivered), (1, 1));
+    assert_eq!(used(&mut bench, RECEIVE_RING, 0).0, 1520);
+}
+
 /// The descriptor of a frame that cannot be sent says so, and later frames are sent.
 #[test]
 fn frames_that_cannot_be_sent_are_counted() {
