@@ -29,8 +29,8 @@ use crate::supply::Supplier;
 use crate::thread_policy::ThreadPolicy;
 use crate::translation::Translation;
 use fabric::{
-    AddressRange, CacheId, Clock, CoreId, Inbox, LineAddress, MemoryMap, Observation, Outbox,
-    Prefetching, PrivateCache, SecondLevel, Time, ToCache,
+    AddressRange, CacheId, Clock, CoreId, DeliveryKind, Inbox, LineAddress, MemoryMap, Observation,
+    Outbox, Prefetching, PrivateCache, SecondLevel, Time, ToCache,
 };
 use riscv::{Attempts, Hart, Privilege, SINK, Trap};
 use state::Walker;
@@ -327,20 +327,56 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let (own, delivery) = if self.shared.crash.is_some() {
             (NEVER, inbox.next_at())
         } else if self.dozes() {
-            (self.hart.extension_event(), inbox.next_at())
+            (self.hart.extension_event(), self.next_delivery(inbox))
         } else if self.is_multithreaded() {
             (self.next_dispatch().min(self.own_event()), inbox.next_at())
         } else if self.hart.serial.is_some() {
-            (self.own_event(), inbox.next_at())
+            (self.own_event(), self.next_delivery(inbox))
         } else if self.hart.blocked {
             (self.own_event(), inbox.next_awaited_at())
         } else {
             (
                 self.hart.dispatch_cycle.min(self.own_event()),
-                inbox.next_at(),
+                self.next_delivery(inbox),
             )
         };
         own.min(self.shared.clock.cycle_at_or_after(delivery))
+    }
+
+    /// The time of the next message that the core has to take in its time. The acknowledgement of
+    /// an eviction matters only to later messages about the line, unless it may end an eviction of
+    /// the second level.
+    #[inline(always)]
+    fn next_delivery(&self, inbox: &Inbox) -> Time {
+        match self.shared.second_level {
+            None => inbox.next_awaited_at(),
+            Some(_) => inbox.next_at(),
+        }
+    }
+
+    /// Takes the acknowledgements of evictions that come before `limit` and before all other
+    /// messages.
+    #[inline(always)]
+    fn take_acknowledgements(&mut self, limit: u64, inbox: &mut Inbox) {
+        if self.shared.second_level.is_some() {
+            return;
+        }
+        while let Some(delivery) = inbox.first()
+            && let DeliveryKind::Cache {
+                cache,
+                line,
+                message: ToCache::PutAck,
+            } = delivery.kind
+            && self.shared.clock.cycle_at_or_after(delivery.at) < limit
+        {
+            let is_data = cache == CacheId::data(self.shared.id);
+            let cache = match is_data {
+                true => &mut self.shared.data_cache,
+                false => &mut self.shared.instruction_cache,
+            };
+            cache.acknowledge(line);
+            inbox.remove_first();
+        }
     }
 
     /// The cycle of the next event other than dispatch.
@@ -367,7 +403,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         self.shared.feedback = feedback;
         let mut limit = limit;
         let mut sent = outbox.messages.len();
-        let mut delivery = self.shared.clock.cycle_at_or_after(inbox.next_at());
+        let mut delivery = self
+            .shared
+            .clock
+            .cycle_at_or_after(self.next_delivery(inbox));
         while self.shared.crash.is_none() {
             let event = delivery.min(self.own_event());
             if self.dozes() {
@@ -393,13 +432,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 self.hart.blocked = false;
                 self.advance_scheduler(event);
                 if event == delivery {
+                    self.take_acknowledgements(NEVER, inbox);
                     if let Some(delivery) = inbox.first() {
                         // The acknowledgement of an eviction ends no stall.
                         self.hart.blocked = blocked && delivery.kind.is_acknowledgement();
                         self.deliver(event, &delivery.kind, outbox);
                         inbox.remove_first();
                     }
-                    delivery = self.shared.clock.cycle_at_or_after(inbox.next_at());
+                    delivery = self
+                        .shared
+                        .clock
+                        .cycle_at_or_after(self.next_delivery(inbox));
                 } else {
                     self.own_events(event, outbox);
                 }
@@ -429,6 +472,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 sent = outbox.messages.len();
             }
         }
+        self.take_acknowledgements(limit, inbox);
     }
 
     pub(crate) fn own_events(&mut self, now: u64, outbox: &mut Outbox) {

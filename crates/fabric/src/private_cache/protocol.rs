@@ -235,6 +235,7 @@ impl PrivateCache {
         if miss.invalidated && grant == Grant::Exclusive {
             reached!("exclusive data after an Invalidate of an older copy");
         }
+        #[cfg(test)]
         if self.evictions.iter().any(|eviction| eviction.line == line) {
             reached!("data before the PutAck of the line's last eviction");
         }
