@@ -84,7 +84,8 @@ def page(full: Mapping[str, Row], quick: Mapping[str, Row], version: str) -> str
         "Every claim with its verdict: the paper's number or the rule, and what was measured, with",
         "its 95 % confidence interval. [figures.md](figures.md#verdicts) explains the verdicts.",
         f"All runs are of simulator {version[:18]}; `nanoplane figure NAME --json` has the command",
-        "that repeats each of them. `make verdicts` writes this page from the store.",
+        "that repeats each of them. Runs behind an undecided claim were repeated with more",
+        "requests (`--effort`). `make verdicts` writes this page from the store.",
     ]
     for paper in modules():
         if any(
