@@ -9,7 +9,14 @@ import pytest
 from nanoplane import Run, Store, simulator, sweep
 from nanoplane.papers.compare import key_value
 from nanoplane.papers.substrate import bandwidth, latency, leaky_dma, loaded_latency
-from nanoplane.papers.substrate.machines import LARGE, NO_PAGES, PRESETS, SKYLAKE, SMALL
+from nanoplane.papers.substrate.machines import (
+    LARGE,
+    NO_PAGES,
+    PRESETS,
+    SKYLAKE,
+    SMALL,
+    largest_cache_bytes,
+)
 
 pytestmark = pytest.mark.simulator
 
@@ -57,6 +64,13 @@ def test_a_load_waits_for_the_second_level_tlb(measure: Measure) -> None:
     assert large == pytest.approx(14, abs=0.06)
     small = load_cycles(measure, size_bytes, latency.RANDOM, page=SMALL)
     assert small - large == pytest.approx(9 / 2, abs=0.25)
+
+
+def test_the_largest_cache_may_be_in_front_of_memory() -> None:
+    """24 banks of 1.375 MB; and nanoPU's 4 MB in front of memory, behind four banks of 128 KB."""
+    assert largest_cache_bytes(SKYLAKE) == 33 << 20
+    assert largest_cache_bytes("rpcvalet-table1") == 2 << 20
+    assert largest_cache_bytes("nanopu-prototype") == 4 << 20
 
 
 def test_every_preset_is_calibrated() -> None:

@@ -10,13 +10,13 @@ from nanoplane.papers.substrate.latency import MIB
 from nanoplane.papers.substrate.machines import (
     ANANDTECH,
     GENIUS,
-    LAST_LEVEL_BYTES,
     OPTANE_STUDY,
     OPTIONAL_QUICK,
     PRESETS,
     SKYLAKE,
     STUDY_OF_SPINNING,
     interval,
+    largest_cache_bytes,
     run,
 )
 from nanoplane.sweep import Run
@@ -68,7 +68,7 @@ class Stream:
             },
             requests=max(100, self.cores * (QUICK_REQUESTS if quick else REQUESTS)),
             # The warm-up ends when the caches evict as many lines as they fill.
-            warmup=4 * self.cores + LAST_LEVEL_BYTES[self.preset] // REQUEST_BYTES,
+            warmup=4 * self.cores + largest_cache_bytes(self.preset) // REQUEST_BYTES,
             cores=self.cores,
             memory_mib=64 + 2 * self.cores * WORKING_SET_BYTES // MIB,
         )

@@ -11,7 +11,6 @@ from nanoplane.papers import plots
 from nanoplane.papers.substrate.machines import (
     ANANDTECH,
     LARGE,
-    LAST_LEVEL_BYTES,
     LATENCY_CHECKER,
     NO_PAGES,
     OPTIONAL_QUICK,
@@ -22,6 +21,7 @@ from nanoplane.papers.substrate.machines import (
     SKYLAKE,
     SMALL,
     interval,
+    largest_cache_bytes,
     run,
 )
 from nanoplane.sweep import Run
@@ -52,7 +52,7 @@ class Chase:
 
     def run(self) -> Run:
         """Return the run."""
-        lines_before = 2 * min(self.bytes, LAST_LEVEL_BYTES[self.preset]) // LINE_BYTES
+        lines_before = 2 * min(self.bytes, largest_cache_bytes(self.preset)) // LINE_BYTES
         return run(
             self.preset,
             "pointer-chase",

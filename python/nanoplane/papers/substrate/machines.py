@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from nanoplane import simulator
 from nanoplane.description import Description
 from nanoplane.sweep import Run
 
@@ -16,15 +17,6 @@ PRESETS = {
     "cargo-table5": "CARGO, Table 5",
 }
 STUDY_OF_SPINNING = "spin-to-win-table1"
-LAST_LEVEL_BYTES = {
-    SKYLAKE: 33 << 20,
-    STUDY_OF_SPINNING: 33 << 20,
-    "hyperplane-table1": 16 << 20,
-    "rpcvalet-table1": 2 << 20,
-    "nanopu-prototype": 512 << 10,
-    "cargo-table5": 4 << 20,
-}
-"""Each preset's largest cache. Each of its lines has been used before a measurement begins."""
 OPTIONAL_QUICK = {"preset": (STUDY_OF_SPINNING,)}
 """It has Skylake-SP's cores, caches and memory, so that `--quick` leaves it out."""
 NO_PAGES, SMALL, LARGE, HUGE = "", "4KB", "2MB", "1GB"
@@ -59,6 +51,18 @@ OPTANE_STUDY = (
 """A Xeon Platinum 8260 of the next generation: 24 cores, 33 MB of last-level cache, six channels of
 DDR4-2666 with two ranks each, no prefetching."""
 LATENCY_CHECKER = "Intel's Memory Latency Checker on Skylake-SP: https://github.com/gjbex/Code-optimization/pull/13"
+
+
+def largest_cache_bytes(preset: str) -> int:
+    """Return the size of the last level, or of the caches in front of memory if they are larger.
+
+    Each of its lines has been used before a measurement begins.
+    """
+    fabric = simulator.presets()[preset]["server"]["fabric"]
+    mesh, memory = fabric["mesh"], fabric["memory"]
+    in_front = memory["cache"]["size_bytes"] * memory["controllers"] if memory["cache"] else 0
+    banks = mesh["columns"] * mesh["rows"]
+    return int(max(banks * fabric["last_level"]["size_bytes_per_bank"], in_front))
 
 
 def run(
