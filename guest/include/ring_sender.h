@@ -54,4 +54,13 @@ static inline void ring_give_spares(struct ring_sender *sender) {
   sender->spares = RING_SPARE_BUFFERS;
 }
 
+/** Gives an opened queue to the hart with its number, if there is one, to send on; and spare
+ * buffers. */
+static inline void ring_give_queue(uint64_t number, const struct dma_nic_queue *queue) {
+  if (number >= harts)
+    return;
+  ring_senders[number].ring = *queue;
+  ring_give_spares(&ring_senders[number]);
+}
+
 #endif

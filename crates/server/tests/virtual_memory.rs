@@ -517,8 +517,9 @@ impl Scenario {
     }
 }
 
-/// Writes the log, which ends at `end`, to the console of qemu's machine `virt`, a 16550 UART, and ends the emulation by
-/// its test device (`hw/riscv/virt.c`: `virt_memmap`; `hw/misc/sifive_test.c`: FINISHER_PASS).
+/// Writes the log, which ends at `end`, to the console of qemu's machine `virt`, a 16550 UART, and
+/// ends the emulation by its test device (`hw/riscv/virt.c`: `virt_memmap`; `hw/misc/sifive_test.c`:
+/// FINISHER_PASS).
 fn tell_console(asm: &mut Assembler, end: u64) {
     const TEST_DEVICE: u64 = 0x10_0000;
     asm.load_immediate(T0, UART);

@@ -58,10 +58,7 @@ int main(void) {
     reg_write64(DMA_NIC_PAGE(queue) + DMA_NIC_COMPLETIONS, queue % harts);
     dma_nic_open(&ring, (int)queue);
     shared_ring_begin(&rings[queue], &ring);
-    if (queue >= harts)
-      continue;
-    ring_senders[queue].ring = ring;
-    ring_give_spares(&ring_senders[queue]);
+    ring_give_queue(queue, &ring);
   }
   harts_release();
   return hart_main(0);

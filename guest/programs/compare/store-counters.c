@@ -63,10 +63,7 @@ int main(void) {
     struct dma_nic_queue ring;
     dma_nic_open_with_doorbell(&ring, (int)queue, &counters[queue]);
     shared_ring_begin(&rings[queue], &ring);
-    if (queue >= harts)
-      continue;
-    ring_senders[queue].ring = ring;
-    ring_give_spares(&ring_senders[queue]);
+    ring_give_queue(queue, &ring);
   }
   harts_release();
   return hart_main(0);

@@ -221,7 +221,7 @@ impl RackSpec {
             for number in 0..count {
                 let address = u32::from(first).wrapping_add(number);
                 let shown = Ipv4Addr::from(address);
-                // 0.0.0.0 is no host's elsewhere, but some of nanoPU's published programs send to it.
+                // Elsewhere 0.0.0.0 is no host's, but published programs send to it.
                 let is_host = !shown.is_multicast() && !shown.is_broadcast();
                 let accepted = "no host can have it; take one of 10.0.0.1 to 10.255.255.254";
                 let found = written(&shown);

@@ -96,9 +96,10 @@ BEGIN_PARTS = {SOFTWARE: 0.46, TURNS: 0.87}
 BEGIN_PART, BEGIN_PART_OF_ONE = 0.95, 0.85
 """Where a search begins with --quick, as a part of the load at which the ideal queueing system
 meets the limit: in software, in hardware, and with one message a core, which waits for its next
-message. Requests take longer than in the saturated run, so that the first load is near the largest,
-and two or three loads are enough. In full a search begins at the ideal system's load: it needs one
-that certainly exceeds the limit."""
+message. Requests take longer there than in the saturated run. These are what the searches in full
+have found, so that the first load is near the largest, and two or three are enough; where a search
+begins changes its loads, and its answer by no more than its interval. In full it begins at the
+ideal system's load: it needs one that certainly exceeds the limit."""
 ORGANISATIONS = {ROWS: (4, 4), WORST: (16, 1)}
 """Queues of the ideal queueing system, and cores for each; 1x16 otherwise."""
 SHOWN = ("fixed", EXTREME)
