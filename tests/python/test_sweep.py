@@ -675,7 +675,8 @@ def test_a_search_by_chance_goes_no_further_than_to_what_is_certain() -> None:
             p99 = 2 + math.log(100) / max(1e-9, 1 - load)
             known = known.tried(load, p99 <= 10, p99, (0.9 * p99, 1.1 * p99), load)
         assert 0 < known.surely_kept < known.low < known.high < known.surely_broken < known.most
-    assert tried[True] < tried[False]
+    # 0.3 and 0.7 are certain; two more are next to the answer, 0.424.
+    assert tried[True] == 4 < tried[False]
 
 
 def test_a_search_begins_with_parts_of_the_peak() -> None:
