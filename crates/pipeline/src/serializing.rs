@@ -697,7 +697,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         }
         self.hart.serial = None;
         self.hart.serial_event = NEVER;
-        self.shared.spin.disturb();
+        // A fence changes nothing but the time. What it waits for disturbs the loop by itself.
+        if !matches!(serial.kind, Kind::Instruction(i) if i.class == Class::Fence) {
+            self.shared.spin.disturb();
+        }
     }
 
     fn trap(&mut self, serial: Serializing, trap: Trap, now: u64) {
@@ -710,6 +713,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let handler = self.hart.privileged.take_trap(trap, serial.pc);
         self.translation_may_change();
         self.leave_serial(&serial, now);
+        self.shared.spin.disturb();
         if handler == 0 {
             let (pc, instruction) = match serial.kind {
                 Kind::Instruction(i) => (serial.pc, Some(i.bits)),

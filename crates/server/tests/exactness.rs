@@ -880,7 +880,11 @@ fn saving_is_exact_on_in_order_cores() {
 fn long_spinning_is_skipped() {
     let [out_of_order, in_order] = servers::models();
     let shared = [2, 8].map(|threads| servers::with_threads(threads, out_of_order.clone()));
-    for core in [out_of_order, in_order].into_iter().chain(shared) {
+    let cores = [out_of_order, in_order].into_iter().chain(shared);
+    // A load-acquire is a load with a fence behind it, which waits for the load on the in-order
+    // core alone; the other fence waits for stores on all of them.
+    let fences = [None, Some((R, RW)), Some((W, R))];
+    for (core, fence) in cores.flat_map(|core| fences.map(|fence| (core.clone(), fence))) {
         let mut asm = Assembler::new();
         asm.harts(2, |asm, hart| {
             asm.load_immediate(S0, SHARED);
@@ -893,6 +897,9 @@ fn long_spinning_is_skipped() {
             } else {
                 let again = asm.label_here();
                 asm.load_double(T1, S0, 0);
+                if let Some((before, after)) = fence {
+                    asm.fence(before, after);
+                }
                 asm.branch(When::Equal, T1, ZERO, again);
             }
             asm.csr_read(T0, CYCLE);
@@ -929,6 +936,8 @@ enum Poll {
     Walk(u8),
     /// Polls a number of lines, more than a small cache holds.
     Sweep(u8),
+    /// Waits for older accesses of some kinds: loads and stores of memory and devices.
+    Fence(u32, u32),
 }
 
 fn poll() -> impl Strategy<Value = Poll> {
@@ -942,6 +951,7 @@ fn poll() -> impl Strategy<Value = Poll> {
         1 => (register(), place()).prop_map(|(d, p)| Poll::Call(d, p)),
         1 => (1u8..6).prop_map(Poll::Walk),
         1 => (2u8..120).prop_map(Poll::Sweep),
+        2 => (0u32..16, 0u32..16).prop_map(|(b, a)| Poll::Fence(b, a)),
     ]
 }
 
@@ -993,6 +1003,7 @@ fn emit_poll(asm: &mut Assembler, part: &Poll) -> Option<(Label, u8)> {
             asm.add_immediate(T3, T3, 64);
             asm.branch(When::NotEqual, T3, T4, again);
         }
+        Poll::Fence(before, after) => asm.fence(before, after),
     }
     None
 }
