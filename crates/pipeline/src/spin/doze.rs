@@ -9,6 +9,7 @@ use crate::core::{Core, NAMED_REGISTERS, NEVER};
 use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::predictor::{BranchContext, Predictor};
+use crate::spin::{KNOWN_ATTEMPTS, QUIET_ITERATIONS};
 use crate::stack::Stall;
 use crate::statistics::CoreStatistics;
 use crate::window::UNKNOWN;
@@ -28,8 +29,11 @@ pub(super) struct Doze {
 pub(super) struct Remembered {
     pc: u64,
     registers: [u64; NAMED_REGISTERS],
-    /// The rest is remembered, too.
+    /// The quiet iteration at whose end the registers were remembered.
+    iteration: u64,
+    /// The rest is remembered, too, and at the end of which iteration.
     is_whole: bool,
+    whole_iteration: u64,
     #[state(cycle)]
     cycle: u64,
     statistics: CoreStatistics,
@@ -50,7 +54,9 @@ impl Remembered {
         Remembered {
             pc: 0,
             registers: [0; NAMED_REGISTERS],
+            iteration: 0,
             is_whole: false,
+            whole_iteration: 0,
             cycle: 0,
             statistics: CoreStatistics::default(),
             timing: Vec::new(),
@@ -116,40 +122,68 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if let Some(translation) = &mut self.shared.translation {
             translation.settle(self.hart.dispatch_cycle);
         }
+        if self.shared.spin.is_marked && self.has_returned(pc) {
+            if !self.is_quiet() {
+                return;
+            }
+            match self.shared.spin.remembered.take_if(|one| !one.is_whole) {
+                Some(remembered) => {
+                    let spin = &mut self.shared.spin;
+                    let period = spin.quiet_iterations - remembered.iteration;
+                    spin.next = spin.next.max(spin.quiet_iterations + period);
+                    let changes = self.shared.predictor.changes() != remembered.predictor_changes;
+                    self.shared.spin.remembered = Some(self.remember(remembered, changes));
+                    return;
+                }
+                None => self.compare(),
+            }
+        }
+        if !self.dozes() && self.shared.spin.quiet_iterations >= self.shared.spin.next {
+            self.mark(pc);
+        }
+    }
+
+    /// Whether the registers are the remembered ones.
+    fn has_returned(&mut self, pc: u64) -> bool {
+        let spin = &mut self.shared.spin;
+        let Some(remembered) = spin.remembered.as_ref().filter(|one| one.pc == pc) else {
+            return false;
+        };
+        let mut pairs = remembered.registers.iter().zip(&self.hart.registers);
+        if let Some(other) = pairs.position(|(then, now)| then != now) {
+            spin.telltale = other as u8;
+            spin.told = remembered.registers[other];
+            return false;
+        }
+        true
+    }
+
+    /// Remembers the registers, or the whole state if a long period is known.
+    fn mark(&mut self, pc: u64) {
         let of = (&self.shared.predictor, &self.hart.branches);
         let spin = &mut self.shared.spin;
-        if spin.quiet_iterations.is_power_of_two() {
-            let nothing = || Box::new(Remembered::nothing(of));
-            let remembered = spin.remembered.get_or_insert_with(nothing);
-            remembered.pc = pc;
-            remembered
-                .registers
-                .copy_from_slice(&self.hart.registers[..NAMED_REGISTERS]);
-            remembered.is_whole = false;
-            remembered.predictor_changes = self.shared.predictor.changes();
-            spin.told = self.hart.registers[usize::from(spin.telltale)];
+        let nothing = || Box::new(Remembered::nothing(of));
+        let remembered = spin.remembered.get_or_insert_with(nothing);
+        remembered.pc = pc;
+        remembered
+            .registers
+            .copy_from_slice(&self.hart.registers[..NAMED_REGISTERS]);
+        remembered.is_whole = false;
+        remembered.iteration = spin.quiet_iterations;
+        remembered.predictor_changes = self.shared.predictor.changes();
+        spin.told = self.hart.registers[usize::from(spin.telltale)];
+        spin.is_marked = true;
+        if spin.known < QUIET_ITERATIONS || spin.attempts == KNOWN_ATTEMPTS {
+            spin.known = 0;
+            spin.next = 2 * spin.quiet_iterations;
             return;
         }
-        let Some(remembered) = &spin.remembered else {
-            return;
-        };
-        if remembered.pc != pc {
-            return;
-        }
-        if remembered.registers[..] != self.hart.registers[..NAMED_REGISTERS] {
-            let mut pairs = remembered.registers.iter().zip(&self.hart.registers);
-            if let Some(other) = pairs.position(|(then, now)| then != now) {
-                spin.telltale = other as u8;
-                spin.told = remembered.registers[other];
-            }
-            return;
-        }
-        if !self.is_quiet() {
-            return;
-        }
-        match self.shared.spin.remembered.take_if(|one| !one.is_whole) {
-            Some(remembered) => self.shared.spin.remembered = Some(self.remember(remembered)),
-            None => self.compare(),
+        spin.next = spin.quiet_iterations + spin.known;
+        spin.attempts += 1;
+        if self.is_quiet()
+            && let Some(remembered) = self.shared.spin.remembered.take()
+        {
+            self.shared.spin.remembered = Some(self.remember(remembered, true));
         }
     }
 
@@ -183,6 +217,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             && is_alike(&self.shared.instruction_cache, instructions)
             && (has_settled || self.shared.predictor == remembered.predictor)
         {
+            self.shared.spin.known = self.shared.spin.quiet_iterations - remembered.whole_iteration;
             self.shared.spin.doze = Some(Doze {
                 period,
                 before: remembered.statistics.clone(),
@@ -238,10 +273,16 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             + 8
     }
 
-    /// Adds the rest of the state to the registers in `remembered`.
-    fn remember(&mut self, mut remembered: Box<Remembered>) -> Box<Remembered> {
+    /// Adds the rest of the state to the registers in `remembered`, with the predictor if it may
+    /// change in the loop.
+    fn remember(
+        &mut self,
+        mut remembered: Box<Remembered>,
+        has_predictor: bool,
+    ) -> Box<Remembered> {
         let one = &mut *remembered;
         one.is_whole = true;
+        one.whole_iteration = self.shared.spin.quiet_iterations;
         one.cycle = self.hart.dispatch_cycle;
         one.timing.clear();
         self.timing(|word| {
@@ -260,9 +301,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             recent.clear();
             recent.extend_from_slice(recent_now);
         }
-        let changes = self.shared.predictor.changes();
-        one.has_predictor = changes != one.predictor_changes;
-        one.predictor_changes = changes;
+        one.has_predictor = has_predictor;
+        one.predictor_changes = self.shared.predictor.changes();
         if one.has_predictor {
             one.predictor.copy_from(&self.shared.predictor);
         }

@@ -32,9 +32,15 @@ use state::{Purpose, State, Walker};
 /// Iterations of quiet looping before a period is looked for.
 const QUIET_ITERATIONS: u64 = 8;
 
+/// The number of times that the whole state is remembered because the last loop's period is known.
+const KNOWN_ATTEMPTS: u64 = 4;
+
 /// Looks for a period by Brent's method: remembers the registers, compares later ones with them, and
 /// remembers new ones after twice as many iterations. Only when the registers return is the whole
 /// state remembered, and compared when they return again: loops that compute never cost a copy.
+///
+/// If the last period was long, the core is probably in the same loop again, as when it polls many
+/// queues in turn: the whole state is remembered after one such period, and compared after the next.
 #[derive(Default, state::State)]
 #[state(fields)]
 pub(crate) struct SpinSkip {
@@ -55,9 +61,19 @@ pub(crate) struct SpinSkip {
     /// The value of `activity` when the loop last closed.
     seen: u64,
     quiet_iterations: u64,
+    /// The iteration from which on a new state is remembered, unless the old one has returned.
+    next: u64,
+    /// The iterations of the last period; 0 if there was none, or if it was not found again.
+    #[state(fixed)]
+    known: u64,
+    /// How often the state was remembered because of it, since the loop was last disturbed.
+    #[state(fixed)]
+    attempts: u64,
     /// A register that has differed from the remembered state, and its value there.
     telltale: u8,
     told: u64,
+    /// Whether `remembered` is of the present loop.
+    is_marked: bool,
     #[state(fixed)]
     remembered: Option<Box<Remembered>>,
     doze: Option<Doze>,
@@ -106,6 +122,9 @@ impl SpinSkip {
     /// Drops the state of a loop in which the core does not doze.
     fn forget(&mut self) {
         self.quiet_iterations = 0;
+        self.next = QUIET_ITERATIONS;
+        self.known = 0;
+        self.is_marked = false;
         self.remembered = None;
     }
 
@@ -140,11 +159,13 @@ impl SpinSkip {
         if self.seen != self.activity {
             self.seen = self.activity;
             self.quiet_iterations = 0;
+            self.next = QUIET_ITERATIONS.max(self.known + 1);
+            self.attempts = 0;
+            self.is_marked = false;
             return false;
         }
         self.quiet_iterations += 1;
-        self.quiet_iterations >= QUIET_ITERATIONS
-            && (registers[usize::from(self.telltale)] == self.told
-                || self.quiet_iterations.is_power_of_two())
+        self.quiet_iterations >= self.next
+            || self.is_marked && registers[usize::from(self.telltale)] == self.told
     }
 }
