@@ -26,9 +26,17 @@ REFERENCE = "spin"
 MESSAGES = ("nanopu", "rpcvalet")
 """Mechanisms that bring the requests; the others find them in queues in memory."""
 ITEMS = 100
-STORES: dict[str, dict[str, Any]] = {
-    # A transaction takes tens of microseconds.
-    "transactional-store": {"operations": {"warehouses": 1}, "rate_mrps": 0.005},
+TEN_THOUSAND_KEYS = {"traffic": {"operations": {"keys": 10_000}}}
+STORES: dict[str, dict[str, dict[str, Any]]] = {
+    # Each program first stores all there is, which for a hundred requests need not be much.
+    "key-value": TEN_THOUSAND_KEYS,
+    "object-cache": TEN_THOUSAND_KEYS,
+    "ordered-store": TEN_THOUSAND_KEYS,
+    "transactional-store": {
+        "data_plane": {"parameters": {"items": 500, "customers": 30, "spare_mib": 1}},
+        # A transaction takes tens of microseconds.
+        "traffic": {"operations": {"warehouses": 1}, "rate_mrps": 0.005},
+    },
 }
 
 
@@ -55,7 +63,8 @@ def run(program: str, notify: str, settings: dict[str, Any], capture: int) -> An
     }
     if notify == "rpcvalet":
         tables["server"]["rpcvalet"] = {"backends": 2}  # As many rows as the mesh has.
-    tables["traffic"] |= STORES.get(program, {})
+    for name, settings_of_store in STORES.get(program, {}).items():
+        tables[name] |= settings_of_store
     description = Description.from_dict(tables)
     for key, value in settings.items():
         description = description.set(key, value)
