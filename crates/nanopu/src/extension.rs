@@ -400,6 +400,31 @@ impl Extension for NetworkRegisters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mailbox::{Mailbox, Words};
+
+    /// The wires to a core carry a word in each cycle, and one message after the other: of 3 words
+    /// in cycles 100 to 102, and of 2 in 103 and 104. The third message finds them free.
+    #[test]
+    fn messages_to_a_core_share_its_wires() {
+        let mailbox = Mailbox::shared(1);
+        let mut registers = NetworkRegisters::new(
+            &NanoPuSpec::default(),
+            Clock::from_ghz(3.2),
+            AgentId(0),
+            mailbox.clone(),
+        );
+        registers.scheduler.bind(0, 5, 0);
+        for (cycle, words) in [(100, 3), (101, 2), (105, 1), (200, 4)] {
+            let message = Words {
+                context: 5,
+                words: vec![0; words],
+            };
+            mailbox.borrow_mut().send_to_core(0, message);
+            registers.notice(cycle, notice::encode(notice::MESSAGE, 5));
+        }
+        let arrivals = &registers.scheduler.contexts[0].arrivals;
+        assert_eq!(*arrivals, [100, 103, 105, 200]);
+    }
 
     #[test]
     fn registers_have_names() {

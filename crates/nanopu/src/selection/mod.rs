@@ -111,3 +111,32 @@ fn flow(from: Endpoint, to: Endpoint) -> [u8; 12] {
     bytes[10..].copy_from_slice(&to.port.to_be_bytes());
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The messages of a core go with its thread: the next thread there has room for its own.
+    #[test]
+    fn a_core_that_is_bound_again_has_no_messages() {
+        let policy = CoreSelection::Jbsq;
+        let message = |tag| Message {
+            tag,
+            ..Message::default()
+        };
+        let mut waiting = Waiting::new(policy, 1);
+        waiting.bind(policy, 0, true);
+        for tag in 0..3 {
+            waiting.push(policy, message(tag));
+        }
+        // JBSQ(1) sends the core one message at a time.
+        assert_eq!(waiting.pop(policy, 1), Some((0, message(0))));
+        assert_eq!(waiting.pop(policy, 1), None);
+        waiting.bind(policy, 0, false);
+        assert_eq!(waiting.pop(policy, 1), None);
+        waiting.bind(policy, 0, true);
+        assert_eq!(waiting.pop(policy, 1), Some((0, message(1))));
+        assert_eq!(waiting.pop(policy, 1), None);
+        assert_eq!(waiting.length(), 1);
+    }
+}
