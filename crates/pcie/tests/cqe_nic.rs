@@ -475,6 +475,32 @@ fn each_limit_of_what_comes_in_holds() {
     );
 }
 
+/// Credits are bytes, and a written line returns its own. A frame has 72 bytes and its completion 64:
+///
+/// - with fewer than 72, the frame goes alone all the same, and the completion when both lines of
+///   the frame have been written;
+/// - with 72, the completion goes when the first line has been written, a nanosecond earlier;
+/// - with 136, the completion follows at once, and the next frame when this one has been written.
+#[test]
+fn credits_are_counted_in_bytes() {
+    let span = |posted_bytes| {
+        let mut spec = spec();
+        spec.express.posted_bytes = posted_bytes;
+        receive_span(&spec, 20, 8)
+    };
+    let (none, line) = (span(71), span(72));
+    assert_eq!(span(1), none);
+    assert_eq!(none - line, 20.0);
+    assert_eq!(span(135), line);
+    let one = receive_span(&spec(), 1, 8);
+    let both = span(136) - one;
+    let frame = 12.0 + 250.0 + 13.0;
+    assert!(
+        (19.0 * frame..20.0 * frame).contains(&both),
+        "{both} {frame}"
+    );
+}
+
 /// The time to send frames of 72 bytes; with 32 of them in a request of a block, the first read of
 /// blocks supplies work for long.
 fn send_span(spec: &CqeNicSpec, operation: u8, frames: u64) -> f64 {
