@@ -236,6 +236,25 @@ fn halted_hart_resumes_55_cycles_after_the_grant() {
     );
 }
 
+/// The time of a hart that waits counts while it passes: two of them for 1000 cycles.
+#[test]
+fn the_time_of_harts_that_still_wait_counts() {
+    let mut test = Test::run(
+        &[
+            &[init(ROUND_ROBIN), add(3), QWAIT],
+            &[Do::Wait(2000), QWAIT],
+        ],
+        &[],
+    );
+    let at = |test: &mut Test, cycle| test.machine.hyperplane().statistics(clock().time(cycle));
+    let (before, after) = (at(&mut test, 5000), at(&mut test, 6000));
+    assert_eq!((after.halts, after.wake_ups), (2, 0));
+    assert_eq!(
+        after.halted_fs - before.halted_fs,
+        2 * clock().time(1000).as_fs()
+    );
+}
+
 /// In the power-optimised mode a hart that waits is in C1 from the moment that the ready set has
 /// nothing for it to the moment that a queue is ready, and then takes 0.5 us to wake up. One that
 /// finds work does not go there.
