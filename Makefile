@@ -47,10 +47,11 @@ run: build
 
 build: $(VENV)/built
 
-# Tools and libraries, and what these need in turn, each with the hashes of its files.
+# Tools and libraries, and what these need in turn, each with the hashes of its files. Python
+# compiles modules when they are first used, and most are never used.
 $(VENV)/tools: requirements.lock
 	python3 -m venv $(VENV)
-	$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-compile --require-hashes --requirement requirements.lock
 	@touch $@
 
 $(VENV)/built: $(VENV)/tools $(RUST)
