@@ -384,8 +384,9 @@ def test_interfaces_are_compared_with_the_same_requests(cores: str) -> None:
     largest = {row.series: row.y for row in rows if row.statistic == key_value.WITHIN}
     assert dict(ranked(name, rows)) == pytest.approx(largest, abs=0.05)
     optional = run(name, f"system={','.join(key_value.OPTIONAL)}")
+    rate = key_value.rates(True, cores)[0]
     racks = {
-        system: {**results, **optional}[key_value.Case(system, 2.5, cores=cores)].description
+        system: {**results, **optional}[key_value.Case(system, rate, cores=cores)].description
         for system in key_value.SYSTEMS
     }
     # The same requests, link, cores, caches, mesh and memory for all, but for nanoPU's cores.

@@ -32,6 +32,9 @@ LOADS = 4096
 """Loads of a request. The data plane's own work beside them, some 50 ns, is a hundredth of a ns a
 load."""
 REQUESTS = 100
+BEFORE = 1.25
+"""The loads of the warm-up, for each line of the working set or of the last-level cache: once is
+enough where replacement is LRU."""
 WORKING_SETS = tuple(4 * KIB << power for power in range(0, 19, 2))
 """From 4 KB to 1 GB."""
 QUICK_WORKING_SETS = (16 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB)
@@ -52,7 +55,7 @@ class Chase:
 
     def run(self) -> Run:
         """Return the run."""
-        lines_before = 2 * min(self.bytes, largest_cache_bytes(self.preset)) // LINE_BYTES
+        lines = min(self.bytes, largest_cache_bytes(self.preset)) // LINE_BYTES
         return run(
             self.preset,
             "pointer-chase",
@@ -62,7 +65,7 @@ class Chase:
                 "is_sequential": self.order == SEQUENTIAL,
             },
             requests=REQUESTS,
-            warmup=4 + lines_before // LOADS,
+            warmup=4 + int(BEFORE * lines) // LOADS,
             memory_mib=64 + 2 * self.bytes // MIB,
             page=self.page,
         )
