@@ -1,5 +1,6 @@
-//! What the targets do with their input, a file each. `crates/server/tests/fuzz_targets.rs`
-//! includes this file, so that it is compiled and tried with everything else.
+//! What the targets do with their input, a file each.
+//! `crates/server/tests/on_a_server/fuzz_targets.rs` includes this file, so that it is compiled and
+//! tried with everything else.
 
 mod checkpoint;
 mod decode;

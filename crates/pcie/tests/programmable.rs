@@ -4,7 +4,7 @@
 //! carries 8 bytes a nanosecond, with a latency of 250.
 
 #[allow(dead_code)]
-#[path = "../../server/tests/common/assembler.rs"]
+#[path = "../../server/tests/on_a_server/common/assembler.rs"]
 mod assembler;
 mod common;
 

@@ -1,10 +1,8 @@
 //! User-level interrupts: posted in memory or sent by a timer, and delivered without a trap.
 
-mod common;
-
-use common::assembler::*;
-use common::cases::check;
-use common::servers::{self, Ending, models, read};
+use crate::common::assembler::*;
+use crate::common::cases::check;
+use crate::common::servers::{self, Ending, models, read};
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, LineData, Replacement, Request,
     RequestKind, Time,

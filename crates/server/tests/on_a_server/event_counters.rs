@@ -5,10 +5,8 @@
 //! and with many repetitions: the difference between the counters is due to the additional ones.
 //! The same holds for the results, which also include the start and the end of the program.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{
+use crate::common::assembler::*;
+use crate::common::servers::{
     at_one_gigahertz, halted, models, models_of_all_levels, read, server, with_lru,
     with_prefetchers, with_second_level, with_total_store_order,
 };

@@ -1,9 +1,7 @@
 //! Several harts on one core: the share of each, compared with arithmetic and with a separate core.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{self, Ending, read};
+use crate::common::assembler::*;
+use crate::common::servers::{self, Ending, read};
 use pipeline::CoreSpec;
 use server::ServerSpec;
 

@@ -2,11 +2,9 @@
 //!
 //! A cycle has 312.5 ps.
 
-mod common;
-
-use common::assembler::*;
-use common::interfaces::*;
-use common::servers::read;
+use crate::common::assembler::*;
+use crate::common::interfaces::*;
+use crate::common::servers::read;
 use fabric::{Agent, AgentId, Attachment, Clock, Fabric, Time};
 use nanopu::{DmaPathStatistics, NanoPuSpec, Nic, Statistics, TransmitOrder};
 use network::packet::{ACK, DATA, Endpoint, PULL, Packet, TransportHeader};

@@ -1,11 +1,9 @@
 //! Chains of dependent loads that memory controllers execute: nothing in memory changes, and the
 //! cycles follow from arithmetic.
 
-mod common;
-
-use common::assembler::*;
-use common::cases::check;
-use common::servers::{
+use crate::common::assembler::*;
+use crate::common::cases::check;
+use crate::common::servers::{
     Ending, at_one_gigahertz, non_inclusive, read, run, server_with_small_last_level, tight,
     with_dram, with_lru, with_second_level, with_small_caches, with_threads,
     with_total_store_order,

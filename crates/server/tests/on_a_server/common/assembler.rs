@@ -202,7 +202,6 @@ pub const PREFETCH_W: u32 = 3;
 pub const RELAXED: u32 = 0;
 pub const RELEASE: u32 = 1;
 pub const ACQUIRE: u32 = 2;
-pub const ACQUIRE_RELEASE: u32 = 3;
 
 fn field(value: impl Into<u32>, at: u32) -> u32 {
     value.into() << at
@@ -362,10 +361,6 @@ impl Assembler {
         self.emit(i_type(0x13, 7, rd, rs1, immediate));
     }
 
-    pub fn xor_immediate(&mut self, rd: Register, rs1: Register, immediate: i64) {
-        self.emit(i_type(0x13, 4, rd, rs1, immediate));
-    }
-
     pub fn shift_left(&mut self, rd: Register, rs1: Register, by: i64) {
         self.emit(i_type(0x13, 1, rd, rs1, by));
     }
@@ -492,10 +487,6 @@ impl Assembler {
             _ => number,
         };
         self.emit(0x73 | field(rd, 7) | field(funct3, 12) | field(source, 15) | number << 20);
-    }
-
-    pub fn csr_swap(&mut self, rd: Register, number: u32, source: Register) {
-        self.csr(1, rd, number, source);
     }
 
     pub fn csr_write(&mut self, number: u32, source: Register) {

@@ -1,9 +1,7 @@
 //! The inputs of the energy model: counts of events, in small programs with known counts.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{
+use crate::common::assembler::*;
+use crate::common::servers::{
     halted, machine, models, read, run, server, with_lru, with_prefetchers, with_second_level,
 };
 use fabric::{DataPrefetcherKind, FabricStatistics, PrefetcherKind};

@@ -3,10 +3,8 @@
 //! Sources: *The RISC-V Instruction Set Manual*, Volume I, chapter "Zawrs" Extension for
 //! Wait-on-Reservation-Set instructions.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{
+use crate::common::assembler::*;
+use crate::common::servers::{
     self, Ending, halted, models, read, server, server_with_small_last_level, with_small_caches,
 };
 use pipeline::{CoreSpec, CoreStatistics};

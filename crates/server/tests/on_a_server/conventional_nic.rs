@@ -2,11 +2,9 @@
 //! accesses, and the independence of sent frames and their times from lookahead and skipped
 //! spinning.
 
-mod common;
-
-use common::assembler::*;
-use common::interfaces::*;
-use common::servers::{Ending, models, read, run, server};
+use crate::common::assembler::*;
+use crate::common::interfaces::*;
+use crate::common::servers::{Ending, models, read, run, server};
 use fabric::{AgentId, Time};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};
 use network::rack::{Interface, LineRate};

@@ -5,10 +5,8 @@
 //! and tables are in the data cache. One round of many is measured, and compared with the same core
 //! without translation.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{self, at_one_gigahertz, halted, models, read, with_lru};
+use crate::common::assembler::*;
+use crate::common::servers::{self, at_one_gigahertz, halted, models, read, with_lru};
 use pipeline::{
     CoreSpec, FirstLevelTlbSpec, Model, NEVER, PageSize, PagingMode, StructureCachesSpec,
     TlbPagesSpec, TranslationSpec, TranslationStatistics,

@@ -1,11 +1,11 @@
 //! Random programs that get packets, with and without critical regions on the interface: what is
 //! executed there changes nothing in memory.
 
-mod common;
-
-use common::assembler::*;
-use common::cases::check;
-use common::servers::{Ending, run, server, with_second_level, with_small_caches, with_threads};
+use crate::common::assembler::*;
+use crate::common::cases::check;
+use crate::common::servers::{
+    Ending, run, server, with_second_level, with_small_caches, with_threads,
+};
 use critical_region::{HartProbe, Listener, Observer, OffloadSpec, SharedObserver, Sizes};
 use fabric::{AgentId, Attachment, LineAddress, LineData, Time};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};

@@ -1,9 +1,7 @@
 //! Every cycle of a core is attributed once, to the cause that held up dispatch.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{halted, models, server, with_second_level};
+use crate::common::assembler::*;
+use crate::common::servers::{halted, models, server, with_second_level};
 use pipeline::{CoreSpec, CycleStack};
 
 const DATA: u64 = 0x8020_0000;

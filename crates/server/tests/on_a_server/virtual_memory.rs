@@ -14,17 +14,13 @@
 //! these bits are handled here, by setting them. The comparison is skipped, with a message, if
 //! there is no `qemu-system-riscv64`.
 
-mod common;
-#[path = "../../../tests/rust/random.rs"]
-mod random;
-
-use common::assembler::*;
-use common::cases::{check, variable};
-use common::servers;
+use crate::common::assembler::*;
+use crate::common::cases::{check, variable};
+use crate::common::servers;
+use crate::random::Random;
 use pipeline::{CoreSpec, Model};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use random::Random;
 use riscv::elf::Image;
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::paged::PagedMemory;

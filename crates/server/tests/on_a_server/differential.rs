@@ -3,17 +3,13 @@
 //! instruction after the other and is itself compared with qemu (`crates/riscv/tests/qemu.rs`). The
 //! same holds for programs in supervisor mode with pages at other physical addresses.
 
-mod common;
-#[path = "../../../tests/rust/random.rs"]
-mod random;
-
-use common::assembler::*;
-use common::cases::check;
-use common::servers;
+use crate::common::assembler::*;
+use crate::common::cases::check;
+use crate::common::servers;
+use crate::random::Random;
 use pipeline::{CoreSpec, Executed, Halt, MisalignedAccesses, Probe, StopCause, Stops, Watch};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use random::Random;
 use riscv::elf::Image;
 use riscv::interpreter::{FlatMemory, Machine, Memory, Step};
 use riscv::paged::PagedMemory;

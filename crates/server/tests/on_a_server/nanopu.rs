@@ -1,9 +1,7 @@
 //! nanoPU: messages between a link and the registers of cores.
 
-mod common;
-
-use common::assembler::*;
-use common::interfaces::*;
+use crate::common::assembler::*;
+use crate::common::interfaces::*;
 use fabric::{AgentId, Time};
 use nanopu::{CoreSelection, NanoPuSpec, Nic};
 use network::packet::{DATA, Endpoint, Packet, TransportHeader};

@@ -4,10 +4,10 @@
 //! As in `timing.rs`, every expected number is derived beside its test, and the measurement is the
 //! difference between two lengths of the same program.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{Ending, at_one_gigahertz, halted, models, read, run, with_second_level};
+use crate::common::assembler::*;
+use crate::common::servers::{
+    Ending, at_one_gigahertz, halted, models, read, run, with_second_level,
+};
 use fabric::{
     Agent, AgentContext, Attachment, Inclusion, LineData, MemoryAccess, PerfectCache,
     SecondLevelSpec, Time,

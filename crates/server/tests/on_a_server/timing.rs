@@ -4,10 +4,8 @@
 //! fabric. The measurement is the difference between two lengths of the same program, or between
 //! two passes over the same code, so that beginning and end cancel.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{at_one_gigahertz, halted, models, read, server, with_lru};
+use crate::common::assembler::*;
+use crate::common::servers::{at_one_gigahertz, halted, models, read, server, with_lru};
 use fabric::SocketLinkSpec;
 use pipeline::{CoreSpec, Model};
 use server::ServerSpec;

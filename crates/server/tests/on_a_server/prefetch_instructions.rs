@@ -5,10 +5,8 @@
 //! 2 for the cache's look-up, 1 to the bank, 10 there, 1 to the controller, 50 of memory, 1 back,
 //! 10 in the bank, 1 to the core, 1 to the use.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{
+use crate::common::assembler::*;
+use crate::common::servers::{
     at_one_gigahertz, halted, models, read, with_second_level, with_small_tlbs, with_threads,
 };
 use fabric::{LineAddress, State};

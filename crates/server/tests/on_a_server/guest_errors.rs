@@ -1,9 +1,7 @@
 //! The error messages about guests that crash, deadlock or run for ever.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{models, server, with_total_store_order};
+use crate::common::assembler::*;
+use crate::common::servers::{models, server, with_total_store_order};
 use riscv::paging::{Entry, TABLE_BYTES};
 use server::{
     Description, ExecuteOptions, ExecuteResult, FunctionalOptions, Program, RunError,
@@ -394,7 +392,7 @@ fn a_loop_without_end_can_be_interrupted() {
                         execute(&description, &program, &ExecuteOptions::default(), || false);
                     sender.send(result.map(|_| ()).map_err(|error| error.kind()))
                 });
-                let result = receiver.recv_timeout(Duration::from_secs(10));
+                let result = receiver.recv_timeout(Duration::from_secs(100));
                 // Polling of a location that is never written is detected, if it may be skipped.
                 let never_ends = skip_spinning && number < 3;
                 assert_eq!(

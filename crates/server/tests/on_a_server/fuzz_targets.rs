@@ -1,10 +1,7 @@
 //! The fuzz targets compile, and accept their seeds and damaged versions of them.
 
-mod common;
-#[path = "../../../fuzz/src/lib.rs"]
-mod fuzz;
-
-use common::cases::check;
+use crate::common::cases::check;
+use crate::fuzz;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -45,7 +42,7 @@ fn decode() {
 
 #[test]
 fn pcap() {
-    let packets = include_bytes!("../../../examples/packets.pcap");
+    let packets = include_bytes!("../../../../examples/packets.pcap");
     takes(damaged(packets), |file| fuzz::pcap(&file));
 }
 

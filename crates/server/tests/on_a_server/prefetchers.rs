@@ -9,10 +9,8 @@
 //! prefetcher, `u(i + 1) = u(i) + 79`. If link `i - d` has prefetched the line of link `i`, `u(i +
 //! 1) = max(u(i) + 4, u(i - d) + 79)`: then `d + 1` links take 79 cycles.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{at_one_gigahertz, halted, non_inclusive, read};
+use crate::common::assembler::*;
+use crate::common::servers::{at_one_gigahertz, halted, non_inclusive, read};
 use fabric::{
     DataPrefetcherKind, DirectorySpec, PrefetchStatistics, PrefetcherKind, SecondLevelSpec,
     SequentialPrefetcherKind, StrideSpec,

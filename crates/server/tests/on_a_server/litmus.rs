@@ -7,10 +7,8 @@
 //! homes near and far on the mesh. docs/memory-model.md has the table, and is compared with it
 //! here.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{
+use crate::common::assembler::*;
+use crate::common::servers::{
     PREFETCHERS, halted, models, non_inclusive, read, server, with_prefetchers, with_second_level,
     with_small_tlbs, with_threads, with_total_store_order,
 };
@@ -878,7 +876,7 @@ fn harts_of_one_core_keep_to_the_memory_model() {
 /// The table in the documentation lists exactly the tests checked here.
 #[test]
 fn the_documented_table_is_this_one() {
-    let document = include_str!("../../../docs/memory-model.md");
+    let document = include_str!("../../../../docs/memory-model.md");
     let documented: Vec<&str> = document
         .lines()
         .filter(|line| line.starts_with("| `"))

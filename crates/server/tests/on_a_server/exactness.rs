@@ -2,12 +2,10 @@
 //! change nothing: random programs of several harts give the same cycles, counts, caches and
 //! memory.
 
-mod common;
-
-use common::assembler::*;
-use common::cases::check;
-use common::interrupter::{Interrupter, Interrupts, emit_handler};
-use common::servers::{self, Ending};
+use crate::common::assembler::*;
+use crate::common::cases::check;
+use crate::common::interrupter::{Interrupter, Interrupts, emit_handler};
+use crate::common::servers::{self, Ending};
 use fabric::{FabricStatistics, LineAddress, PagePolicy, Replacement};
 use pipeline::{CoreSpec, CoreStatistics, CycleStack, Delivery, Executed, Probe};
 use proptest::prelude::*;

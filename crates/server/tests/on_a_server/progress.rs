@@ -1,9 +1,7 @@
 //! Every hart makes progress: no access waits for ever, whatever the others do.
 
-mod common;
-
-use common::assembler::*;
-use common::servers::{
+use crate::common::assembler::*;
+use crate::common::servers::{
     self, Ending, models, models_of_all_levels, read, server, with_second_level, with_small_caches,
 };
 use fabric::{PagePolicy, Replacement};

@@ -1,10 +1,8 @@
 //! Several servers and a network, with a minimal network interface.
 
-mod common;
-
-use common::assembler::*;
-use common::interfaces::nanopu_prototype;
-use common::servers::server;
+use crate::common::assembler::*;
+use crate::common::interfaces::nanopu_prototype;
+use crate::common::servers::server;
 use fabric::{AddressRange, Agent, AgentContext, AgentId, Attachment, Request, RequestKind, Time};
 use network::packet::{Endpoint, Packet};
 use network::rack::{
