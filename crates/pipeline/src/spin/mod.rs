@@ -63,7 +63,7 @@ pub(crate) struct SpinSkip {
     quiet_iterations: u64,
     /// The iteration from which on a new state is remembered, unless the old one has returned.
     next: u64,
-    /// The iterations of the last period; 0 if there was none, or if it was not found again.
+    /// The iterations of the last period, if it was long; 0 if it was not, or not found again.
     #[state(fixed)]
     known: u64,
     /// How often the state was remembered because of it, since the loop was last disturbed.
@@ -159,12 +159,17 @@ impl SpinSkip {
         if self.seen != self.activity {
             self.seen = self.activity;
             self.quiet_iterations = 0;
-            self.next = QUIET_ITERATIONS.max(self.known + 1);
-            self.attempts = 0;
-            self.is_marked = false;
             return false;
         }
         self.quiet_iterations += 1;
+        if self.quiet_iterations <= QUIET_ITERATIONS {
+            if self.quiet_iterations < QUIET_ITERATIONS {
+                return false;
+            }
+            self.next = QUIET_ITERATIONS.max(self.known + 1);
+            self.attempts = 0;
+            self.is_marked = false;
+        }
         self.quiet_iterations >= self.next
             || self.is_marked && registers[usize::from(self.telltale)] == self.told
     }
