@@ -338,6 +338,8 @@ def test_in_scale_out_a_core_serves_its_own_queues(notify: str) -> None:
     # An item costs some ten stores; a hart that finds nothing writes nothing: it can be skipped.
     assert result["cores"][0]["stores"] > 3000
     assert all(core["stores"] < 300 for core in result["cores"][1:])
+    # A core dispatches at most eight instructions a cycle, also one that does nothing.
+    assert all(0 <= core["ipc"] <= 8 for core in result["cores"])
 
 
 def test_imbalance_is_the_first_cores_share() -> None:

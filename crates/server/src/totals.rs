@@ -112,6 +112,9 @@ impl Totals {
             .collect();
         let instructions: u64 = all.iter().map(|core| core.instructions).sum();
         let cycles = (last.cycle - first.cycle) as f64;
+        // What was dispatched before `first` may have been squashed since: a core that only waits
+        // has fewer instructions then.
+        let ipc = |now: u64, before: u64| now.saturating_sub(before) as f64 / cycles;
         let count = machine.engine.cores.len();
         let threads = usize::from(machine.threads());
         let harts = |core: usize| {
@@ -120,7 +123,7 @@ impl Totals {
                 let before = first.hart_instructions.get(core * threads + thread);
                 CoreHartResult {
                     hart: thread * count + core,
-                    ipc: (one.instructions - before.copied().unwrap_or(0)) as f64 / cycles,
+                    ipc: ipc(one.instructions, before.copied().unwrap_or(0)),
                     instructions: one.instructions,
                     squashed_instructions: one.squashed_instructions,
                     halted_cycles: one.halted_cycles,
@@ -143,7 +146,7 @@ impl Totals {
             .map(|(core, statistics)| {
                 let before = first.cores.get(core).map_or(0, |core| core.instructions);
                 CoreResult {
-                    ipc: (statistics.instructions - before) as f64 / cycles,
+                    ipc: ipc(statistics.instructions, before),
                     cycles: end,
                     c1_cycles: last.c1_cycles[core],
                     statistics,
