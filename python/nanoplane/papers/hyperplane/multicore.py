@@ -145,7 +145,7 @@ def loads(case: Case, quick: bool) -> tuple[float, ...]:
         return LOADS
     hyperplane = case.notify == "hyperplane"
     if not hyperplane and case.cluster == CORES:
-        # They sustain less than half of what two cores do that share queues.
+        # Four polling cores that share queues sustain less than half of what two do.
         return ()
     # Cores that share queues and poll them all take half a minute for 2400 requests at a hundredth.
     light = hyperplane or (case.shape == CONCENTRATED and case.cluster == 1)
@@ -159,7 +159,7 @@ def loads(case: Case, quick: bool) -> tuple[float, ...]:
 
 def _points(quick: bool) -> dict[Case, Run]:
     cases = _saturated_cases()
-    # Of cores that share queues and poll them all, the claim is about the better: two, not four.
+    # The claim about polling cores that share queues is about the better cluster: two cores.
     searched = [
         case for case in cases if not quick or case.notify == "hyperplane" or case.cluster < 4
     ]

@@ -32,9 +32,10 @@ LOADS = 4096
 """Loads of a request. The data plane's own work beside them, some 50 ns, is a hundredth of a ns a
 load."""
 REQUESTS = 100
-BEFORE = 1.25
-"""The loads of the warm-up, for each line of the working set or of the last-level cache: once is
-enough where replacement is LRU."""
+WARMUP_LOADS_A_LINE = 1.25
+"""Loads of the warm-up for each line of the working set, or of the largest cache if that is
+smaller. A chase loads all lines once before it repeats, so that one load a line fills the cache;
+the rest is a margin, because sets do not fill evenly."""
 WORKING_SETS = tuple(4 * KIB << power for power in range(0, 19, 2))
 """From 4 KB to 1 GB."""
 QUICK_WORKING_SETS = (16 * KIB, 256 * KIB, 4 * MIB, 16 * MIB, 64 * MIB)
@@ -65,7 +66,7 @@ class Chase:
                 "is_sequential": self.order == SEQUENTIAL,
             },
             requests=REQUESTS,
-            warmup=4 + int(BEFORE * lines) // LOADS,
+            warmup=4 + int(WARMUP_LOADS_A_LINE * lines) // LOADS,
             memory_mib=64 + 2 * self.bytes // MIB,
             page=self.page,
         )
