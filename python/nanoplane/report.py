@@ -91,13 +91,12 @@ def claimed(value: float | str) -> str:
 
 def picture(charts: "Sequence[altair.TopLevelMixin]") -> bytes:
     """Draw charts one below the other as PNG, on white."""
-    import altair
     import vl_convert
 
+    from nanoplane.papers import plots
+
     # The same colour has a different meaning in each.
-    column = altair.vconcat(*cast("Any", charts)).resolve_scale(
-        color="independent", fill="independent", strokeDash="independent"
-    )
+    column = plots.stacked(*charts)
     spec = _specification(column)
     spec["background"] = "white"
     spec["config"] = {**_CONFIG, "legend": {**_CONFIG["legend"], "orient": "right"}}

@@ -22,15 +22,15 @@ function fit(spec, width) {
   spec.height = Math.round(Math.min(420, Math.max(spec.height || 240, spec.width / 2.2)));
 }
 
-function draw(index) {
+// Several legends are below each other where there is no room beside, which depends on the font.
+function draw(index, isStacked = false) {
   const element = document.getElementById(`plot-${index}`);
   const width = element.clientWidth;
   const spec = structuredClone(plots[index]);
   fit(spec, width);
   spec.config.legend.columns = Math.max(1, Math.floor(width / 280));
   spec.config.legend.labelLimit = Math.min(400, width - 60);
-  // Several legends are below each other where there is no room beside.
-  if (width < 700) spec.config.legend.layout = { top: { direction: "vertical", anchor: "start" } };
+  if (isStacked) spec.config.legend.layout = { top: { direction: "vertical", anchor: "start" } };
   spec.config.title.limit = width;
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const options = {
@@ -39,6 +39,10 @@ function draw(index) {
     tooltip: { theme: dark ? "dark" : "light" },
   };
   return vegaEmbed(element, spec, options).then(({ view }) => {
+    if (!isStacked && element.querySelector("svg").clientWidth > width) {
+      view.finalize();
+      return draw(index, true);
+    }
     view.addEventListener("click", (_, item) => {
       const command = item && item.datum && item.datum.command;
       if (command) {

@@ -353,7 +353,8 @@ def bars(
     return panels.resolve_scale(y="shared" if shared_y else "independent")  # type: ignore[no-any-return]
 
 
-_OWN_LEGENDS = {"color": "independent", "fill": "independent", "strokeDash": "independent"}
+# A legend is of several of these: one that were shared would have a second legend.
+_OWN_LEGENDS = dict.fromkeys(("color", "fill", "shape", "strokeDash"), "independent")
 
 
 def beside(*charts: Any, shared: bool = False) -> Chart:

@@ -82,8 +82,9 @@ def chart(shown: list[Row]) -> plots.Chart:
     """Draw the points on the curve, and both papers beside it."""
     import altair
 
-    x = altair.X("x:Q", title="poll over item", scale=altair.Scale(type="log"))
-    y = altair.Y("y:Q", title="times", scale=altair.Scale(type="log"))
+    log = altair.Scale(type="log")
+    x = altair.X("x:Q", title="poll over item", scale=log)
+    y = altair.Y("y:Q", title="times", scale=log)
 
     def values(points: list[dict[str, object]]) -> Any:
         return altair.Chart(altair.InlineData(values=points))
@@ -104,23 +105,32 @@ def chart(shown: list[Row]) -> plots.Chart:
     )
     few, many = (PAPER_POLL_NS / item for item in reversed(PAPER_ITEM_NS))
     study_from, study_to = STUDY_RATIO
-    papers = values(
-        [
-            {"x": few, "end": many, "y": PAPER_GAIN, "what": "HyperPlane's paper: 4.1 times"},
-            {
-                "x": study_from,
-                "end": study_to,
-                "y": predicted(study_from),
-                "what": "the study of spinning: at least, without a gain",
-            },
-        ]
-    )
+    # Lines are broken for narrow pages.
+    of_hyperplane = {
+        "x": few,
+        "end": many,
+        "y": PAPER_GAIN,
+        "what": "HyperPlane's paper:\n4.1 times",
+    }
+    of_study = {
+        "x": study_from,
+        "end": study_to,
+        "y": predicted(study_from),
+        "what": "the study of spinning:\nat least, without a gain",
+    }
+    papers = values([of_hyperplane, of_study])
+
+    def text(paper: dict[str, object], at: str, **place: Any) -> Any:
+        mark = values([paper]).mark_text(lineBreak="\n", color="#888888", **place)
+        return mark.encode(x=altair.X(at, title="poll over item", scale=log), y=y, text="what:N")
+
     drawn = altair.layer(
         curve.mark_line(color="#888888").encode(x=x, y=y),
         papers.mark_rule(strokeWidth=5, color="#888888").encode(
             x=x, x2="end:Q", y=y, tooltip="what:N"
         ),
-        papers.mark_text(align="right", dx=-8, color="#888888").encode(x=x, y=y, text="what:N"),
+        text(of_hyperplane, "end:Q", align="left", dx=8),
+        text(of_study, "x:Q", align="right", dx=-8, dy=-14),
         here.mark_point(size=45, filled=True, opacity=1).encode(
             x=x,
             y=y,
