@@ -31,11 +31,10 @@ pub(super) struct Remembered {
     registers: [u64; NAMED_REGISTERS],
     /// The quiet iteration at whose end the registers were remembered.
     iteration: u64,
-    /// The rest is remembered, too, at the end of which iteration, and after how many iterations the
-    /// registers return.
+    /// The rest is remembered, too, and at the end of which iteration: the same one if a long period
+    /// was known, otherwise the one after which the registers had returned.
     is_whole: bool,
     whole_iteration: u64,
-    period: u64,
     #[state(cycle)]
     cycle: u64,
     statistics: CoreStatistics,
@@ -59,7 +58,6 @@ impl Remembered {
             iteration: 0,
             is_whole: false,
             whole_iteration: 0,
-            period: 0,
             cycle: 0,
             statistics: CoreStatistics::default(),
             timing: Vec::new(),
@@ -135,8 +133,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     let period = spin.quiet_iterations - remembered.iteration;
                     spin.next = spin.next.max(spin.quiet_iterations + period);
                     let changes = self.shared.predictor.changes() != remembered.predictor_changes;
-                    let remembered = self.remember(remembered, period, changes);
-                    self.shared.spin.remembered = Some(remembered);
+                    self.shared.spin.remembered = Some(self.remember(remembered, changes));
                     return;
                 }
                 None => self.compare(),
@@ -187,8 +184,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if self.is_quiet()
             && let Some(remembered) = self.shared.spin.remembered.take()
         {
-            let period = self.shared.spin.known;
-            self.shared.spin.remembered = Some(self.remember(remembered, period, true));
+            self.shared.spin.remembered = Some(self.remember(remembered, true));
         }
     }
 
@@ -224,10 +220,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         {
             // Where the registers return soon, the state does after as few iterations, once it has
             // settled.
-            self.shared.spin.known = if remembered.period < QUIET_ITERATIONS {
-                0
-            } else {
-                self.shared.spin.quiet_iterations - remembered.whole_iteration
+            let returned = remembered.whole_iteration - remembered.iteration;
+            self.shared.spin.known = match returned {
+                1..QUIET_ITERATIONS => 0,
+                _ => self.shared.spin.quiet_iterations - remembered.whole_iteration,
             };
             self.shared.spin.doze = Some(Doze {
                 period,
@@ -289,13 +285,11 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     fn remember(
         &mut self,
         mut remembered: Box<Remembered>,
-        period: u64,
         has_predictor: bool,
     ) -> Box<Remembered> {
         let one = &mut *remembered;
         one.is_whole = true;
         one.whole_iteration = self.shared.spin.quiet_iterations;
-        one.period = period;
         one.cycle = self.hart.dispatch_cycle;
         one.timing.clear();
         self.timing(|word| {
