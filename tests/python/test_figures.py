@@ -377,10 +377,10 @@ def test_interfaces_are_compared_with_the_same_requests(cores: str) -> None:
     results = run(name)
     rows = find(name).rows(results)
     systems = len(key_value.SYSTEMS) - len(key_value.OPTIONAL)
-    # The peak, the largest load within the limit; and at three rates two latencies, the energy, its
+    # The peak, the largest load within the limit; and at two rates two latencies, the energy, its
     # eight parts and leakage. At the fake's peaks all rates can be taken. With each of these what
     # was dropped.
-    assert len(rows) == systems * (2 + 2 + 3 * (3 + 1 + 8 + 1))
+    assert len(rows) == systems * (2 + 2 + 2 * (3 + 1 + 8 + 1))
     largest = {row.series: row.y for row in rows if row.statistic == key_value.WITHIN}
     assert dict(ranked(name, rows)) == pytest.approx(largest, abs=0.05)
     optional = run(name, f"system={','.join(key_value.OPTIONAL)}")
@@ -560,9 +560,10 @@ def test_quick_figures_leave_points_out_that_are_not_asked_for() -> None:
 
 def test_figures_of_rpcvalets_dispatch() -> None:
     rows = find("rpcvalet.7").rows(run("rpcvalet.7"))
-    # Two distributions and HERD, three ways to dispatch; two loads, and the largest within the SLO.
-    # With 16x1, GEV has one load. Masstree has two limits; with 16x1 one load and one limit.
-    assert len(_without_trials(rows)) == 3 * 3 * (2 + 1) - 1 + 2 * (2 + 2) + (1 + 1)
+    # Two distributions and HERD; two loads with 1x16 and one with others, and the largest within the
+    # SLO. Masstree has two loads and two limits; with 16x1 one load and one limit.
+    shown = (2 + 1) + 2 * (1 + 1)
+    assert len(_without_trials(rows)) == 3 * shown + 2 * (2 + 2) + (1 + 1)
     results = run("rpcvalet.9")
     rows = find("rpcvalet.9").rows(results)
     assert len(_without_trials(rows)) == 4 * ((2 + 1) + len(theory.LOADS_PERCENT) + 1)
@@ -629,7 +630,7 @@ def test_tails_of_rpcvalet_are_compared_at_loads_that_both_sustain() -> None:
 def test_figures_7_a_and_b_of_rpcvalet_draw_from_recorded_times() -> None:
     results = run("rpcvalet.7", "distribution=herd-recorded,masstree-recorded")
     rows = find("rpcvalet.7").rows(results)
-    assert len(_without_trials(rows)) == 3 * (2 + 1) + 2 * (2 + 2) + (1 + 1)
+    assert len(_without_trials(rows)) == (2 + 1) + 2 * (1 + 1) + 2 * (2 + 2) + (1 + 1)
     case = dispatch.Case("masstree-recorded", dispatch.BEST, 4.0)
     description = results[case].description
     # Section 5: the microbenchmark, with replies of 512 bytes, 16 of them the header of a slot.

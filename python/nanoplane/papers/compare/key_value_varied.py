@@ -259,6 +259,8 @@ def _of_rings(cores: str) -> Figure:
             results, ring_cases(cores), lambda case: (float(case.rings or 0), "rings")
         ),
         chart=_varied_chart("rings", (WITHIN, PEAK, P99), rates=plots.linear),
+        # 16 and 128 rings are the ends, and searches with many rings take longest.
+        optional_quick={"rings": ("64",)},
     )
 
 
@@ -315,6 +317,8 @@ FIGURES = (
         ),
         chart=_varied_chart("entries or slots", (WITHIN, PEAK, P99), rates=plots.linear),
         optional={"system": tuple(name for name in SYSTEMS if name not in FEW)},
+        # What is left shows the ends of each range, and four slots, which other figures have.
+        optional_quick={"room": ("32", "64")},
     ),
     Figure(
         name="compare.key-value-spares",
