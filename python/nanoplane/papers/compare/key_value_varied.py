@@ -10,6 +10,7 @@ from nanoplane.papers.compare.key_value import (
     LONG_ROUNDS,
     NODES,
     SYSTEMS,
+    VARIED_MRPS,
     WITHIN,
     Case,
     last_level_bytes,
@@ -30,8 +31,8 @@ from nanoplane.papers.compare.key_value_rows import (
     panel,
 )
 
+_IN_ORDER_MRPS = VARIED_MRPS["in-order"]
 ROOMS, SHARED_ROOMS, SLOTS = (16, 32, 64, 128), (32, 64, 128, 256), (2, 4, 32)
-ROOM_MRPS = 10.0
 SPARE_BUFFERS = (2, 4, 8, 16, 32)
 """Of each core, up to as many as its ring has entries."""
 VALUES = (8, 64, 512, 4096)
@@ -40,7 +41,6 @@ SHORT_ROOM = 16
 """Ring entries for the longest values, whose buffers fill the cache."""
 RINGS = {16: 32, 64: 16, 128: 8}
 """Rings, and entries of each: up to as many rings as receive-side scaling's table has entries."""
-RINGS_MRPS = {"in-order": 10.0, "out-of-order": 20.0}
 BIMODAL_MRPS: Mapping[str, tuple[float, ...]] = {
     "in-order": (1.0, 2.5, 5.0),
     "out-of-order": (2.5, 5.0, 10.0),
@@ -85,7 +85,7 @@ def room_cases() -> list[Case]:
         for room in _rooms(system)
         for case in (
             Case(system, room=room),
-            Case(system, ROOM_MRPS, room=room),
+            Case(system, _IN_ORDER_MRPS, room=room),
             Case(system, limit=True, room=room),
         )
     ]
@@ -99,7 +99,7 @@ def spare_cases() -> list[Case]:
         for spares in SPARE_BUFFERS
         for case in (
             Case(system, spares=spares),
-            Case(system, ROOM_MRPS, spares=spares),
+            Case(system, _IN_ORDER_MRPS, spares=spares),
             Case(system, limit=True, spares=spares),
         )
     ]
@@ -111,7 +111,7 @@ def ring_cases(cores: str) -> list[Case]:
         dataclasses.replace(case, cores=cores, rings=rings, room=entries)
         for system in MANY_RINGS
         for rings, entries in RINGS.items()
-        for case in (Case(system), Case(system, RINGS_MRPS[cores]), Case(system, limit=True))
+        for case in (Case(system), Case(system, VARIED_MRPS[cores]), Case(system, limit=True))
     ]
 
 
@@ -123,7 +123,7 @@ def silicon_cases() -> list[Case]:
         for silicon in ("ways", "equal")
         for case in (
             Case(system, silicon=silicon),
-            Case(system, 10.0, silicon=silicon),
+            Case(system, _IN_ORDER_MRPS, silicon=silicon),
             Case(system, limit=True, silicon=silicon),
         )
     ]
@@ -246,7 +246,7 @@ CORES_OF = {
 
 
 def _of_rings(cores: str) -> Figure:
-    rate = RINGS_MRPS[cores]
+    rate = VARIED_MRPS[cores]
     return Figure(
         name=f"compare.key-value-rings{CORES_OF[cores][0]}",
         title=f"More rings than cores, {cores} cores",
@@ -308,7 +308,7 @@ FIGURES = (
         title="Ring entries and slots of nodes",
         caption=(
             f"{ALIKE}Over the entries of each ring, or the slots of each of {NODES} nodes "
-            f"(RPCValet): the peak, and latencies at {ROOM_MRPS:g} million requests a second. "
+            f"(RPCValet): the peak, and latencies at {_IN_ORDER_MRPS:g} million requests a second. "
             "Buffers are as long as the longest frame."
         ),
         points=lambda quick: runs(room_cases(), quick),
@@ -325,7 +325,7 @@ FIGURES = (
         title="Buffers besides those in rings",
         caption=(
             f"{ALIKE}Over the buffers of each core that are not in its ring, if cores take frames "
-            f"off others' rings: the peak, and latencies at {ROOM_MRPS:g} million requests a "
+            f"off others' rings: the peak, and latencies at {_IN_ORDER_MRPS:g} million requests a "
             "second."
         ),
         points=lambda quick: runs(spare_cases(), quick),
