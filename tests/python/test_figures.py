@@ -560,7 +560,7 @@ def test_quick_figures_leave_points_out_that_are_not_asked_for() -> None:
 
 def test_figures_of_rpcvalets_dispatch() -> None:
     rows = find("rpcvalet.7").rows(run("rpcvalet.7"))
-    # Two distributions and HERD; two loads with 1x16 and one with others, and the largest within the
+    # Two distributions and HERD; two loads with 1x16, one with others, and the largest within the
     # SLO. Masstree has two loads and two limits; with 16x1 one load and one limit.
     shown = (2 + 1) + 2 * (1 + 1)
     assert len(_without_trials(rows)) == 3 * shown + 2 * (2 + 2) + (1 + 1)
