@@ -333,3 +333,90 @@ impl Region {
         instructions.filter(|one| one.kind == kind).count()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabric::Source;
+    use pipeline::Found;
+    use riscv::Class;
+
+    /// Two procedures that share their ends, with loads that miss:
+    ///
+    /// ```text
+    /// 1000  ld a1, 0(a0)    one procedure: a0 always has the same value
+    /// 1004  j  0x2000
+    /// 1800  ld a1, 0(a0)    the other
+    /// 1804  j  0x2000
+    /// 2000  ld a2, 0(a1)
+    /// 2004  ld a4, 0(a5)    ready, but the value of a5 is unknown: in no region
+    /// 2008  ld a6, 0(t1)    not ready: t1 is nobody's
+    /// 200c  ret
+    /// ```
+    fn call(probe: &mut HartProbe, procedure: u64, misses: bool) {
+        const ADDRESS: u64 = 64;
+        let jump = match procedure {
+            0x1000 => 0x7fd0_006f,
+            _ => 0x7fc0_006f,
+        };
+        for (pc, bits, value) in [
+            (0x100, 0x0400_0513, Some(ADDRESS)), // li a0, 64
+            (0x104, 0x0000_00ef, Some(0x108)),   // jal ra
+            (procedure, 0x0005_3583, Some(0)),
+            (procedure + 4, jump, None),
+            (0x2000, 0x0005_b603, Some(0)),
+            (0x2004, 0x0007_b703, Some(0)),
+            (0x2008, 0x0003_3803, Some(0)),
+            (0x200c, 0x0000_8067, None),
+        ] {
+            let instruction = riscv::decode(bits);
+            let found = match misses {
+                true => Found::Line(Source::Memory),
+                false => Found::Line(Source::SecondLevel),
+            };
+            probe.executed(&Executed {
+                value,
+                found: (instruction.class == Class::Load).then_some(found),
+                ..Executed::committed(pc, instruction)
+            });
+        }
+    }
+
+    /// An epoch of eight misses is two calls, and leaves the region of its first procedure: two
+    /// loads, and a third one that is ready. Each miss counts once, with one region and with two.
+    #[test]
+    fn misses_are_ready_or_covered_in_any_region() {
+        let sizes = Sizes {
+            epoch_misses: 8,
+            ..Sizes::default()
+        };
+        let observer = Observer::shared(sizes, 1, (0, 2), Clock::from_ghz(4.0));
+        let mut probe = HartProbe::new(&observer, 0);
+        let mut before = [0; 4];
+        for (procedure, misses, expected) in [
+            // There is no region yet.
+            (0x1000, true, [4, 0, 0, 0]),
+            (0x1000, true, [4, 0, 0, 0]),
+            // The region of 1000 has 2000, and 2004 is ready.
+            (0x1800, true, [4, 4, 2, 1]),
+            (0x1800, true, [4, 4, 2, 1]),
+            // Both regions have 2000; the first load is in the older one, or in the newer one.
+            (0x1000, true, [4, 4, 3, 2]),
+            (0x1000, false, [0, 0, 0, 0]),
+            (0x1800, true, [4, 4, 3, 2]),
+        ] {
+            call(&mut probe, procedure, misses);
+            let counts = observer.borrow().counts().clone();
+            let after = [
+                counts.misses,
+                counts.misses_with_region,
+                counts.ready,
+                counts.covered,
+            ];
+            let added = [0, 1, 2, 3].map(|place| after[place] - before[place]);
+            assert_eq!(added, expected, "{procedure:#x} after {before:?}");
+            before = after;
+        }
+        assert_eq!(observer.borrow().counts().regions.len(), 2);
+    }
+}

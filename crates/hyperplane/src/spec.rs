@@ -236,6 +236,15 @@ mod tests {
         assert_eq!(latencies.lookup, Time::from_ns(2.5));
         assert_eq!(latencies.selection, Time::from_ns(12.25));
         assert_eq!(latencies.update, Time::from_ns(12.75));
+        // "Power-optimised" is another mode of the paper, in which cores take 0.5 us to wake up.
+        assert!(!spec.power_optimised);
+        assert_eq!(latencies.wake_up, Time::ZERO);
+        let spec = HyperPlaneSpec {
+            power_optimised: true,
+            ..spec
+        };
+        let latencies = spec.latencies(clock, clock.time(10), 1024).unwrap();
+        assert_eq!(latencies.wake_up, Time::from_ns(500.0));
     }
 
     /// 1024 bits have 19 levels, 64 have 11, 2048 have 21; the wires are the same.
