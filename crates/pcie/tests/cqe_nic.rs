@@ -325,6 +325,33 @@ fn a_frame_out_that_is_inline_and_comes_with_its_doorbell() {
     assert_eq!(queue.completion(&mut bench).unwrap().queue, 1);
 }
 
+/// Four parts of a frame of 364 bytes: 20 and 10 bytes in the work request, and 100 and 234 in
+/// memory. The latter begin 50 bytes before a page's end, so that they come in several reads.
+#[test]
+fn a_frame_out_of_several_parts() {
+    let mut bench = bench(&spec());
+    let packet = answer(1, 300);
+    let bytes = packet.to_bytes();
+    assert_eq!(bytes.len(), 364);
+    let (second, fourth) = (FRAMES + 3, FRAMES + 0x2000 - 50);
+    bench.store::<CqeNic>(second, &bytes[20..120]);
+    bench.store::<CqeNic>(fourth, &bytes[130..]);
+    let mut queue = Queue::new(0, true, 16, 16);
+    queue.begin(&mut bench, 0);
+    let parts = [
+        inline(&bytes[..20]),
+        segment(second, 100),
+        inline(&bytes[120..130]),
+        segment(fourth, 234),
+    ];
+    let request = request_of(SEND_ONE, 0, true, &parts.concat());
+    let doorbell = queue.post(&mut bench, &request);
+    bench.write(queue.page() + DOORBELL, 8, doorbell);
+    bench.run_for::<CqeNic>(4000.0);
+    let sent: Vec<&Packet> = bench.sent.iter().map(|(_, packet)| packet).collect();
+    assert_eq!(sent, [&packet]);
+}
+
 /// The MAC: 26. The frame: 24 + 72 bytes up, and 12 for its first line and one more for its second.
 /// Its completion, 24 + 64 bytes, comes 11 ns behind it, waits until the frame is written, and is
 /// written then: 12.
@@ -684,6 +711,34 @@ fn a_frame_waits_for_the_doorbell_record() {
         let found = (frames.frames_delivered, frames.dropped_no_descriptor);
         assert_eq!(found, if gives { (1, 1) } else { (0, 2) });
         assert_eq!(queue.completion(&mut bench).is_some(), gives);
+    }
+}
+
+/// 40 buffers, of which the interface holds 32 at most: it reads 16 in each 256 bytes. When it has
+/// used half of the first two reads, it reads the last eight. Each frame is in its own buffer.
+#[test]
+fn buffers_are_read_ahead() {
+    let spec = CqeNicSpec {
+        buffers_ahead: 32,
+        ..spec()
+    };
+    assert_eq!(spec.express.payload_bytes, 256);
+    let mut bench = bench(&spec);
+    let mut queue = Queue::new(0, false, 64, 64);
+    for place in 0..40 {
+        queue.give(&mut bench, FRAMES + SLOT * place, SLOT as u32);
+    }
+    queue.begin(&mut bench, 0);
+    for number in 0..40 {
+        let before = [number, number + 1].map(|used| if used < 16 { 2 } else { 3 });
+        assert_eq!(statistics(&mut bench).buffer_reads, before[0], "{number}");
+        bench.give::<CqeNic>(0.0, &request(number, 8));
+        bench.run_for::<CqeNic>(3000.0);
+        assert_eq!(statistics(&mut bench).buffer_reads, before[1], "{number}");
+        let completion = queue.completion(&mut bench).unwrap();
+        assert_eq!(completion.counter, number);
+        let frame = bench.load::<CqeNic>(FRAMES + SLOT * number, 72);
+        assert_eq!(Packet::from_bytes(&frame), Ok(request(number, 8)));
     }
 }
 

@@ -407,3 +407,97 @@ impl Agent for TenantSide {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ledger;
+    use fabric::{Fabric, FabricSpec, Inbox, Ram};
+    use workload::{Recorder, Warmup};
+
+    const DOORBELL: u64 = 0x6000_0000;
+    const SLOT: u64 = 0x8000_0000;
+
+    /// A slot has 16 bytes of header. The tenant reads the doorbell, and each line of the slot that
+    /// the item uses once: none behind it, although the slot has six.
+    #[test]
+    fn the_lines_of_an_item_are_read_once() {
+        for (packet_bytes, lines) in [
+            (0, 1),
+            (1, 1),
+            // 64 and 65 bytes in all.
+            (48, 1),
+            (49, 2),
+            (64, 2),
+            (65, 2),
+            // 128 and 129 bytes in all.
+            (112, 2),
+            (113, 3),
+            (128, 3),
+            // The whole slot.
+            (368, 6),
+        ] {
+            let range = |start, length| AddressRange { start, length };
+            let setup = IoSetup {
+                registers: AddressRange::default(),
+                tenant_registers: 0,
+                queues: 1,
+                queue_capacity: 4,
+                ring_slots: 4,
+                slot_bytes: 384,
+                packet_bytes: 368,
+                data_plane_cores: 1,
+                cluster_cores: 1,
+                batch: 1,
+                in_order: true,
+                notify: 0,
+                policy: 0,
+                doorbells: AddressRange::default(),
+                tenant_doorbells: range(DOORBELL, LINE),
+                consumers: AddressRange::default(),
+                second_socket: None,
+            };
+            let memory = vec![range(DOORBELL, LINE), range(SLOT, 0x1000)];
+            let mut fabric =
+                Fabric::new(&FabricSpec::default(), Ram::new(memory).unwrap()).unwrap();
+            let packet: Vec<u8> = (1..=packet_bytes).map(|byte| byte as u8).collect();
+            let header = [packet_bytes, 0_u64].map(u64::to_le_bytes).concat();
+            let ram = fabric.ram_mut();
+            ram.load(SLOT, &[header, packet.clone()].concat()).unwrap();
+            ram.load(DOORBELL, &1_u64.to_le_bytes()).unwrap();
+
+            let ledger = Ledger::shared(Recorder::new(1, Warmup::Auto));
+            let descriptor = QueueDescriptor {
+                tenant_doorbell: DOORBELL,
+                tenant_ring: SLOT,
+                ..QueueDescriptor::default()
+            };
+            ledger.borrow_mut().start(0, vec![descriptor], Time::ZERO);
+            ledger.borrow_mut().generated(0);
+            ledger.borrow_mut().arrived(0, (0, 0), Time::ZERO);
+            let tenants = TenantSide::new(setup, ledger.clone(), 1);
+            let attachment = TenantSide::attachment(&setup, 0);
+            let tenants = fabric.attach(Box::new(tenants), attachment).unwrap();
+            fabric.wake_agent(tenants, Time::ZERO, 0);
+            let mut inboxes: Vec<Inbox> = (0..FabricSpec::default().cores)
+                .map(|_| Inbox::default())
+                .collect();
+            fabric.run_until(Time::from_ns(10_000.0), &mut inboxes);
+
+            assert_eq!(
+                fabric.statistics().memory_reads,
+                1 + lines,
+                "{packet_bytes}"
+            );
+            assert_eq!(ledger.borrow().first_result_bytes, 16 + packet_bytes);
+            let tenants: &mut TenantSide = fabric.agent_mut(tenants).unwrap();
+            let delivered = DeliveredPacket {
+                queue: 0,
+                item: 0,
+                is_error: false,
+                bytes: packet,
+            };
+            assert_eq!(tenants.delivered(), [delivered]);
+        }
+    }
+}

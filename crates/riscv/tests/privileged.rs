@@ -117,6 +117,55 @@ fn update_says_when_nothing_is_written() {
     assert_eq!(csr_update(&csr(5, 0, 0), 5, 0), Some(0));
 }
 
+/// "Upon reset, a hart's privilege mode is set to M. The mstatus fields MIE and MPRV are reset to
+/// 0", "writable PMP registers' A and L fields are set to 0", and "the value 0 should be returned"
+/// in `mcause` without causes to distinguish; "all other hart state is UNSPECIFIED" (Privileged
+/// Architecture, "Reset"). Here that is zero, too, except for `scounteren`, constants, and
+/// counters, which count from the start.
+#[test]
+fn csrs_at_reset() {
+    let mut hart = Hart::new(42);
+    assert_eq!(hart.privilege, Privilege::Machine);
+    assert_eq!(hart.csrs.fcsr, 0);
+    // UXL and SXL, the widths of registers, are 2: 64 bits.
+    let widths = [(SSTATUS, 2 << 32), (MSTATUS, 2 << 34 | 2 << 32)];
+    // MXL is 2, and there is a bit for each of the extensions A to U.
+    let extensions = "ABCDFIMSU".bytes().map(|letter| 1 << (letter - b'A'));
+    let misa = (MISA, extensions.sum::<u64>() | 2 << 62);
+    // Cycles, time, instructions and eight event counters.
+    let other = [misa, (0x106, 0x7ff), (0xf14, 42)];
+    let counted = [
+        (0xb00, COUNTERS.cycle),
+        (0xc00, COUNTERS.cycle),
+        (0xc01, COUNTERS.time),
+        (0xb02, COUNTERS.instret),
+        (0xc02, COUNTERS.instret),
+    ];
+    let expected = [&widths[..], &other, &counted].concat();
+    let mut zero = 0;
+    for number in 0..0x1000 {
+        match expected.iter().find(|(one, _)| *one == number) {
+            Some(&(_, value)) => assert_eq!(read(&mut hart, number), Ok(value), "{number:#x}"),
+            None => match read(&mut hart, number) {
+                Ok(value) => {
+                    assert_eq!(value, 0, "{number:#x}");
+                    zero += 1;
+                }
+                Err(trap) => assert_eq!(trap.cause, Cause::IllegalInstruction, "{number:#x}"),
+            },
+        }
+    }
+    // Supervisor mode: sie, stvec, senvcfg, five for traps, and satp. Machine mode: six of 0x302 to
+    // 0x30a, mcountinhibit, 29 events, five for traps, two pmpcfg, 16 pmpaddr, four for triggers,
+    // mvendorid, marchid, mimpid and mconfigptr. Twice 29 event counters.
+    assert_eq!(zero, 9 + (6 + 1 + 29 + 5 + 2 + 16 + 4 + 4) + 2 * 29);
+    // The float registers' CSRs exist with floating point on.
+    hart.set_float_dirty();
+    for number in [0x001, 0x002, FCSR] {
+        assert_eq!(read(&mut hart, number), Ok(0));
+    }
+}
+
 #[test]
 fn read_only_csrs_can_be_read() {
     let mut hart = Hart::new(42);

@@ -261,6 +261,43 @@ mod tests {
         assert_eq!(domain.receive_payload(1), 0x9000_0000 + 576 + 64);
     }
 
+    /// Each shared queue has a part for each of two classes, with as many entries of 8 bytes as
+    /// there are slots, up to a whole line; and these entries are the range, without gaps.
+    #[test]
+    fn shared_queues_are_as_long_as_their_entries() {
+        for (nodes, slots, queues, bytes) in [
+            (1, 1, 1, 2 * 64),
+            (200, 32, 1, 2 * 6400 * 8),
+            // Nine slots take the entries of two lines.
+            (3, 3, 4, 4 * 2 * 128),
+        ] {
+            let spec = RpcValetSpec {
+                slots,
+                ..RpcValetSpec::default()
+            };
+            // Other domains have the queues before.
+            let mut domain = Domain::new(&spec.plan(nodes, 16).unwrap()[0], 5..5 + queues, 0);
+            domain.shared_queues = 0x9000_0000;
+            assert_eq!(domain.shared_bytes(), bytes);
+            let mut entries = std::collections::BTreeSet::new();
+            for queue in domain.queues.clone() {
+                for class in 0..CLASSES {
+                    let of_class = (0..domain.shared_entries())
+                        .map(|count| domain.shared_entry(queue, class, count));
+                    assert!(of_class.into_iter().all(|entry| entries.insert(entry)));
+                    // Then it begins again.
+                    let lap = domain.shared_entries();
+                    assert_eq!(
+                        domain.shared_entry(queue, class, lap),
+                        domain.shared_entry(queue, class, 0)
+                    );
+                }
+            }
+            let range = (0x9000_0000..0x9000_0000 + bytes).step_by(8);
+            assert!(entries.into_iter().eq(range), "{nodes} {slots} {queues}");
+        }
+    }
+
     #[test]
     fn queue_pairs_have_their_home_beside_their_core() {
         for tiles in [1, 4, 6, 16] {

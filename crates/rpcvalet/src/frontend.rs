@@ -256,3 +256,123 @@ impl Agent for Frontend {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::ContextTable;
+    use crate::spec::RpcValetSpec;
+    use fabric::{AddressRange, Fabric, FabricSpec, Inbox, Ram, Time};
+    use queues::Ledger;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+    use workload::{Recorder, Warmup};
+
+    const PAIRS: u64 = 0x8000_0000;
+
+    /// A backend that sends the frontend one completion, and then reads the entry.
+    struct Backend {
+        frontend: AgentId,
+        completion: Option<AgentMessage>,
+        entry: u64,
+        found: Option<LineData>,
+    }
+
+    state::unsaved!(Backend);
+
+    impl Agent for Backend {
+        fn name(&self) -> String {
+            "backend".to_string()
+        }
+
+        fn timer(&mut self, context: &mut AgentContext<'_>, _token: u64) {
+            match self.completion.take() {
+                Some(completion) => context.send(self.frontend, REQUEST_BYTES, completion),
+                None => {
+                    let address = self.entry;
+                    context.access(MemoryAccess::Read { address }, 0);
+                }
+            }
+        }
+
+        fn access_done(
+            &mut self,
+            _context: &mut AgentContext<'_>,
+            _token: u64,
+            _access: MemoryAccess,
+            data: LineData,
+        ) {
+            self.found = Some(data);
+        }
+    }
+
+    /// An entry is the header, whose index is the phase of the first lap, and a value of 8 bytes.
+    /// The rest of the line keeps what it has had.
+    #[test]
+    fn a_completion_writes_sixteen_bytes() {
+        let pairs = QueuePairs::new(PAIRS, 16);
+        let range = AddressRange {
+            start: PAIRS,
+            length: pairs.bytes(),
+        };
+        let fabric = FabricSpec::default();
+        let mut inboxes: Vec<Inbox> = (0..fabric.cores).map(|_| Inbox::default()).collect();
+        let mut fabric = Fabric::new(&fabric, Ram::new(vec![range]).unwrap()).unwrap();
+        let entry = pairs.completion_entry(2, 0);
+        fabric.ram_mut().load(entry, &[0xee; 64]).unwrap();
+
+        let (frontend, backend) = (fabric.next_agent(), AgentId(fabric.next_agent().0 + 1));
+        let agent = Frontend::new(
+            2,
+            pairs,
+            RpcValetSpec::default().latencies(fabric.clock()),
+            backend,
+            backend,
+            Rc::new(RefCell::new(ContextTable::new(Vec::new(), 1))),
+            Ledger::shared(Recorder::new(1, Warmup::Requests(0))),
+        );
+        fabric
+            .attach(Box::new(agent), Frontend::attachment(2))
+            .unwrap();
+        let header = Header {
+            kind: Kind::Completed,
+            node: 7,
+            slot: 5,
+            index: 0,
+            context: 3,
+            bytes: 0,
+        };
+        let mut data = LineData::ZERO;
+        data.write(0, 8, 0x0123_4567_89ab_cdef);
+        let agent = Backend {
+            frontend,
+            completion: Some(AgentMessage {
+                header: header.encode(),
+                data,
+            }),
+            entry,
+            found: None,
+        };
+        let attachment = Attachment {
+            tile: 9,
+            cache: Some(CacheSpec::default()),
+            ..Attachment::default()
+        };
+        assert_eq!(fabric.attach(Box::new(agent), attachment).unwrap(), backend);
+        fabric.wake_agent(backend, Time::ZERO, 0);
+        fabric.wake_agent(backend, Time::from_ns(5000.0), 0);
+        fabric.run_until(Time::from_ns(10_000.0), &mut inboxes);
+
+        assert_eq!(fabric.errors(), [""; 0]);
+        let backend: &mut Backend = fabric.agent_mut(backend).unwrap();
+        let found = backend.found.expect("the entry has been read");
+        assert_eq!(
+            Header::decode(found.read(0, 8)),
+            Some(Header { index: 1, ..header })
+        );
+        assert_eq!(found.read(8, 8), 0x0123_4567_89ab_cdef);
+        assert_eq!(found.0[16..], [0xee; 48]);
+        let frontend: &mut Frontend = fabric.agent_mut(frontend).unwrap();
+        assert_eq!(frontend.completion_queue_entries(), 1);
+    }
+}

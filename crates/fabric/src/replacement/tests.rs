@@ -279,6 +279,60 @@ fn victims_of_four_ways() {
     assert_eq!(victims(Replacement::Srrip), [3, 3]);
 }
 
+/// A cache of one set of four lines, of which the first is used again. Then lines arrive.
+///
+/// With predictions the first has 0 and the others 2. The first arrival finds no 3, and makes it 1
+/// and the others 3, so that they go in turn, while arrivals have 2. The second round makes it 2,
+/// and the third 3: it is then the first 3 in the set. A cache that evicted without increasing the
+/// predictions would keep it for ever.
+#[test]
+fn a_private_cache_ages_the_lines_that_stay() {
+    let victims = |replacement| {
+        let spec = CacheSpec {
+            size_bytes: 4 * 64,
+            ways: 4,
+            replacement,
+            ..CacheSpec::default()
+        };
+        let mut cache = PrivateCache::new(&spec, CacheId(0));
+        let place = |cache: &mut PrivateCache, line| {
+            let placed = cache.place(LineAddress(line), State::Shared, &LineData::ZERO);
+            placed.1.map(|victim| victim.line.0)
+        };
+        for line in 0..4 {
+            assert_eq!(place(&mut cache, line), None);
+        }
+        assert!(cache.find_and_touch(LineAddress(0)).is_some());
+        let victims: Vec<u64> = (4..12)
+            .map(|line| place(&mut cache, line).unwrap())
+            .collect();
+        victims
+    };
+    assert_eq!(victims(Replacement::Lru), [1, 2, 3, 0, 4, 5, 6, 7]);
+    assert_eq!(victims(Replacement::Srrip), [1, 2, 3, 4, 5, 6, 0, 7]);
+}
+
+/// A line that takes the way of an invalidated one evicts nothing, and the others do not age: all
+/// have a prediction of 2, and the new line, in the first way, is the next victim. If the others
+/// had aged by the 3 that the lost line lacked, the second would be.
+#[test]
+fn a_free_way_of_a_private_cache_ages_nothing() {
+    let spec = CacheSpec {
+        size_bytes: 4 * 64,
+        ways: 4,
+        replacement: Replacement::Srrip,
+        ..CacheSpec::default()
+    };
+    let mut cache = PrivateCache::new(&spec, CacheId(0));
+    for line in 0..4 {
+        cache.place(LineAddress(line), State::Shared, &LineData::ZERO);
+    }
+    assert!(cache.find_and_touch(LineAddress(0)).is_some());
+    cache.drop_line(LineAddress(0));
+    cache.place(LineAddress(4), State::Shared, &LineData::ZERO);
+    assert_eq!(cache.would_evict(LineAddress(5)), Some(LineAddress(4)));
+}
+
 fn textbook(replacement: Replacement, ways: usize) -> Box<dyn Textbook> {
     let all: Vec<usize> = (0..ways).collect();
     let mut bits = [false; 16];

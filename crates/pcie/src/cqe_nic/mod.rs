@@ -797,3 +797,62 @@ impl Interface for CqeNic {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Entries of 64 bytes, of which a read of 256 bytes has at most four, and none beyond a
+    /// multiple of 256 bytes or the end of the ring.
+    #[test]
+    fn reads_end_at_boundaries() {
+        // The ring's start and entries; given, asked, held; ahead; first and count.
+        let rows = [
+            (0x1000, 8, (0, 0, 0), 16, None),
+            (0x1000, 8, (3, 0, 0), 16, Some((0, 3))),
+            (0x1000, 8, (8, 0, 0), 16, Some((0, 4))),
+            (0x1000, 8, (8, 1, 0), 16, Some((1, 3))),
+            (0x1000, 8, (8, 6, 0), 16, Some((6, 2))),
+            // The ring begins within 256 bytes.
+            (0x1040, 8, (8, 0, 0), 16, Some((0, 3))),
+            (0x1040, 8, (8, 3, 0), 16, Some((3, 4))),
+            // The second pass: number 9 is entry 1.
+            (0x1000, 8, (16, 9, 0), 16, Some((9, 3))),
+            // The ring ends before the boundary.
+            (0x1000, 2, (3, 1, 0), 16, Some((1, 1))),
+            // Six or more of at most eight are held.
+            (0x1000, 8, (12, 8, 6), 8, Some((8, 2))),
+            (0x1000, 8, (12, 8, 8), 8, None),
+            (0x1000, 8, (12, 8, 9), 8, None),
+            // Numbers wrap around, and the ring with them.
+            (0x1000, 8, (1, u32::MAX, 0), 16, Some((u32::MAX, 1))),
+        ];
+        for (ring, entries, window, ahead, expected) in rows {
+            let setup = Setup {
+                ring,
+                entries,
+                ..Setup::default()
+            };
+            let found = next_read(window, &setup, 64, (ahead, 256));
+            assert_eq!(found, expected, "{ring:#x} {entries} {window:?} {ahead}");
+        }
+    }
+
+    /// Three outstanding reads of two, three and one, from `u32::MAX` on: they begin with
+    /// `u32::MAX`, 1 and 4.
+    #[test]
+    fn reads_that_overtake_are_put_in_order() {
+        let reads = || VecDeque::from([2, 3, 1].map(|count| (count, Vec::new())));
+        for (first, place) in [(u32::MAX, 0), (1, 1), (4, 2)] {
+            let mut reading = reads();
+            put_in_order(&mut reading, u32::MAX, first, vec![7]);
+            let mut expected = reads();
+            expected[place].1 = vec![7];
+            assert_eq!(reading, expected, "{first}");
+        }
+        // Nothing that has been asked for begins there.
+        let mut reading = reads();
+        put_in_order(&mut reading, u32::MAX, 2, vec![7]);
+        assert_eq!(reading, reads());
+    }
+}
