@@ -713,7 +713,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let handler = self.hart.privileged.take_trap(trap, serial.pc);
         self.translation_may_change();
         self.leave_serial(&serial, now);
-        // The trap of a fence, too.
+        // A fence alone does not disturb spinning; one that traps does.
         self.shared.spin.disturb();
         if handler == 0 {
             let (pc, instruction) = match serial.kind {

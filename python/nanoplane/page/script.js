@@ -39,7 +39,7 @@ function draw(index, isStacked = false) {
     tooltip: { theme: dark ? "dark" : "light" },
   };
   return vegaEmbed(element, spec, options).then(({ view }) => {
-    if (!isStacked && element.querySelector("svg").clientWidth > width) {
+    if (!isStacked && element.querySelector("svg").getBoundingClientRect().width > width) {
       view.finalize();
       return draw(index, true);
     }

@@ -353,7 +353,7 @@ def bars(
     return panels.resolve_scale(y="shared" if shared_y else "independent")  # type: ignore[no-any-return]
 
 
-# A legend is of several of these: one that were shared would have a second legend.
+# One legend shows several of these; a shared one would get a second legend.
 _OWN_LEGENDS = dict.fromkeys(("color", "fill", "shape", "strokeDash"), "independent")
 
 

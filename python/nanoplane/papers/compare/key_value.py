@@ -439,7 +439,7 @@ QUICK_FAST_RATES_MRPS = (5.0, 20.0)
 """On out-of-order cores. At 2.5 million these poll most of the time, and as many requests take the
 host twice as long as at 5."""
 VARIED_MRPS: Mapping[str, float] = {"in-order": 10.0, "out-of-order": 20.0}
-"""By cores, the load of figures that vary something else."""
+"""By cores, the load of the figures over ring entries, spare buffers, rings and silicon."""
 REQUESTS, QUICK_REQUESTS = 20_000, 4000
 """Two hundred requests exceed a p99: half of its 95 % interval is then about 5 % of it, the
 precision of figures in full."""

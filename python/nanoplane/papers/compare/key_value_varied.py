@@ -317,7 +317,7 @@ FIGURES = (
         ),
         chart=_varied_chart("entries or slots", (WITHIN, PEAK, P99), rates=plots.linear),
         optional={"system": tuple(name for name in SYSTEMS if name not in FEW)},
-        # What is left shows the ends of each range, and four slots, which other figures have.
+        # What is left: rings of 16 and 128 entries, shared ones of 128 and 256, and 2 and 4 slots.
         optional_quick={"room": ("32", "64")},
     ),
     Figure(
