@@ -135,6 +135,8 @@ def look(page: Path, tmp_path: Path, width: int, dark: bool) -> dict[str, Any]:
 
 def check(found: dict[str, Any], width: int, dark: bool) -> None:
     assert found["plots"] == 2
+    # Each once: three data planes, four shapes of traffic, and the data plane of the mean gain.
+    assert found["legend"] == 3 + 4 + 1
     assert found["room"] <= width
     # As wide as the page, and nothing reaches beyond it.
     assert [part for part in found["filled"] if not 0.9 < part <= 1] == []
