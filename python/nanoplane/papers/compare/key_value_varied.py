@@ -280,8 +280,8 @@ def _of_values(cores: str) -> Figure:
         chart=lambda rows: _varied_chart("bytes of a value", (PEAK, P99))(
             [row for row in rows if "room" not in row.labels]
         ),
-        # They are nearly as 8 bytes are, and cores that steal at this load take 10 s.
-        optional_quick={"value_bytes": ("64",)},
+        # The ends are left: cores that steal take 10 s a run at this load.
+        optional_quick={"value_bytes": ("64", "512"), "room": (str(SHORT_ROOM),)},
     )
 
 

@@ -118,8 +118,10 @@ def run(case: Case, quick: bool) -> Run:
     found = case.run(quick, requests, PEAK_REQUESTS)
     if case.limit is None:
         return found
-    # A search begins with the loads that are shown anyway.
-    return dataclasses.replace(found, near_parts=loads(case, quick))
+    # A search begins with the loads that are shown anyway; with --quick not with the lowest, which
+    # says nothing about the bend, and between whose requests cores poll longest.
+    near = tuple(load for load in loads(case, quick) if not quick or load > QUICK_LOADS[0])
+    return dataclasses.replace(found, near_parts=near)
 
 
 def _saturated_cases() -> list[Case]:

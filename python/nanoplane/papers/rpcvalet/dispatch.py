@@ -93,9 +93,8 @@ otherwise that a run of 10,000 requests did not count as one that keeps up with 
 second."""
 PRECISION, QUICK_PRECISION = 0.01, 0.04
 """The precision of the largest load within the SLO."""
-EXTREME_PARTS = {ROWS: 0.76, WORST: 0.52}
-"""The same as `BEGIN_PARTS`, of extreme values with several queues: what the searches with --quick
-have found."""
+EXTREME_PARTS = {ROWS: 0.76, WORST: 0.52, TURNS: 0.9}
+"""The same as `BEGIN_PARTS`, of extreme values: what the searches with --quick have found."""
 BEGIN_PARTS = {SOFTWARE: 0.46, TURNS: 0.87}
 BEGIN_PART, BEGIN_PART_OF_ONE = 0.95, 0.85
 """Where a search begins with --quick, as a part of the load at which the ideal queueing system
@@ -118,6 +117,9 @@ STORE_REQUESTS, QUICK_STORE_REQUESTS = 40_000, 4000
 """Of Masstree's requests, four hundred and forty are scans."""
 QUICK_SCAN_RATES_MRPS = {BEST: (4.0, 6.0), ROWS: (2.0, 4.0), WORST: (2.0,)}
 """Of Masstree's times, the rates for --quick: the searches for both limits begin with them."""
+QUICK_SCAN_BEGIN_MRPS = {BEST: (4.6,), ROWS: (), WORST: (0.5,)}
+"""Other rates that these searches begin with: they have found 4.0 to 4.6 and 5.6 to 6 with 1x16,
+and 0.5 to 0.6 with 16x1. With 4x4 no rate near the answer is certain on either side."""
 QUICK_SCAN_RATE_OF_ONE_MRPS = 4.5
 """Where the search with one message a core begins with --quick: it has found 4.3 to 4.7."""
 LAST_MRPS = {
@@ -246,8 +248,10 @@ class Case:
         peak = reference(self.distribution).description(quick)
         # Figures do not show these loads with another threshold.
         rates = tuple(_rates(self.distribution, self.mode, quick)) if self.threshold == 2 else ()
-        if quick and self.distribution == MASSTREE and self.threshold == 1:
-            rates = (QUICK_SCAN_RATE_OF_ONE_MRPS,)
+        if quick and self.distribution == MASSTREE:
+            is_one = self.threshold == 1
+            begin = (QUICK_SCAN_RATE_OF_ONE_MRPS,) if is_one else QUICK_SCAN_BEGIN_MRPS[self.mode]
+            rates = tuple(sorted((*rates, *begin)))
         # Of one kind of requests there is no ideal curve. Software has another capacity.
         by_rates = kind is not None or (self.mode in IN_SOFTWARE and not quick)
         return Run(
@@ -342,8 +346,8 @@ def _rates(distribution: str, mode: str, quick: bool) -> Sequence[float]:
         rates = SOFTWARE_RATES_MRPS if mode == SOFTWARE else RATES_MRPS
         rates = tuple(rate for rate in rates if not quick or rate in QUICK_RATES_MRPS)
     kept = [rate for rate in rates if rate <= last]
-    has_one = quick and mode in (ROWS, WORST) and distribution in (HERD, *SHOWN)
-    return kept[-1:] if has_one else kept
+    alike = quick and mode in (ROWS, WORST, TURNS) and distribution in (HERD, *DISTRIBUTIONS)
+    return kept[-1:] if alike else kept
 
 
 def _points(distributions: tuple[str, ...], modes: tuple[str, ...], quick: bool) -> dict[Any, Run]:

@@ -145,7 +145,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
-        optional_quick={"ranks": ("1",)},
+        optional_quick={"ranks": ("1",), "kind": (MIXED,)},
     ),
 )
 
