@@ -1039,6 +1039,33 @@ def test_a_limit_is_searched_for() -> None:
     assert reference not in results
 
 
+def test_searches_begin_where_their_answers_may_be() -> None:
+    for quick in (False, True):
+        points = find("hyperplane.10").points(quick)
+        begins = {run.near_parts for case, run in points.items() if case.limit is not None}
+        # In full with all loads of the curve; with --quick without a hundredth of the load.
+        wanted = {(), (0.5,), (0.5, 0.8)} if quick else {multicore.LOADS}
+        assert begins == wanted
+    masstree = functools.partial(dispatch.Case, "masstree-recorded")
+    # The rates of the curve and one more; with one message a core there is no curve.
+    assert masstree(dispatch.BEST).run(True).near == (4.0, 4.6, 6.0)
+    assert masstree(dispatch.BEST, threshold=1).run(True).near == (4.5,)
+    assert masstree(dispatch.WORST, relaxed=True).run(True).near == (0.5, 2.0)
+    assert masstree(dispatch.ROWS).run(True).near == (2.0, 4.0)
+    assert masstree(dispatch.ROWS).run(False).near == (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+
+
+def test_quick_figures_have_low_loads_where_they_differ() -> None:
+    points = find("rpcvalet.8").points(True)
+    low = {case.mode for case in points if case.rate_mrps == min(dispatch.QUICK_RATES_MRPS)}
+    # Software without a lock is like hardware there, and the lock sustains no other rate.
+    assert low == {dispatch.BEST, dispatch.SOFTWARE}
+    values = chosen([find("compare.key-value-values")], True)
+    assert {(case.value_bytes, case.room) for case in values} == {(8, None), (4096, None)}
+    loaded = chosen([find("substrate.loaded-latency")], True)
+    assert {(case.kind, case.ranks) for case in loaded} == {("reads", 2)}
+
+
 def test_a_limit_that_nothing_keeps_gets_a_sentence() -> None:
     case = multicore.saturated("hyperplane", "fully-balanced", 1)
     impossible = case.within(0.5, of=case)

@@ -73,8 +73,8 @@ LOW_MRPS = 2.0
 """The lowest load that both hardware and software get: a tenth of the throughput of hardware."""
 QUICK_RATES_MRPS = (6.0, 14.0)
 """The subset of the rates above for `--quick`, beside the trials of the searches. The last rate is
-the highest that 16x1 sustains, where tails differ most; at the first one all ways to dispatch are
-alike, so that 1x16 alone has it."""
+the highest that 16x1 sustains, where tails differ most. At the first one all ways to dispatch are
+alike: only 1x16 has it, and cores under a lock, which sustain no other."""
 REQUESTS, QUICK_REQUESTS = 50_000, 10_000
 """Five hundred requests exceed a p99. Near the largest load within the SLO a p99 grows many times
 as fast as the load, so that its interval of some percent gives that load within `PRECISION`."""
@@ -117,11 +117,10 @@ STORE_REQUESTS, QUICK_STORE_REQUESTS = 40_000, 4000
 """Of Masstree's requests, four hundred and forty are scans."""
 QUICK_SCAN_RATES_MRPS = {BEST: (4.0, 6.0), ROWS: (2.0, 4.0), WORST: (2.0,)}
 """Of Masstree's times, the rates for --quick: the searches for both limits begin with them."""
-QUICK_SCAN_BEGIN_MRPS = {BEST: (4.6,), ROWS: (), WORST: (0.5,)}
-"""Other rates that these searches begin with: they have found 4.0 to 4.6 and 5.6 to 6 with 1x16,
-and 0.5 to 0.6 with 16x1. With 4x4 no rate near the answer is certain on either side."""
-QUICK_SCAN_RATE_OF_ONE_MRPS = 4.5
-"""Where the search with one message a core begins with --quick: it has found 4.3 to 4.7."""
+QUICK_SCAN_BEGIN_MRPS = {(BEST, 2): 4.6, (WORST, 2): 0.5, (BEST, 1): 4.5}
+"""Another rate that these searches begin with, by dispatch and messages a core. They have found 4.0
+to 4.6 and 5.6 to 6 with 1x16, 0.5 to 0.6 with 16x1, and 4.3 to 4.7 with one message a core. With
+4x4 no rate near the answer is certain on either side."""
 LAST_MRPS = {
     (HERD, WORST): 24.0,
     ("fixed", WORST): 16.0,
@@ -248,10 +247,9 @@ class Case:
         peak = reference(self.distribution).description(quick)
         # Figures do not show these loads with another threshold.
         rates = tuple(_rates(self.distribution, self.mode, quick)) if self.threshold == 2 else ()
-        if quick and self.distribution == MASSTREE:
-            is_one = self.threshold == 1
-            begin = (QUICK_SCAN_RATE_OF_ONE_MRPS,) if is_one else QUICK_SCAN_BEGIN_MRPS[self.mode]
-            rates = tuple(sorted((*rates, *begin)))
+        begin = QUICK_SCAN_BEGIN_MRPS.get((self.mode, self.threshold))
+        if quick and self.distribution == MASSTREE and begin is not None:
+            rates = tuple(sorted((*rates, begin)))
         # Of one kind of requests there is no ideal curve. Software has another capacity.
         by_rates = kind is not None or (self.mode in IN_SOFTWARE and not quick)
         return Run(
