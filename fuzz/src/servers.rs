@@ -28,7 +28,8 @@ pub fn small_server() -> ServerSpec {
 
 /// Runs a program for a few thousand cycles, if it can be put into the server.
 pub fn begin(spec: &ServerSpec, image: Image) {
-    let Ok(mut machine) = Machine::new(spec, image, &[], false, |_| Ok(NoExtension)) else {
+    let Ok(mut machine) = Machine::new(spec, image, &[], false, |_| Ok(Box::new(NoExtension)))
+    else {
         return;
     };
     machine.engine.set_speed(32, true);

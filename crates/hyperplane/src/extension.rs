@@ -113,23 +113,32 @@ const fn code(operation: Operation) -> u32 {
     Names::r_type(OPCODE, operation as u32)
 }
 
+/// Its instructions, registers and CSRs in assembly language.
+const NAMES: &Names = &Names {
+    instructions: &[
+        (code(Operation::Qwait), "qwait {rd}, {rs1}"),
+        (code(Operation::QwaitNonBlocking), "qwait.nb {rd}, {rs1}"),
+        (code(Operation::Verify), "qwait.verify {rd}, {rs1}"),
+        (code(Operation::Reconsider), "qwait.reconsider {rs1}, {rs2}"),
+        (code(Operation::Enable), "qwait.enable {rs1}"),
+        (code(Operation::Disable), "qwait.disable {rs1}"),
+        (code(Operation::Init), "qwait.init {rd}, {rs1}, {rs2}"),
+        (code(Operation::Add), "qwait.add {rd}, {rs1}, {rs2}"),
+        (code(Operation::Remove), "qwait.remove {rd}, {rs1}"),
+        (code(Operation::Weight), "qwait.weight {rs1}, {rs2}"),
+        (code(Operation::Partition), "qwait.partition {rs1}, {rs2}"),
+    ],
+    ..Names::STANDARD
+};
+
 impl Extension for QwaitExtension {
-    const NAMES: &'static Names = &Names {
-        instructions: &[
-            (code(Operation::Qwait), "qwait {rd}, {rs1}"),
-            (code(Operation::QwaitNonBlocking), "qwait.nb {rd}, {rs1}"),
-            (code(Operation::Verify), "qwait.verify {rd}, {rs1}"),
-            (code(Operation::Reconsider), "qwait.reconsider {rs1}, {rs2}"),
-            (code(Operation::Enable), "qwait.enable {rs1}"),
-            (code(Operation::Disable), "qwait.disable {rs1}"),
-            (code(Operation::Init), "qwait.init {rd}, {rs1}, {rs2}"),
-            (code(Operation::Add), "qwait.add {rd}, {rs1}, {rs2}"),
-            (code(Operation::Remove), "qwait.remove {rd}, {rs1}"),
-            (code(Operation::Weight), "qwait.weight {rs1}, {rs2}"),
-            (code(Operation::Partition), "qwait.partition {rs1}, {rs2}"),
-        ],
-        ..Names::STANDARD
-    };
+    fn copy(&self) -> Box<dyn Extension> {
+        Box::new(*self)
+    }
+
+    fn names(&self) -> &'static Names {
+        NAMES
+    }
 
     fn is_barrier(&self, instruction: &Instruction) -> bool {
         !matches!(
@@ -275,7 +284,7 @@ mod tests {
     }
 
     fn text(bits: u32) -> String {
-        riscv::disassemble_with(&riscv::decode(bits), 0, QwaitExtension::NAMES)
+        riscv::disassemble_with(&riscv::decode(bits), 0, NAMES)
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl System for HyperPlaneSpec {
         let sockets = site.host.fabric.sockets as f64;
         let spec = self.clone();
         Ok(Attached {
-            cores: Some(Box::new(QwaitExtension::new(agent))),
+            extension: Some(Box::new(QwaitExtension::new(agent))),
             ..Attached::new(Part {
                 agent,
                 spec,

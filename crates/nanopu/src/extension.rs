@@ -5,7 +5,7 @@ use crate::mailbox::SharedMailbox;
 use crate::scheduler::Scheduler;
 use crate::spec::NanoPuSpec;
 use fabric::{AgentId, Clock, CoreId, Time};
-use pipeline::{Action, CsrAccess, Extension, Invocation, Sent, Word};
+use pipeline::{Action, CsrAccess, Extension, Invocation, PortRegisters, Sent, Word};
 use riscv::{Cause, Instruction, Names, Register, Trap, csr_update};
 use std::collections::VecDeque;
 
@@ -229,16 +229,32 @@ impl NetworkRegisters {
     }
 }
 
+/// Its instructions, registers and CSRs in assembly language.
+const NAMES: &Names = &Names {
+    registers: &[(NET_RX, "netrx"), (NET_TX, "nettx")],
+    csrs: csr::ALL,
+    ..Names::STANDARD
+};
+
 impl Extension for NetworkRegisters {
-    const IS_ACTIVE: bool = true;
-    const HAS_REGISTERS: bool = true;
-    const INPUT: Register = NET_RX;
-    const OUTPUT: Register = NET_TX;
-    const NAMES: &'static Names = &Names {
-        registers: &[(NET_RX, "netrx"), (NET_TX, "nettx")],
-        csrs: csr::ALL,
-        ..Names::STANDARD
-    };
+    fn copy(&self) -> Box<dyn Extension> {
+        Box::new(self.clone())
+    }
+
+    fn is_active(&self) -> bool {
+        true
+    }
+
+    fn port_registers(&self) -> PortRegisters {
+        PortRegisters {
+            input: NET_RX,
+            output: NET_TX,
+        }
+    }
+
+    fn names(&self) -> &'static Names {
+        NAMES
+    }
 
     fn place(&mut self, core: CoreId, _hart: u64) {
         self.core = usize::from(core.0);
@@ -438,7 +454,7 @@ mod tests {
         ];
         for (bits, text) in names {
             let instruction = riscv::decode(bits);
-            let shown = riscv::disassemble_with(&instruction, 0, NetworkRegisters::NAMES);
+            let shown = riscv::disassemble_with(&instruction, 0, NAMES);
             assert_eq!(shown, text);
         }
     }

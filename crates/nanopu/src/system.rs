@@ -156,7 +156,7 @@ fn attach_clients(
         energy: spec.energy,
     };
     Ok(Attached {
-        cores: Some(Box::new(extension)),
+        extension: Some(Box::new(extension)),
         source: Some(clients),
         ..Attached::new(WithClients { part, clients })
     })
@@ -212,7 +212,7 @@ impl System for NanoPuSpec {
         let link = site.link.unwrap_or((ADDRESS_ALONE, published_rate()));
         let (agent, extension) = attach(fabric, self, site.host.fabric.cores, link)?;
         Ok(Attached {
-            cores: Some(Box::new(extension)),
+            extension: Some(Box::new(extension)),
             wire: Some(Wire::of::<Nic>(agent)),
             ..Attached::new(Part {
                 agent,

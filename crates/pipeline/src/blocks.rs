@@ -1,14 +1,13 @@
 //! Instructions decoded once, with all invariant properties precomputed.
 
 use crate::debug::Stops;
+use crate::extension::PortRegisters;
 use crate::ports::{Calendar, Need, Unit};
 use crate::serializing::FenceEffect;
 use crate::spec::MemoryModel;
 use crate::window::{SlotKind, Tags};
 use fabric::{LINE_BYTES, LineData};
-use riscv::{
-    Class, Evaluator, Instruction, Operation, Register, SINK, decode, evaluator, is_compressed,
-};
+use riscv::{Class, Evaluator, Instruction, Operation, decode, evaluator, is_compressed};
 use state::{Purpose, State, Walker};
 
 const TABLE_ENTRIES: usize = 4096;
@@ -81,33 +80,6 @@ pub struct Decoded {
     is_replaced: bool,
     /// See [`Blocks::find_behind`].
     next: u16,
-}
-
-/// Registers that are the ends of an extension's queues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortRegisters {
-    pub input: Register,
-    pub output: Register,
-}
-
-impl PortRegisters {
-    /// No such registers.
-    pub const NONE: PortRegisters = PortRegisters {
-        input: SINK,
-        output: SINK,
-    };
-
-    /// Whether `i` takes a word from a queue.
-    #[inline]
-    pub fn takes(self, i: &Instruction) -> bool {
-        self.input != SINK && (i.rs1 == self.input || i.rs2 == self.input)
-    }
-
-    /// Whether `i` appends a word to a queue.
-    #[inline]
-    pub fn gives(self, i: &Instruction) -> bool {
-        self.output != SINK && i.rd == self.output
-    }
 }
 
 impl Decoded {

@@ -203,15 +203,15 @@ state::declare! {
 
 /// A core with one hart or several. The code handles one hart, the one in `hart`; the others wait
 /// in `others`. See [`crate::threads`].
-pub struct Core<X: Extension, K: CoreKind> {
+pub struct Core<K: CoreKind> {
     pub(crate) shared: Shared,
     /// The current hart.
-    pub(crate) hart: K::Place<HartState<X>>,
+    pub(crate) hart: K::Place<HartState>,
     /// With several harts: the others by hardware thread, with a gap for the current one.
-    pub(crate) others: Vec<Option<K::Place<HartState<X>>>>,
+    pub(crate) others: Vec<Option<K::Place<HartState>>>,
 }
 
-impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
+impl<K: CoreKind> state::State for Core<K> {
     fn walk(&mut self, walker: &mut dyn Walker) {
         // Unsaved state belongs to a hart, not to its place.
         let mut thread = self.hart.thread;
@@ -236,7 +236,7 @@ impl<X: Extension, K: CoreKind> state::State for Core<X, K> {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// A core whose harts start at `entry` with their numbers, `harts`, in `a0`: one for each of
     /// its hardware threads.
     pub fn new(
@@ -244,19 +244,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         id: CoreId,
         clock: Clock,
         memory_map: MemoryMap,
-        extension: X,
+        extension: &dyn Extension,
         harts: &[u64],
         entry: u64,
-    ) -> Self
-    where
-        X: Clone,
-    {
+    ) -> Self {
+        debug_assert_eq!(K::IS_ACTIVE, extension.is_active());
         debug_assert_eq!(K::IN_ORDER, spec.model == Model::InOrder);
         debug_assert_eq!(K::MULTITHREADED, spec.threads > 1);
         debug_assert_eq!(harts.len(), usize::from(spec.threads));
         let hart = |thread: usize| {
             let number = harts.get(thread).copied().unwrap_or_default();
-            let mut extension = extension.clone();
+            let mut extension = extension.copy();
             extension.place(id, number);
             K::Place::of(HartState::new(spec, thread as u8, number, extension, entry))
         };
@@ -327,7 +325,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let (own, delivery) = if self.shared.crash.is_some() {
             (NEVER, inbox.next_at())
         } else if self.dozes() {
-            (self.hart.extension_event(), self.next_delivery(inbox))
+            (self.hart.extension_event::<K>(), self.next_delivery(inbox))
         } else if self.is_multithreaded() {
             (self.next_dispatch().min(self.own_event()), inbox.next_at())
         } else if self.hart.serial.is_some() {
@@ -386,9 +384,9 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// The cycle of the next event other than dispatch and the current hart's stores.
     pub(crate) fn other_event(&self) -> u64 {
-        let others = self.others().map(|other| other.own_event());
+        let others = self.others().map(|other| other.own_event::<K>());
         self.hart
-            .other_event()
+            .other_event::<K>()
             .min(self.shared.second_level_event)
             .min(others.min().unwrap_or(NEVER))
     }
@@ -481,7 +479,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.second_level_found(now, outbox);
         }
         self.for_each_hart(|core| {
-            if X::IS_ACTIVE && core.hart.extension.next_event() <= now {
+            if K::IS_ACTIVE && core.hart.extension.next_event() <= now {
                 core.shared.spin.disturb();
                 core.hart.extension.event(now);
                 core.extension_has_changed(now, outbox);

@@ -11,7 +11,6 @@
 //! known and everything older is done, and then executed.
 
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::serializing::Serializing;
 use fabric::LineAddress;
@@ -196,7 +195,7 @@ pub trait Debuggable {
     fn patch(&mut self, line: LineAddress, offset: usize, bytes: &[u8]) -> bool;
 }
 
-impl<X: Extension, K: CoreKind> Debuggable for Core<X, K> {
+impl<K: CoreKind> Debuggable for Core<K> {
     fn debug(&mut self, spares_machine_mode: Option<bool>) {
         self.shared.spin.allow(false);
         self.for_each_hart(|core| {
@@ -340,7 +339,7 @@ impl<X: Extension, K: CoreKind> Debuggable for Core<X, K> {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Called before the next instruction: returns whether the hart stops instead.
     #[cold]
     #[inline(never)]

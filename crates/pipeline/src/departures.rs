@@ -2,7 +2,7 @@
 //! can be undone: an older branch may have been mispredicted.
 
 use crate::core::Core;
-use crate::extension::{Before, Extension};
+use crate::extension::Before;
 use crate::kind::CoreKind;
 use crate::ports::{Need, Unit};
 use crate::window::SlotKind;
@@ -23,7 +23,7 @@ pub(crate) enum DepartureKind {
     Return,
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Records that the hart has entered a handler, or returned from one, before the next
     /// dispatched instruction.
     pub(crate) fn note_departure(&mut self, kind: DepartureKind, before: Before) {

@@ -5,7 +5,6 @@ mod loads_and_stores;
 
 use crate::blocks::{Decoded, Route};
 use crate::core::{Core, Shared};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::port::AtPort;
 use crate::ports::{Need, Unit};
@@ -28,7 +27,7 @@ enum Stop {
     Block,
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Dispatches until the dispatch cycle reaches `self.shared.stop`, or dispatch stalls.
     pub(crate) fn dispatch(&mut self, outbox: &mut Outbox) {
         loop {
@@ -117,10 +116,10 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Dispatches the instruction at the cursor.
     #[inline(always)]
     fn dispatch_one(&mut self, outbox: &mut Outbox) -> Result<(), Stop> {
-        if X::IS_ACTIVE && self.hart.awaits_safepoint && self.begin_at_safepoint() {
+        if K::IS_ACTIVE && self.hart.awaits_safepoint && self.begin_at_safepoint() {
             return Err(Stop::Serializing);
         }
-        if X::HAS_REGISTERS {
+        if K::HAS_PORT {
             self.finish_output(outbox)?;
             let decoded = self.shared.blocks.instruction(self.hart.cursor);
             if decoded.port {
@@ -149,12 +148,12 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.begin_serial(Serializing::exception(trap));
             return Err(Stop::Serializing);
         }
-        let registers = Self::port_registers();
+        let registers = self.hart.port_registers;
         if registers.gives(&i) {
             // In the decode stage, a register waits for the previous instruction that writes it, as
             // an operand does: two loads into it take a cycle more than one into another register
             // would (`hazard_targets` in `RocketCore.scala`).
-            let issue = self.hart.ready[usize::from(X::OUTPUT)];
+            let issue = self.hart.ready[usize::from(registers.output)];
             if issue > self.hart.dispatch_cycle + 1 {
                 self.wait_until(issue - 1, Stall::Execution)?;
             }
@@ -175,7 +174,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let Some(at_port) = self.hart.at_port else {
             return Ok(());
         };
-        if at_port.gives && self.hart.ready[usize::from(X::OUTPUT)] >= UNKNOWN {
+        let output = usize::from(self.hart.port_registers.output);
+        if at_port.gives && self.hart.ready[output] >= UNKNOWN {
             return Err(Stop::Blocked(Stall::Miss));
         }
         let done = self.leave_port(at_port);
@@ -202,7 +202,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         if route >= Route::Serializing {
             return match route {
                 Route::End => Err(Stop::Block),
-                _ if X::IS_ACTIVE && !K::IN_ORDER && X::returns(&i) => {
+                _ if K::IS_ACTIVE && !K::IN_ORDER && self.hart.extension.returns(&i) => {
                     if !self.has_room() {
                         self.wait_for_room()?;
                     }
@@ -227,7 +227,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 blocks, calendar, ..
             } = &self.shared;
             let decoded = blocks.original(original, self.hart.pc, calendar);
-            if X::HAS_REGISTERS && decoded.port {
+            if K::HAS_PORT && decoded.port {
                 return self.dispatch_at_port(decoded, outbox);
             }
             if decoded.route < Route::Serializing {

@@ -2,7 +2,7 @@
 //! ends of queues.
 
 use fabric::{AgentId, CoreId, Time, Transit, Update};
-use riscv::{Instruction, Names, Privilege, Register, Trap};
+use riscv::{Instruction, Names, Privilege, Register, SINK, Trap};
 
 /// The next action of a core for an extension's instruction, or for the delivery of its interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,36 @@ pub struct Invocation {
     pub step: u32,
     /// The cycle.
     pub cycle: u64,
+}
+
+/// The registers that are the ends of an extension's queues; [`SINK`] is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortRegisters {
+    /// An instruction that reads this register takes the next word from the extension; only one
+    /// word, even if it names the register twice.
+    pub input: Register,
+    /// An instruction that writes this register appends a word to the extension's queue.
+    pub output: Register,
+}
+
+impl PortRegisters {
+    /// No such registers.
+    pub const NONE: PortRegisters = PortRegisters {
+        input: SINK,
+        output: SINK,
+    };
+
+    /// Whether `i` takes a word from a queue.
+    #[inline]
+    pub(crate) fn takes(self, i: &Instruction) -> bool {
+        self.input != SINK && (i.rs1 == self.input || i.rs2 == self.input)
+    }
+
+    /// Whether `i` appends a word to a queue.
+    #[inline]
+    pub(crate) fn gives(self, i: &Instruction) -> bool {
+        self.output != SINK && i.rd == self.output
+    }
 }
 
 /// A word of the queue whose head is a register.
@@ -132,9 +162,9 @@ pub type Before = [u64; 3];
 ///
 /// # Active extensions
 ///
-/// An extension with [`Extension::IS_ACTIVE`] has CSRs, exchanges messages with agents, has timers,
-/// and raises interrupts. A core with any other extension is compiled without these. Each hart has
-/// its own copy.
+/// An [active](Extension::is_active) extension has CSRs, exchanges messages with agents, has timers,
+/// and raises interrupts. A core with any other extension runs code that is compiled without
+/// these. Each hart has its own copy.
 ///
 /// An interrupt that the hart takes without changing its privilege is *delivered*: when
 /// [`Extension::wants_delivery`] returns a kind, the hart calls [`Extension::deliver`] at the next
@@ -147,28 +177,33 @@ pub type Before = [u64; 3];
 ///
 /// # The register port
 ///
-/// Only extensions with [`Extension::HAS_REGISTERS`] have one. It is for in-order cores of width 1.
-/// An instruction that names [`Extension::INPUT`] or [`Extension::OUTPUT`] is dispatched only when
-/// the values of all older instructions are known. It can therefore never be squashed, and no word
-/// ever has to be put back.
+/// Only active extensions have one, and only in-order cores of width 1. An instruction that names one
+/// of the [registers](Extension::port_registers) is dispatched only when the values of all older
+/// instructions are known. It can therefore never be squashed, and no word ever has to be put back.
 pub trait Extension: state::State {
-    /// Whether it has more than instructions.
-    const IS_ACTIVE: bool = false;
-    /// Whether it has a register port; it must then be active.
-    const HAS_REGISTERS: bool = false;
-    /// An instruction that reads this register takes the next word from the extension; only one
-    /// word, even if it names the register twice.
-    const INPUT: Register = riscv::SINK;
-    /// An instruction that writes this register appends a word to the extension's queue.
-    const OUTPUT: Register = riscv::SINK;
+    /// A copy of it, for a hart.
+    fn copy(&self) -> Box<dyn Extension>;
+
+    /// Whether it has more than instructions. Never changes.
+    fn is_active(&self) -> bool {
+        false
+    }
+
+    /// The registers of its port. They never change; [`Extension::has_registers`] says whether they
+    /// are ends of queues now.
+    fn port_registers(&self) -> PortRegisters {
+        PortRegisters::NONE
+    }
+
     /// Its instructions, registers and CSRs in assembly language, for traces and messages.
-    const NAMES: &'static Names = &Names::STANDARD;
+    fn names(&self) -> &'static Names {
+        &Names::STANDARD
+    }
 
     /// Tells the copy of the extension its core and its hart.
     fn place(&mut self, _core: CoreId, _hart: u64) {}
 
-    /// Whether [`Extension::INPUT`] and [`Extension::OUTPUT`] are ends of queues now. It may change
-    /// with an access to a CSR.
+    /// Whether its port's registers are ends of queues now. It may change with an access to a CSR.
     fn has_registers(&self) -> bool {
         false
     }
@@ -218,7 +253,7 @@ pub trait Extension: state::State {
 
     /// Whether this instruction is a safepoint for [`Delivery::AtSafepoint`]. The core otherwise
     /// executes it as usual: it is a hint.
-    fn is_safepoint(_instruction: &Instruction) -> bool {
+    fn is_safepoint(&self, _instruction: &Instruction) -> bool {
         false
     }
 
@@ -245,7 +280,7 @@ pub trait Extension: state::State {
     fn undo_delivery(&mut self, _before: Before) {}
 
     /// Whether this instruction returns from a handler.
-    fn returns(_instruction: &Instruction) -> bool {
+    fn returns(&self, _instruction: &Instruction) -> bool {
         false
     }
 
@@ -285,6 +320,10 @@ pub trait Extension: state::State {
 pub struct NoExtension;
 
 impl Extension for NoExtension {
+    fn copy(&self) -> Box<dyn Extension> {
+        Box::new(*self)
+    }
+
     fn begin(&mut self, _invocation: &Invocation) -> Action {
         Action::Illegal
     }

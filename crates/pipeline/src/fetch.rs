@@ -1,7 +1,6 @@
 //! Fetch: finds the block of instructions at the program counter, or waits for it.
 
 use crate::core::{Core, Shared};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::serializing::Serializing;
 use crate::stack::Stall;
@@ -88,7 +87,7 @@ impl FetchBuffer {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Finds the block at `pc`. Returns false if fetch must wait.
     pub(crate) fn fetch(&mut self, outbox: &mut Outbox) -> bool {
         let is_fetched = match self.hart.observes && self.translates() {

@@ -4,8 +4,9 @@ use crate::blocks::NOWHERE;
 use crate::core::{MissingLoad, NEVER, PostedStore, REGISTERS, WaitingLoad};
 use crate::debug::Debugged;
 use crate::departures::Departure;
-use crate::extension::Extension;
+use crate::extension::{Extension, PortRegisters};
 use crate::fetch::FetchBuffer;
+use crate::kind::CoreKind;
 use crate::port::AtPort;
 use crate::predictor::BranchContext;
 use crate::probe::Probed;
@@ -24,12 +25,16 @@ use std::collections::VecDeque;
 state::declare! {
     /// The private state of one hart. [`Shared`](crate::core::Shared) holds the state that the
     /// harts of a core share.
-    pub(crate) struct HartState<X: Extension> {
+    pub(crate) struct HartState {
         /// The number of its hardware thread.
         pub thread: u8 => fixed = thread,
         /// Privilege mode and CSRs.
         pub privileged: Hart = Hart::new(number),
-        pub extension: X => own = extension,
+        /// The registers of the extension's port.
+        pub port_registers: PortRegisters => fixed = extension.port_registers(),
+        /// Behind a pointer, so that cores are compiled once for all extensions; only its own
+        /// instructions, registers and events call it.
+        pub extension: Box<dyn Extension> => own = extension,
         /// An instruction at the extension's port that has not completed.
         pub at_port: Option<AtPort> => exact = None,
         /// Tracked deliveries, and returns from handlers, that may have to be undone; oldest first.
@@ -107,7 +112,7 @@ state::declare! {
 
     /// The hart `number` on a hardware thread of a core: it starts at `entry` with its number in
     /// `a0`.
-    pub fn new(spec: &CoreSpec, thread: u8, number: u64, extension: X, entry: u64);
+    pub fn new(spec: &CoreSpec, thread: u8, number: u64, extension: Box<dyn Extension>, entry: u64);
 }
 
 /// A hart starts with its number in `a0`.
@@ -117,7 +122,7 @@ fn first_registers(number: u64) -> [u64; REGISTERS] {
     registers
 }
 
-impl<X: Extension> HartState<X> {
+impl HartState {
     /// Makes the hart take the general path from now on.
     pub fn observe_window(&mut self) {
         (self.observes, self.observes_window) = (true, true);
@@ -134,24 +139,24 @@ impl<X: Extension> HartState<X> {
 
     /// The cycle of this hart's next event other than dispatch.
     #[inline(always)]
-    pub fn own_event(&self) -> u64 {
-        self.store_event.min(self.other_event())
+    pub fn own_event<K: CoreKind>(&self) -> u64 {
+        self.store_event.min(self.other_event::<K>())
     }
 
     /// The cycle of this hart's next event other than dispatch and stores.
     #[inline(always)]
-    pub fn other_event(&self) -> u64 {
+    pub fn other_event<K: CoreKind>(&self) -> u64 {
         let held = match self.held.is_empty() {
             true => NEVER,
             false => self.hold_until,
         };
-        self.serial_event.min(held).min(self.extension_event())
+        self.serial_event.min(held).min(self.extension_event::<K>())
     }
 
     /// The cycle of its extension's next timer.
     #[inline(always)]
-    pub fn extension_event(&self) -> u64 {
-        match X::IS_ACTIVE {
+    pub fn extension_event<K: CoreKind>(&self) -> u64 {
+        match K::IS_ACTIVE {
             true => self.extension.next_event(),
             false => NEVER,
         }
@@ -183,9 +188,9 @@ impl<X: Extension> HartState<X> {
 
     /// Whether it waits for a message, or for a store of another hart, and has nothing in progress
     /// at `now`.
-    pub fn sleeps(&self, now: u64) -> bool {
+    pub fn sleeps<K: CoreKind>(&self, now: u64) -> bool {
         self.serial.is_some()
-            && self.own_event() == NEVER
+            && self.own_event::<K>() == NEVER
             && self.held.is_empty()
             && (self.hold_until == NEVER || self.hold_until <= now)
             && self.stores.is_empty()

@@ -1,5 +1,6 @@
 //! Properties of a core that are fixed at compile time, so that no hot loop tests them.
 
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// A kind of core.
@@ -8,6 +9,10 @@ pub trait CoreKind: 'static {
     const IN_ORDER: bool;
     /// Whether it has several harts.
     const MULTITHREADED: bool;
+    /// Whether its extension is active: see [`Extension`](crate::Extension).
+    const IS_ACTIVE: bool = false;
+    /// Whether its extension may have a register port.
+    const HAS_PORT: bool = Self::IS_ACTIVE && Self::IN_ORDER;
     /// The container of the current hart's state.
     type Place<T>: Place<T>;
 }
@@ -43,6 +48,16 @@ impl CoreKind for Multithreaded {
     const IN_ORDER: bool = false;
     const MULTITHREADED: bool = true;
     type Place<T> = Box<T>;
+}
+
+/// A core of the kind `K` with an active extension.
+pub struct Active<K>(PhantomData<K>);
+
+impl<K: CoreKind> CoreKind for Active<K> {
+    const IN_ORDER: bool = K::IN_ORDER;
+    const MULTITHREADED: bool = K::MULTITHREADED;
+    const IS_ACTIVE: bool = true;
+    type Place<T> = K::Place<T>;
 }
 
 /// Inline storage: harts are never exchanged, and the host needs no pointer.

@@ -45,7 +45,8 @@ pub use crate::spec::{
 pub use debug::{Debuggable, Halt, StopCause, Stops, Watch};
 pub use events::EVENTS;
 pub use extension::{
-    Action, Before, CsrAccess, Delivery, Extension, Invocation, NoExtension, Sent, Word,
+    Action, Before, CsrAccess, Delivery, Extension, Invocation, NoExtension, PortRegisters, Sent,
+    Word,
 };
 pub use model::{CoreModel, build_core};
 pub use probe::{Executed, Found, Probe};

@@ -1,7 +1,6 @@
 //! Loads get their values from older stores, from the data cache, or by a miss.
 
 use crate::core::{Core, MissingLoad, WAIT_TABLE_ENTRIES, WaitingLoad, WaitsFor};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::probe::Found;
 use crate::queues::{Load, StoreKind, covers, low_bytes, overlap};
@@ -23,7 +22,7 @@ enum Older {
     },
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     pub(crate) fn wait_entry(&self, pc: u64) -> usize {
         (pc >> 1) as usize % WAIT_TABLE_ENTRIES
     }

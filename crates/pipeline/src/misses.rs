@@ -1,7 +1,6 @@
 //! Misses of the first-level caches: requests, fills and evictions of lines.
 
 use crate::core::{Core, NEVER};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::probe::Found;
 use crate::stack::Stall;
@@ -11,7 +10,7 @@ use fabric::{
     Slot, Source, Time, ToCache,
 };
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Requests a line for one of the first-level caches, for writing or for reading, from its
     /// home, or from the second-level cache if there is one. The request leaves at `at`.
     #[inline]

@@ -3,7 +3,7 @@
 use crate::core::{Core, Crash};
 use crate::debug::Debuggable;
 use crate::extension::Extension;
-use crate::kind::{CoreKind, InOrder, Multithreaded, OutOfOrder};
+use crate::kind::{Active, CoreKind, InOrder, Multithreaded, OutOfOrder};
 use crate::probe::Probe;
 use crate::spec::{CoreSpec, Model};
 use crate::spin::Periodic;
@@ -69,7 +69,7 @@ pub trait CoreModel: Periodic + Debuggable + state::State {
     fn add_newer_lines(&self, lines: &mut NewerLines);
 }
 
-impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
+impl<K: CoreKind> CoreModel for Core<K> {
     fn run(&mut self, limit: u64, feedback: u64, inbox: &mut Inbox, outbox: &mut Outbox) {
         Core::run(self, limit, feedback, inbox, outbox);
     }
@@ -111,7 +111,7 @@ impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
     }
 
     fn names(&self) -> &'static Names {
-        X::NAMES
+        self.hart.extension.names()
     }
 
     fn is_halted(&self) -> bool {
@@ -171,32 +171,36 @@ impl<X: Extension, K: CoreKind> CoreModel for Core<X, K> {
     }
 }
 
-/// Builds the core that `spec` describes, with harts of these numbers.
-pub fn build_core<X: Extension + Clone + 'static>(
+/// Builds the core that `spec` describes, with harts of these numbers. Each hart gets a copy of the
+/// extension.
+pub fn build_core(
     spec: &CoreSpec,
     id: CoreId,
     clock: Clock,
     memory_map: MemoryMap,
-    extension: X,
+    extension: &dyn Extension,
     harts: &[u64],
     entry: u64,
 ) -> Box<dyn CoreModel> {
-    fn build<X: Extension + Clone + 'static, K: CoreKind>(
+    fn build<K: CoreKind>(
         spec: &CoreSpec,
         id: CoreId,
         clock: Clock,
         memory_map: MemoryMap,
-        extension: X,
+        extension: &dyn Extension,
         harts: &[u64],
         entry: u64,
     ) -> Box<dyn CoreModel> {
-        let core = Core::<X, K>::new(spec, id, clock, memory_map, extension, harts, entry);
+        let core = Core::<K>::new(spec, id, clock, memory_map, extension, harts, entry);
         Box::new(core)
     }
-    let build = match spec.model {
-        Model::InOrder => build::<X, InOrder>,
-        Model::OutOfOrder if spec.threads == 1 => build::<X, OutOfOrder>,
-        Model::OutOfOrder => build::<X, Multithreaded>,
+    let build = match (spec.model, spec.threads, extension.is_active()) {
+        (Model::InOrder, _, false) => build::<InOrder>,
+        (Model::InOrder, _, true) => build::<Active<InOrder>>,
+        (Model::OutOfOrder, 1, false) => build::<OutOfOrder>,
+        (Model::OutOfOrder, 1, true) => build::<Active<OutOfOrder>>,
+        (Model::OutOfOrder, _, false) => build::<Multithreaded>,
+        (Model::OutOfOrder, _, true) => build::<Active<Multithreaded>>,
     };
     build(spec, id, clock, memory_map, extension, harts, entry)
 }

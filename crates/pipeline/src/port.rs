@@ -1,8 +1,7 @@
-//! The active parts of an extension: see [`Extension`].
+//! The active parts of an extension: see [`Extension`](crate::Extension).
 
-use crate::blocks::PortRegisters;
 use crate::core::{Core, NEVER};
-use crate::extension::{Delivery, Extension};
+use crate::extension::{Delivery, PortRegisters};
 use crate::kind::CoreKind;
 use crate::stack::Stall;
 use crate::window::SlotKind;
@@ -17,20 +16,14 @@ pub(crate) struct AtPort {
     pub gives: bool,
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
-    pub(crate) fn port_registers() -> PortRegisters {
-        PortRegisters {
-            input: X::INPUT,
-            output: X::OUTPUT,
-        }
-    }
-
+impl<K: CoreKind> Core<K> {
     /// Puts the next word into the input register if `i` reads it.
     pub(crate) fn show_input(&mut self, i: &Instruction) -> Result<(), Trap> {
-        if self.hart.extension.has_registers() && Self::port_registers().takes(i) {
+        if self.hart.extension.has_registers() && self.hart.port_registers.takes(i) {
             let word = self.hart.extension.peek()?;
-            self.hart.registers[usize::from(X::INPUT)] = word.value;
-            self.hart.ready[usize::from(X::INPUT)] = word.readable;
+            let input = usize::from(self.hart.port_registers.input);
+            self.hart.registers[input] = word.value;
+            self.hart.ready[input] = word.readable;
         }
         Ok(())
     }
@@ -39,8 +32,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     pub(crate) fn leave_port(&mut self, at_port: AtPort) -> Result<(), Trap> {
         self.hart.at_port = None;
         if at_port.gives {
-            let register = usize::from(X::OUTPUT);
             let hart = &mut *self.hart;
+            let register = usize::from(hart.port_registers.output);
             hart.extension
                 .push(hart.ready[register], hart.registers[register])?;
         }
@@ -79,7 +72,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// Updates the level of the extension's interrupt.
     pub(crate) fn set_interrupt_line(&mut self) {
-        if X::IS_ACTIVE {
+        if K::IS_ACTIVE {
             let (bit, level) = self.hart.extension.interrupt();
             self.hart.privileged.set_interrupt(bit, level);
         }
@@ -130,7 +123,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// The extension may have claimed its registers, or released them.
     pub(crate) fn check_registers(&mut self) {
         let registers = if self.hart.extension.has_registers() {
-            Self::port_registers()
+            self.hart.port_registers
         } else {
             PortRegisters::NONE
         };

@@ -12,7 +12,6 @@
 //! TLB miss starts a page walk. In all other cases it does nothing.
 
 use crate::core::{Core, Shared};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::ports::{Need, Unit};
 use crate::translation::Wanted;
@@ -21,7 +20,7 @@ use fabric::{LineAddress, LoadInstruction, Outbox, Prefetching, RequestOutcome, 
 use riscv::paging::Access;
 use riscv::{Instruction, Operation};
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Attaches the prefetchers of the core's description to the first-level caches.
     pub(crate) fn attach_prefetchers(&mut self) {
         let Shared {

@@ -1,7 +1,6 @@
 //! The port for probes, which observe a core's instructions. A core without a probe has no cost.
 
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::queues::low_bytes;
 use crate::ring::Ring;
@@ -131,7 +130,7 @@ pub(crate) struct Probed {
     alone_at: Option<u64>,
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Attaches a probe to the hart of a hardware thread, from its next instruction on. Meanwhile
     /// spinning is not skipped.
     pub fn set_probe(&mut self, thread: u8, probe: Box<dyn Probe>) {
@@ -276,7 +275,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         Executed {
             pc: slot.tags.pc,
             instruction: note.instruction,
-            names: X::NAMES,
+            names: self.hart.extension.names(),
             dispatched: note.dispatched,
             issued,
             completed,
@@ -328,7 +327,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             probed.probe.executed(&Executed {
                 pc: serial.pc,
                 instruction,
-                names: X::NAMES,
+                names: self.hart.extension.names(),
                 dispatched: serial.since,
                 issued: Some(serial.since),
                 completed: Some(ended),

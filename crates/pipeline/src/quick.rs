@@ -15,7 +15,6 @@ mod front;
 use crate::blocks::{NOWHERE, Quick};
 use crate::core::Core;
 use crate::dispatch::LoadAddress;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::predictor::is_link;
 use crate::queues::{Load, Overlapping, Store, StoreKind, low_bytes};
@@ -26,7 +25,7 @@ use fabric::{LineAddress, Outbox};
 use front::{Front, charge};
 use riscv::paging::Access;
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Dispatches instructions until one needs [`Core::dispatch`].
     #[inline(always)]
     pub(crate) fn dispatch_quickly(&mut self, outbox: &mut Outbox) {

@@ -2,7 +2,6 @@
 //! commit continues.
 
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::hart::HartState;
 use crate::kind::CoreKind;
 use crate::ports::Unit;
@@ -40,7 +39,7 @@ impl Queues<'_> {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Gives the deferred instruction in slot `index` its result, usable from cycle `done` on.
     /// Instructions that waited only for this result are put on the list for [`Core::wake_all`],
     /// which must follow.
@@ -229,7 +228,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.hart.statistics.mispredictions += 1;
             let prediction = &self.hart.window.predictions[index];
             let (returns, cycles) = (prediction.returns, prediction.cycles);
-            if X::IS_ACTIVE {
+            if K::IS_ACTIVE {
                 // What follows the branch at once is no handler's either.
                 self.undo_departures(position, now);
             }

@@ -8,7 +8,6 @@ mod fence;
 
 use crate::core::{Core, Crash, NEVER, PostedStore, Why};
 use crate::events::{self, Counts};
-use crate::extension::Extension;
 use crate::fetch::FetchBuffer;
 use crate::kind::CoreKind;
 use crate::port::AtPort;
@@ -231,7 +230,7 @@ fn tells_time(csr: u16) -> bool {
     matches!(csr, 0xb00 | 0xb02 | 0xc00..=0xc02)
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     pub(crate) fn begin_serial(&mut self, serial: Serializing) {
         self.note_alone();
         self.hart.serial = Some(Serializing {
@@ -253,7 +252,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             Some(store) => Serializing::new(Kind::RefusedStore(store), 0),
             None => match self.hart.privileged.pending_interrupt() {
                 Some(trap) => Serializing::interrupt(trap),
-                None if X::IS_ACTIVE => return self.begin_delivery(),
+                None if K::IS_ACTIVE => return self.begin_delivery(),
                 None => return false,
             },
         };
@@ -263,7 +262,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// Whether the event that the hart waits for in `WFI` or `WRS` has come.
     fn wakes_from_wait(&self) -> bool {
-        self.hart.privileged.wakes_from_wait() || X::IS_ACTIVE && self.hart.extension.wakes()
+        self.hart.privileged.wakes_from_wait() || K::IS_ACTIVE && self.hart.extension.wakes()
     }
 
     /// What the core waits for, in words.
@@ -337,7 +336,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Advances the serializing instruction at cycle `now`.
     pub(crate) fn run_serial(&mut self, now: u64, outbox: &mut Outbox) {
         self.continue_serial(now, outbox);
-        if X::IS_ACTIVE {
+        if K::IS_ACTIVE {
             self.send_from_extension(outbox);
         }
     }
@@ -348,7 +347,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         };
         match serial.state {
             State::Drain
-                if X::IS_ACTIVE && matches!(serial.kind, Kind::Delivery { tracked: true }) =>
+                if K::IS_ACTIVE && matches!(serial.kind, Kind::Delivery { tracked: true }) =>
             {
                 if now < serial.since {
                     self.hart.serial_event = serial.since;
@@ -378,7 +377,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     return;
                 }
                 self.retire_all_flags();
-                if X::HAS_REGISTERS
+                if K::HAS_PORT
                     && let Some(at_port) = self.hart.at_port
                     && let Err(trap) = self.leave_port(at_port)
                 {
@@ -547,7 +546,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 return self.trap(serial, trap, now);
             }
         };
-        if X::HAS_REGISTERS
+        if K::HAS_PORT
             && let Err(trap) = self.show_input(&i)
         {
             return self.trap(serial, trap, now);
@@ -555,7 +554,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let rs1 = self.hart.registers[usize::from(i.rs1)];
         let next = serial.pc.wrapping_add(u64::from(i.length));
         match i.class {
-            Class::Csr if X::IS_ACTIVE && self.access_extension_csr(&serial, &i, rs1, now) => {}
+            Class::Csr if K::IS_ACTIVE && self.access_extension_csr(&serial, &i, rs1, now) => {}
             Class::Csr => match self.access_csr(&i, rs1, now) {
                 Ok(old) => {
                     let written = csr_update(&i, old, rs1).is_some();
@@ -667,8 +666,8 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.hart.registers[usize::from(i.rd)] = value;
             self.hart.ready[usize::from(i.rd)] = ready;
         }
-        if X::HAS_REGISTERS && self.hart.extension.has_registers() {
-            let registers = Self::port_registers();
+        if K::HAS_PORT && self.hart.extension.has_registers() {
+            let registers = self.hart.port_registers;
             let at_port = AtPort {
                 pc: serial.pc,
                 takes: registers.takes(&i),

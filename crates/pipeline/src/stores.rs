@@ -1,14 +1,13 @@
 //! Committed stores and atomics perform in order, when the core owns their lines.
 
 use crate::core::{Core, NEVER, Why};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::queues::{Store, StoreKind, low_bytes};
 use crate::window::UNKNOWN;
 use fabric::{LineAddress, Observation, Outbox, RequestOutcome, Side, Slot};
 use riscv::Class;
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Handles the common cases of [`Core::perform_stores`] and returns whether it did: the oldest
     /// entry is a store, no instruction waits for it to perform, and no line still has to be
     /// requested.

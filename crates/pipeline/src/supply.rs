@@ -21,7 +21,6 @@
 //! otherwise it asks for its line as usual. Everything here depends only on the times of messages.
 
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::probe::Found;
 use crate::stack::Stall;
@@ -270,7 +269,7 @@ impl Supplies {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Connects the hardware that gets values of loads of all harts. Spinning is not skipped then.
     /// In-order cores never ask it: they have no window.
     pub fn set_supplier(&mut self, supplier: Box<dyn Supplier>) {

@@ -23,7 +23,6 @@
 
 use crate::blocks::NOWHERE;
 use crate::core::{Core, NEVER, Shared};
-use crate::extension::Extension;
 use crate::hart::HartState;
 use crate::kind::CoreKind;
 use crate::queues::overlap;
@@ -32,7 +31,7 @@ use crate::stack::Stall;
 use crate::thread_policy::Candidate;
 use fabric::{Inbox, LineAddress, Outbox};
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Whether it has several harts.
     #[inline(always)]
     pub(crate) fn is_multithreaded(&self) -> bool {
@@ -41,17 +40,17 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
 
     /// The harts other than the current one, in the order of their numbers.
     #[inline(always)]
-    pub(crate) fn others(&self) -> impl Iterator<Item = &HartState<X>> {
+    pub(crate) fn others(&self) -> impl Iterator<Item = &HartState> {
         self.others.iter().flatten().map(|hart| &**hart)
     }
 
     /// All harts, the current one first.
-    pub(crate) fn harts(&self) -> impl Iterator<Item = &HartState<X>> {
+    pub(crate) fn harts(&self) -> impl Iterator<Item = &HartState> {
         std::iter::once(&*self.hart).chain(self.others())
     }
 
     /// The hart on this hardware thread, which exists.
-    pub(crate) fn hart_of(&self, thread: u8) -> &HartState<X> {
+    pub(crate) fn hart_of(&self, thread: u8) -> &HartState {
         let other = self.others.get(usize::from(thread));
         match other.and_then(Option::as_ref) {
             Some(other) => other,
@@ -103,7 +102,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// Performs an action for all harts, in the order of `key`.
     fn for_each_by(
         &mut self,
-        key: impl Fn(&HartState<X>) -> (u64, u8),
+        key: impl Fn(&HartState) -> (u64, u8),
         mut action: impl FnMut(&mut Self),
     ) {
         let mut order = [((NEVER, 0), 0); MAX_THREADS];
@@ -224,7 +223,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 if core.hart.store_event > now {
                     return;
                 }
-                let took_port = |other: &HartState<X>| other.stores.last_performed == now;
+                let took_port = |other: &HartState| other.stores.last_performed == now;
                 if core.others().any(took_port) {
                     core.hart.store_event = now + 1;
                 } else {
@@ -254,7 +253,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
         let mut count = 0;
         let mut later = NEVER;
         for hart in std::iter::once(&mut self.hart).chain(self.others.iter_mut().flatten()) {
-            taken[usize::from(hart.thread)] = Taken::by(hart, now);
+            taken[usize::from(hart.thread)] = Taken::by::<K>(hart, now);
             let next = hart.next_dispatch();
             if next == now {
                 let (thread, waiting) = (hart.thread, hart.window.waiting(now));
@@ -280,7 +279,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             if count > 1 {
                 // Dispatch by one hart does not affect the others: stores, which may, are performed
                 // in between.
-                taken[usize::from(one.thread)] = Taken::by(&mut self.hart, now);
+                taken[usize::from(one.thread)] = Taken::by::<K>(&mut self.hart, now);
             }
         }
         let Shared { policy, spec, .. } = &mut self.shared;
@@ -392,7 +391,7 @@ struct Taken {
 
 impl Taken {
     /// The share of one hart at `now`.
-    fn by<X: Extension>(hart: &mut HartState<X>, now: u64) -> Taken {
+    fn by<K: CoreKind>(hart: &mut HartState, now: u64) -> Taken {
         let loads = hart.loads.occupied(now);
         Taken {
             window: hart.window.occupied(now),
@@ -401,7 +400,7 @@ impl Taken {
             watches: hart.reservation.is_some()
                 || loads > 0
                 || hart.blocked && hart.stall == Stall::StoreBuffer,
-            is_awake: !hart.sleeps(now),
+            is_awake: !hart.sleeps::<K>(now),
             is_leaving: hart.is_leaving(now),
         }
     }

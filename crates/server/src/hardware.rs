@@ -6,15 +6,13 @@ use crate::registry::SYSTEMS;
 use energy::{EnergySpec, Split};
 use fabric::{AddressRange, AgentId, CoreId, Fabric, Time};
 use network::rack::SecondPath;
-use pipeline::NoExtension;
+use pipeline::{Extension, NoExtension};
 use queues::{DeliveredPacket, Ledger};
 use riscv::elf::Image;
 use serde_json::Value;
 use spec::{SpecError, require};
 use std::collections::BTreeMap;
-use system::{
-    Attached, Cores, Host, Kind, Probes, Refusal, Setting, Site, Suppliers, System, Wire,
-};
+use system::{Attached, Host, Kind, Probes, Refusal, Setting, Site, Suppliers, System, Wire};
 
 /// The results of systems, by key.
 pub type SystemResults = BTreeMap<&'static str, Value>;
@@ -146,11 +144,11 @@ pub(crate) struct Hardware {
 }
 
 impl Hardware {
-    /// The cores that they need.
-    pub fn take_cores(&mut self) -> Box<dyn Cores> {
+    /// Their extension of the cores.
+    pub fn take_extension(&mut self) -> Box<dyn Extension> {
         let mut systems = self.systems.iter_mut();
-        let cores = systems.find_map(|(_, attached)| attached.cores.take());
-        cores.unwrap_or_else(|| Box::new(NoExtension))
+        let extension = systems.find_map(|(_, attached)| attached.extension.take());
+        extension.unwrap_or_else(|| Box::new(NoExtension))
     }
 
     /// Tells all systems of the program.

@@ -14,14 +14,14 @@ use crate::page_tables;
 use fabric::{AddressRange, AgentId, Attachment, CacheSpec, CoreId, Fabric, NewerLines, Ram, Time};
 use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::{
-    Crash, FirstLevelTlbSpec, MemoryModel, MisalignedAccesses, NoExtension, Probe,
-    SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec, Why,
+    Crash, Extension, FirstLevelTlbSpec, MemoryModel, MisalignedAccesses, NoExtension, Probe,
+    SecondLevelTlbSpec, TlbPagesSpec, TranslationSpec, Why, build_core,
 };
 use riscv::elf::Image;
 use riscv::{Attempts, Cause, Class, Instruction, Names};
 use state::{Reader, Writer};
 use std::cell::Cell;
-use system::{Cores, Probes, Suppliers};
+use system::{Probes, Suppliers};
 
 /// The reason that the state of a server with a Linux program cannot be saved.
 pub(crate) const NO_CHECKPOINTS_OF_LINUX: &str = "a Linux program has files, sockets and clocks of \
@@ -222,18 +222,31 @@ impl Machine {
     /// Loads `image` into the memory of the server described by `spec`.
     ///
     /// `more_memory` is memory besides the main one. `attach` adds agents other than cores, CLINT
-    /// and HTIF, and returns the builder of the cores, such as an extension. `live`: the guest's
-    /// output goes to this process's.
-    pub fn new<X: Cores>(
+    /// and HTIF, and returns the extension of the cores. `live`: the guest's output goes to this
+    /// process's.
+    pub fn new(
         spec: &ServerSpec,
         image: Image,
         more_memory: &[AddressRange],
         live: bool,
-        attach: impl FnOnce(&mut Fabric) -> Result<X, RunError>,
+        attach: impl FnOnce(&mut Fabric) -> Result<Box<dyn Extension>, RunError>,
     ) -> Result<Machine, RunError> {
+        let (mut fabric, personality) = Machine::bare_metal(spec, &image, more_memory, live)?;
+        let extension = attach(&mut fabric)?;
+        let entry = image.entry;
+        Machine::assemble(spec, fabric, image, personality, &*extension, entry)
+    }
+
+    /// The fabric of a bare-metal program with its agents other than the system's.
+    fn bare_metal(
+        spec: &ServerSpec,
+        image: &Image,
+        more_memory: &[AddressRange],
+        live: bool,
+    ) -> Result<(Fabric, Personality), RunError> {
         let tables = spec.core.translation.map(|_| PAGE_TABLES);
         let all_memory: Vec<AddressRange> = more_memory.iter().copied().chain(tables).collect();
-        let ram = bare_metal_ram(&UntimedServer::of(spec, &all_memory), &image)?;
+        let ram = bare_metal_ram(&UntimedServer::of(spec, &all_memory), image)?;
         let ram = ram.with_second_socket(of_second_socket(spec, more_memory));
         let mut fabric = Fabric::new(&spec.fabric, ram)?;
         let clint = Attachment {
@@ -241,7 +254,7 @@ impl Machine {
             ..Attachment::default()
         };
         fabric.attach(Box::new(Clint::new(spec.harts())), clint)?;
-        let personality = match Htif::of(&image, live) {
+        let personality = match Htif::of(image, live) {
             Some(htif) => {
                 let attachment = Attachment {
                     snoops: image.tohost.map(Htif::snoops),
@@ -252,9 +265,7 @@ impl Machine {
             }
             None => Personality::None,
         };
-        let cores = attach(&mut fabric)?;
-        let entry = image.entry;
-        Machine::assemble(spec, fabric, image, personality, &cores, entry)
+        Ok((fabric, personality))
     }
 
     /// Lets a bare-metal program read its path and the further arguments of its `main()`.
@@ -298,7 +309,7 @@ impl Machine {
         mut fabric: Fabric,
         image: Image,
         personality: Personality,
-        builder: &dyn Cores,
+        extension: &dyn Extension,
         entry: u64,
     ) -> Result<Machine, RunError> {
         if image.headers.total_store_order && spec.core.memory_model != MemoryModel::Tso {
@@ -331,7 +342,7 @@ impl Machine {
                     .map(|thread| thread * count + number)
                     .collect();
                 let (clock, map) = (fabric.clock(), map.clone());
-                let mut core = builder.build(&built, id, clock, map, &harts, entry);
+                let mut core = build_core(&built, id, clock, map, extension, &harts, entry);
                 // a1 has the number of harts, and a2 the number of cores.
                 core.set_register(11, spec.harts() as u64);
                 core.set_register(12, count);

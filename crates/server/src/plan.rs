@@ -84,10 +84,10 @@ impl Plan<'_> {
                 files: self.files,
                 requests: requests.take(),
             })?;
-            let cores = hardware.take_cores();
+            let extension = hardware.take_extension();
             let beside = attach(fabric, &hardware)?;
             built = Some((hardware, beside));
-            Ok(cores)
+            Ok(extension)
         })?;
         let Some((mut hardware, beside)) = built else {
             return Err(RunError::Description("nothing was attached".to_string()));

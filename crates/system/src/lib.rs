@@ -6,11 +6,9 @@
 //! statistics, energy, faults. The server knows systems by this trait alone; its registry has a
 //! line for each.
 
-mod cores;
 mod port;
 mod wire;
 
-pub use cores::Cores;
 pub use port::PortEnergySpec;
 pub use wire::Wire;
 
@@ -18,7 +16,7 @@ use energy::Split;
 use fabric::{AddressRange, AgentId, CoreId, Fabric, FabricSpec, NamedRange, Time};
 use network::rack::LineRate;
 use network::transport::TransportSpec;
-use pipeline::{CoreSpec, Probe, Supplier};
+use pipeline::{CoreSpec, Extension, Probe, Supplier};
 use queues::{ArrivalTimer, DeliveredPacket, IoSetup, Ledger, ProgramSettings, SharedLedger};
 use riscv::elf::Image;
 use schemars::{Schema, SchemaGenerator};
@@ -296,8 +294,8 @@ pub type Suppliers = Box<dyn Fn(CoreId) -> Box<dyn Supplier>>;
 pub struct Attached {
     /// The source of information about it.
     pub hardware: Box<dyn Hardware>,
-    /// The cores that it needs, if it extends them.
-    pub cores: Option<Box<dyn Cores>>,
+    /// Its extension of the cores, if it has one.
+    pub extension: Option<Box<dyn Extension>>,
     /// Probes for the instructions of all harts, from the first one on.
     pub probes: Option<Probes>,
     /// What gets values of loads of the cores. A server has those of one system.
@@ -323,7 +321,7 @@ impl Attached {
     pub fn new(hardware: impl Hardware + 'static) -> Attached {
         Attached {
             hardware: Box::new(hardware),
-            cores: None,
+            extension: None,
             probes: None,
             suppliers: None,
             wire: None,

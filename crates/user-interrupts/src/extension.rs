@@ -327,14 +327,26 @@ impl UserInterrupts {
     }
 }
 
+/// Its instructions, registers and CSRs in assembly language.
+pub(crate) const NAMES: &Names = &Names {
+    instructions: instruction::NAMES,
+    hints: &[(instruction::SAFEPOINT, "safepoint")],
+    csrs: csr::ALL,
+    ..Names::STANDARD
+};
+
 impl Extension for UserInterrupts {
-    const IS_ACTIVE: bool = true;
-    const NAMES: &'static Names = &Names {
-        instructions: instruction::NAMES,
-        hints: &[(instruction::SAFEPOINT, "safepoint")],
-        csrs: csr::ALL,
-        ..Names::STANDARD
-    };
+    fn copy(&self) -> Box<dyn Extension> {
+        Box::new(self.clone())
+    }
+
+    fn is_active(&self) -> bool {
+        true
+    }
+
+    fn names(&self) -> &'static Names {
+        NAMES
+    }
 
     fn access_csr(&mut self, _cycle: u64, i: &Instruction, rs1: u64) -> Option<CsrAccess> {
         let register = self.register(i.csr_number())?;
@@ -390,7 +402,7 @@ impl Extension for UserInterrupts {
         (self.is_enabled && self.handler != 0 && self.wakes()).then_some(delivery)
     }
 
-    fn is_safepoint(instruction: &Instruction) -> bool {
+    fn is_safepoint(&self, instruction: &Instruction) -> bool {
         instruction.bits == instruction::SAFEPOINT
     }
 
@@ -444,7 +456,7 @@ impl Extension for UserInterrupts {
         told.redelivered += 1;
     }
 
-    fn returns(instruction: &Instruction) -> bool {
+    fn returns(&self, instruction: &Instruction) -> bool {
         Operation::of(instruction) == Some(Operation::Return)
     }
 

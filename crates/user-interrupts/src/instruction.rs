@@ -66,9 +66,6 @@ impl Operation {
 
 #[cfg(test)]
 mod tests {
-    use crate::UserInterrupts;
-    use pipeline::Extension;
-
     #[test]
     fn instructions_and_registers_have_names() {
         let texts = [
@@ -88,7 +85,7 @@ mod tests {
         ];
         for (bits, text) in texts {
             let instruction = riscv::decode(bits);
-            let shown = riscv::disassemble_with(&instruction, 0, UserInterrupts::NAMES);
+            let shown = riscv::disassemble_with(&instruction, 0, crate::extension::NAMES);
             assert_eq!(shown, text);
         }
     }

@@ -45,7 +45,7 @@ impl System for UserInterruptSpec {
             Setting::Rack | Setting::Alone => site.host.fabric.cores,
         };
         Ok(Attached {
-            cores: Some(Box::new(extension)),
+            extension: Some(Box::new(extension)),
             signal: Some(agent),
             ..Attached::new(Part {
                 agent,

@@ -1,11 +1,10 @@
 //! Messages from the fabric to a core, and reserved lines that other requesters wait for.
 
 use super::{Core, NEVER};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use fabric::{CacheId, CacheNotice, DeliveryKind, FirstFill, LineAddress, Outbox, ToCache};
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     pub(crate) fn deliver(&mut self, now: u64, kind: &DeliveryKind, outbox: &mut Outbox) {
         self.shared.spin.disturb();
         self.take_delivery(now, kind, outbox);
@@ -52,7 +51,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                 self.fetch_stashes(now, outbox);
             }
             DeliveryKind::Notice { thread, header } => {
-                if X::IS_ACTIVE && self.has_hart(thread) {
+                if K::IS_ACTIVE && self.has_hart(thread) {
                     self.with_hart(thread, |core| {
                         core.hart.extension.notice(now, header);
                         core.extension_has_changed(now, outbox);

@@ -1,13 +1,12 @@
 //! Squashes.
 
 use super::{Core, NEVER};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::queues::StoreKind;
 use crate::window::{SlotKind, UNKNOWN};
 use riscv::SINK;
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// At `now`, squashes everything from `position` on; fetch continues at `pc`, with dispatch
     /// from `cycle`.
     pub(crate) fn squash(&mut self, position: u64, now: u64, pc: u64, cycle: u64) {
@@ -15,7 +14,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             position == self.hart.window.tail || self.hart.window.commit(position) > now,
             "an instruction is undone that has committed"
         );
-        if X::IS_ACTIVE {
+        if K::IS_ACTIVE {
             self.undo_departures(position, now);
         }
         let squashed = self.hart.window.tail - position;
@@ -87,7 +86,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
             self.hart.acquire = self.youngest_acquire();
         }
         self.redirect(pc, cycle);
-        if X::IS_ACTIVE && self.hart.extension.wants_delivery().is_some() {
+        if K::IS_ACTIVE && self.hart.extension.wants_delivery().is_some() {
             // The delivery comes before anything is dispatched.
             self.shared.stop = cycle;
         }

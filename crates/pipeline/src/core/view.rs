@@ -1,13 +1,12 @@
 //! What other components read of a core: its counts, its clock, and its newest copies of lines.
 
 use super::{Core, Shared};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::statistics::CoreStatistics;
 use fabric::{LineAddress, LineData, NewerLines, SecondLevelStatistics, State};
 use riscv::Trap;
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// The core's counts before `cycle`: all its harts together.
     pub fn statistics(&self, cycle: u64) -> CoreStatistics {
         let mut statistics = self.hart.statistics(cycle);

@@ -2,7 +2,6 @@
 
 use crate::blocks::NOWHERE;
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::ports::{Need, Unit};
 use crate::predictor::{BranchStep, is_link};
@@ -10,7 +9,7 @@ use crate::stack::{CycleStack, Stall};
 use crate::window::{Prediction, SlotKind, UNKNOWN};
 use riscv::{Instruction, branch_taken};
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Continues at `target` after the instruction at the cursor.
     #[inline]
     pub(super) fn jump(&mut self, target: u64) {

@@ -2,7 +2,6 @@
 
 use super::Stop;
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::ports::{Need, Unit};
 use crate::queues::{Load, Store, StoreKind};
@@ -25,7 +24,7 @@ pub(crate) enum LoadAddress {
     InWalk(u64),
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     #[inline(always)]
     pub(super) fn dispatch_load(
         &mut self,

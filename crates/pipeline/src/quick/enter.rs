@@ -3,14 +3,13 @@
 use super::front::Front;
 use crate::blocks::Decoded;
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::ports::Unit;
 use crate::queues::Load;
 use crate::window::{Slot, UNKNOWN};
 use fabric::{LineAddress, Outbox};
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// The cycle in which both operands of an instruction are ready.
     #[inline(always)]
     pub(super) fn operands_ready(&self, decoded: &Decoded) -> u64 {

@@ -1,7 +1,6 @@
 //! The dispatch state of the innermost loop.
 
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::stack::Stall;
 use riscv::SINK;
@@ -78,7 +77,7 @@ pub(super) fn charge(part: &mut u64, charged: &mut u64, until: u64) {
     *charged += cycles;
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// The present dispatch state.
     #[inline(always)]
     pub(super) fn front(&self) -> Front {
@@ -160,7 +159,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     /// `stop`.
     #[inline(never)]
     pub(super) fn next_to_issue<const KNOWN: bool>(&self, at: &Front, stop: u64) -> u64 {
-        let may_trap = X::IS_ACTIVE
+        let may_trap = K::IS_ACTIVE
             || self.hart.privileged.enables_interrupts()
             || !self.hart.posted.is_empty()
             || self.hart.debug.is_some();

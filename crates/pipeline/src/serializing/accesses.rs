@@ -3,7 +3,6 @@
 
 use super::{Kind, Serializing, State};
 use crate::core::{Core, NEVER, PostedStore, RESERVATION_HOLD_CYCLES};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::queues::low_bytes;
 use crate::translation::{Frame, access_of};
@@ -36,7 +35,7 @@ fn misaligned(class: Class) -> Cause {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     fn access_trap(&mut self, serial: Serializing, i: &Instruction, address: u64, now: u64) {
         let cause = if i.class == Class::Load || i.class == Class::LoadReserved {
             Cause::LoadAccess

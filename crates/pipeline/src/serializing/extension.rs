@@ -3,12 +3,12 @@
 use super::{Kind, Serializing, State};
 use crate::core::Core;
 use crate::departures::DepartureKind;
-use crate::extension::{Action, CsrAccess, Delivery, Extension, Invocation};
+use crate::extension::{Action, CsrAccess, Delivery, Invocation};
 use crate::kind::CoreKind;
 use fabric::{LineAddress, Outbox, RequestKind, Slot, Update};
 use riscv::{Cause, Instruction, Trap};
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Begins the delivery of the extension's interrupt, if one is pending.
     pub(super) fn begin_delivery(&mut self) -> bool {
         let wanted = self.hart.extension.wants_delivery();
@@ -41,7 +41,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
     #[inline(never)]
     pub(crate) fn begin_at_safepoint(&mut self) -> bool {
         let next = self.shared.blocks.instruction(self.hart.cursor);
-        let is_safepoint = X::is_safepoint(&next.instruction);
+        let is_safepoint = self.hart.extension.is_safepoint(&next.instruction);
         if is_safepoint {
             self.track_delivery();
         }
@@ -71,7 +71,7 @@ impl<X: Extension, K: CoreKind> Core<X, K> {
                     self.shared.spin.excuse();
                 } else {
                     self.set_interrupt_line();
-                    if X::HAS_REGISTERS {
+                    if K::HAS_PORT {
                         self.check_registers();
                     }
                 }

@@ -6,7 +6,6 @@
 //! periods are skipped: times advance, counts are multiplied, and nothing else changes.
 
 use crate::core::{Core, NAMED_REGISTERS, NEVER};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::predictor::{BranchContext, Predictor};
 use crate::spin::{KNOWN_ATTEMPTS, QUIET_ITERATIONS};
@@ -70,7 +69,7 @@ impl Remembered {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// A taken backward branch leads to `pc`.
     #[inline]
     pub(crate) fn closes_loop(&mut self, pc: u64) {

@@ -8,7 +8,6 @@
 //! ([`Periodic::move_on`]).
 
 use crate::core::{Core, NEVER};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::predictor::BranchStep;
 use crate::stack::{CycleStack, PARTS};
@@ -122,7 +121,7 @@ pub trait Periodic {
     fn end_branches(&mut self);
 }
 
-impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
+impl<K: CoreKind> Periodic for Core<K> {
     fn take_closed_loop(&mut self) -> Option<ClosedLoop> {
         self.shared.spin.mark.proposed.take()
     }
@@ -158,7 +157,7 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
             && !self.hart.float_in_window
             && !self.dozes()
             && !self.is_multithreaded()
-            && !X::IS_ACTIVE;
+            && !K::IS_ACTIVE;
         if !quiet {
             walker.refuse("the core does more than read".to_string());
             return;
@@ -234,7 +233,7 @@ impl<X: Extension, K: CoreKind> Periodic for Core<X, K> {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// The number of actions after which no iteration of a loop is like the previous ones: a store,
     /// or a read of the time.
     #[inline(always)]

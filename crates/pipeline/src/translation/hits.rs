@@ -6,7 +6,6 @@
 use super::tlb::{Place, SpaceTag};
 use super::{Tables, Translation, page_of};
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use fabric::LineAddress;
 use riscv::paging::{Access, Accessor};
@@ -58,7 +57,7 @@ impl Translation {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// The translation of the hart's accesses; `None` in cases that the quick path does not handle.
     #[inline(never)]
     pub(crate) fn how_translated(&mut self) -> Option<Translates> {

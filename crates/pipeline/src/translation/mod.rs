@@ -35,7 +35,6 @@ pub use spec::{
 };
 
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use crate::window::UNKNOWN;
 use fabric::{Outbox, Region, Side};
@@ -177,7 +176,7 @@ impl Translation {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Sets the physical address of the identity mapping's root table. Must be called before a core
     /// with translation starts.
     pub fn set_page_tables(&mut self, root: u64) {

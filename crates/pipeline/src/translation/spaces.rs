@@ -5,7 +5,6 @@ use super::frame::{Fault, Frame};
 use super::tlb::SpaceTag;
 use super::walker::{Ended, Waiter, Wanted};
 use crate::core::Core;
-use crate::extension::Extension;
 use crate::hart::HartState;
 use crate::kind::CoreKind;
 use crate::ports::Unit;
@@ -55,7 +54,7 @@ pub(crate) fn access_of(i: &Instruction) -> Access {
     }
 }
 
-impl<X: Extension> HartState<X> {
+impl HartState {
     /// Whether an access must be executed alone whatever its page is.
     fn is_awkward(&self, i: &Instruction, address: u64) -> bool {
         let bytes = i.access_bytes();
@@ -70,7 +69,7 @@ impl<X: Extension> HartState<X> {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     #[inline]
     pub(crate) fn has_page_tables(&self) -> bool {
         self.hart.has_page_tables()

@@ -10,7 +10,6 @@ use super::spaces::Tables;
 use super::tlb::SpaceTag;
 use super::{Coming, Translation, page_of, side_of};
 use crate::core::{Core, Why};
-use crate::extension::Extension;
 use crate::kind::CoreKind;
 use fabric::{LINE_BYTES, LineAddress, Outbox, Region, RequestOutcome, Side, Slot};
 use riscv::Class;
@@ -138,7 +137,7 @@ impl Translation {
     }
 }
 
-impl<X: Extension, K: CoreKind> Core<X, K> {
+impl<K: CoreKind> Core<K> {
     /// Adds an access to `address` to those that wait for the walk of its page.
     pub(crate) fn wait_for_walk(
         &mut self,

@@ -46,7 +46,7 @@ fn machine<N: fabric::Agent + Interface + 'static>(
     let machine = Machine::new(spec, image, &[], false, |fabric| {
         let (nic, attachment) = make(fabric);
         id = fabric.attach(Box::new(nic), attachment)?;
-        Ok(NoExtension)
+        Ok(Box::new(NoExtension))
     });
     let mut machine = machine.expect("the machine can be built");
     let fabric = &mut machine.engine.fabric;

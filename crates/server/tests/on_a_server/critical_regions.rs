@@ -305,7 +305,7 @@ fn machine(spec: &ServerSpec, image: Image, offload: Option<&OffloadSpec>) -> (M
             ids.1 = Some(fabric.attach(Box::new(listener), Attachment::default())?);
             observer = Some(of_core);
         }
-        Ok(NoExtension)
+        Ok(Box::new(NoExtension))
     });
     let mut machine = machine.expect("the machine can be built");
     if let Some(observer) = &observer {

@@ -92,7 +92,7 @@ impl Bench {
                 assert!(fabric.agent_mut::<Nic>(first).unwrap().lead(&path));
             }
             agents = Some((first, second));
-            Ok(extension)
+            Ok(Box::new(extension))
         });
         let (first, second) = agents.expect("they have been attached");
         Bench {

@@ -28,7 +28,7 @@ fn machine(
         if let Some(emc) = emc {
             controllers = attach_controllers(emc, &common, spec.fabric.cores, fabric)?;
         }
-        Ok(NoExtension)
+        Ok(Box::new(NoExtension))
     });
     let mut machine = machine.expect("the machine can be built");
     if let Some(emc) = emc {

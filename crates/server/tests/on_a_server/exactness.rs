@@ -594,7 +594,7 @@ impl Bench {
         match self.interrupts {
             None => servers::machine(&self.spec, image),
             Some(interrupts) => Machine::new(&self.spec, image, &[], false, |_| {
-                Ok(Interrupter::new(interrupts))
+                Ok(Box::new(Interrupter::new(interrupts)))
             })
             .expect("the machine can be built"),
         }

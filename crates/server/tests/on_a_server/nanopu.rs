@@ -38,7 +38,7 @@ impl Bench {
             let (cores, link) = (fabric.cores(), (SERVER, rate()));
             let (agent, extension) = nanopu::attach(fabric, &spec, cores, link)?;
             nic = Some(agent);
-            Ok(extension)
+            Ok(Box::new(extension))
         });
         let mut machine = machine.expect("the machine can be built");
         machine.engine.set_speed(0, true);

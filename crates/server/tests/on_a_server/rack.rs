@@ -136,7 +136,7 @@ fn rack_server(number: usize, spec: &ServerSpec, image: Image, place: NodeId) ->
             ..Attachment::default()
         };
         agent = fabric.attach(Box::new(TestInterface::default()), attachment)?;
-        Ok(NoExtension)
+        Ok(Box::new(NoExtension))
     });
     let machine = machine.expect("the machine can be built");
     let wire = Wire::of::<TestInterface>(agent);

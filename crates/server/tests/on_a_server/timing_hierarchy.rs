@@ -300,7 +300,7 @@ fn a_load_of_what_dma_has_written() {
             let id = fabric.attach(Box::new(writer), Attachment::default())?;
             // Long after the hart has begun to spin.
             fabric.wake_agent(id, Time::from_ns(5000.0), 0);
-            Ok(NoExtension)
+            Ok(Box::new(NoExtension))
         })
         .expect("the machine can be built");
         assert_eq!(run(&mut machine), Ending::Halted);

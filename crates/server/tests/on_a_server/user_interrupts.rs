@@ -121,7 +121,8 @@ fn machine(spec: &ServerSpec, delivery: DeliveryKind, image: Image) -> Machine {
         ..UserInterruptSpec::default()
     };
     Machine::new(spec, image, &[], false, |fabric| {
-        Ok(user_interrupts::attach(fabric, &spec.fabric, &interrupts)?.1)
+        let extension = user_interrupts::attach(fabric, &spec.fabric, &interrupts)?.1;
+        Ok(Box::new(extension))
     })
     .expect("the machine can be built")
 }
@@ -906,7 +907,7 @@ fn devices_interrupt() {
                         ..Attachment::default()
                     },
                 )?;
-                Ok(extension)
+                Ok(Box::new(extension))
             });
             let mut machine = built.expect("the machine can be built");
             assert_eq!(servers::run(&mut machine), Ending::Halted);
@@ -989,7 +990,7 @@ fn interrupted_by_a_frame_after(spec: &ServerSpec, interrupts: &UserInterruptSpe
         one.connect_interrupts(controller);
         let attachment = one.attachment(0);
         nic = fabric.attach(Box::new(one), attachment)?;
-        Ok(extension)
+        Ok(Box::new(extension))
     });
     let mut machine = built.expect("the machine can be built");
     let fabric = &mut machine.engine.fabric;

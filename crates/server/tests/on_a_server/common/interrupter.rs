@@ -58,7 +58,13 @@ impl Interrupter {
 }
 
 impl Extension for Interrupter {
-    const IS_ACTIVE: bool = true;
+    fn copy(&self) -> Box<dyn Extension> {
+        Box::new(self.clone())
+    }
+
+    fn is_active(&self) -> bool {
+        true
+    }
 
     fn place(&mut self, _core: CoreId, hart: u64) {
         self.hart = hart;
@@ -102,7 +108,7 @@ impl Extension for Interrupter {
     }
 
     /// Any instruction whose destination is one of every fourth register.
-    fn is_safepoint(instruction: &Instruction) -> bool {
+    fn is_safepoint(&self, instruction: &Instruction) -> bool {
         instruction.bits >> 7 & 3 == 0
     }
 
@@ -137,7 +143,7 @@ impl Extension for Interrupter {
         self.saved = saved;
     }
 
-    fn returns(instruction: &Instruction) -> bool {
+    fn returns(&self, instruction: &Instruction) -> bool {
         instruction.bits == RETURN
     }
 

@@ -264,7 +264,8 @@ pub fn server_with_small_last_level(harts: usize, core: &CoreSpec) -> ServerSpec
 
 /// A machine with a program, and only cores, CLINT and, if the program has one, HTIF.
 pub fn machine(spec: &ServerSpec, image: Image) -> Machine {
-    Machine::new(spec, image, &[], false, |_| Ok(NoExtension)).expect("the machine can be built")
+    Machine::new(spec, image, &[], false, |_| Ok(Box::new(NoExtension)))
+        .expect("the machine can be built")
 }
 
 /// Steps of the engine after which a guest counts as stuck.
