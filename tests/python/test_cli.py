@@ -444,7 +444,7 @@ COMMANDS = [
     ["run", "example.toml", "--capture", "9"],
     ["figure", "hyperplane.8", "--quick", "--only", "queues=1"],
     ["claims", "hyperplane"],
-    ["report", "--output", "report.html"],
+    ["report", "hyperplane.8", "--output", "report.html"],
     ["build", "mine.c"],
     ["exec", "hello.elf"],
 ]
