@@ -162,9 +162,9 @@ pub type Before = [u64; 3];
 ///
 /// # Active extensions
 ///
-/// An [active](Extension::is_active) extension has CSRs, exchanges messages with agents, has timers,
-/// and raises interrupts. A core with any other extension runs code that is compiled without
-/// these. Each hart has its own copy.
+/// An [active](Extension::is_active) extension has CSRs, exchanges messages with agents, has
+/// timers, and raises interrupts. A core with any other extension runs code that is compiled
+/// without these. Each hart has its own copy.
 ///
 /// An interrupt that the hart takes without changing its privilege is *delivered*: when
 /// [`Extension::wants_delivery`] returns a kind, the hart calls [`Extension::deliver`] at the next
@@ -177,9 +177,10 @@ pub type Before = [u64; 3];
 ///
 /// # The register port
 ///
-/// Only active extensions have one, and only in-order cores of width 1. An instruction that names one
-/// of the [registers](Extension::port_registers) is dispatched only when the values of all older
-/// instructions are known. It can therefore never be squashed, and no word ever has to be put back.
+/// Only active extensions have one, and only in-order cores of width 1. An instruction that names
+/// one of its [registers](Extension::port_registers) is dispatched only when the values of all
+/// older instructions are known. It can therefore never be squashed, and no word ever has to be put
+/// back.
 pub trait Extension: state::State {
     /// A copy of it, for a hart.
     fn copy(&self) -> Box<dyn Extension>;
