@@ -1,6 +1,7 @@
 """Requests that need construction: headers that match a rule, and positions of a game."""
 
 import functools
+import operator
 from random import Random
 
 WORD = 2**64 - 1
@@ -95,8 +96,14 @@ def positions(count: int) -> tuple[tuple[int, int], ...]:
         own, other = 1 << 28 | 1 << 35, 1 << 27 | 1 << 36
         wanted = random.randrange(60)
         for number in range(wanted + 1):
-            free = [at for at in range(64) if not (own | other) >> at & 1]
-            moves = [after for at in free if (after := after_move(own, other, at))]
+            # A move is beside a disc that it turns.
+            near = functools.reduce(operator.or_, (_step(other, *step) for step in _STEPS))
+            free = near & ~(own | other)
+            moves = [
+                after
+                for at in range(64)
+                if free >> at & 1 and (after := after_move(own, other, at))
+            ]
             if not moves:
                 break  # A player without a move gets no request.
             if number == wanted:
