@@ -149,9 +149,7 @@ def test_positions_are_those_of_games() -> None:
     for own, other in positions:
         position = later.squares_of(own), later.squares_of(other)
         assert not position[0] & position[1]
-        free = (square for square in range(64) if not (own | other) >> square & 1)
-        after = [traces.after_move(own, other, square) for square in free]
-        found = {(theirs, ours) for ours, theirs in filter(None, after)}
+        found = {(theirs, ours) for ours, theirs in traces.moves(own, other)}
         expected = {(later.bits_of(a), later.bits_of(b)) for a, b in later.moves_of(position)}
         assert found == expected
         assert expected

@@ -84,6 +84,15 @@ def after_move(own: int, other: int, square: int) -> tuple[int, int] | None:
     return (own | turned | 1 << square, other & ~turned) if turned else None
 
 
+def moves(own: int, other: int) -> list[tuple[int, int]]:
+    """Return the mover's discs after each possible move, and the opponent's."""
+    # A move is beside a disc that it turns.
+    near = functools.reduce(operator.or_, (_step(other, *step) for step in _STEPS))
+    free = near & ~(own | other)
+    each = (after_move(own, other, at) for at in range(64) if free >> at & 1)
+    return [after for after in each if after]
+
+
 @functools.cache
 def positions(count: int) -> tuple[tuple[int, int], ...]:
     """Return positions of Othello from games of random moves, all parts of a game equally likely.
@@ -96,18 +105,11 @@ def positions(count: int) -> tuple[tuple[int, int], ...]:
         own, other = 1 << 28 | 1 << 35, 1 << 27 | 1 << 36
         wanted = random.randrange(60)
         for number in range(wanted + 1):
-            # A move is beside a disc that it turns.
-            near = functools.reduce(operator.or_, (_step(other, *step) for step in _STEPS))
-            free = near & ~(own | other)
-            moves = [
-                after
-                for at in range(64)
-                if free >> at & 1 and (after := after_move(own, other, at))
-            ]
-            if not moves:
+            after = moves(own, other)
+            if not after:
                 break  # A player without a move gets no request.
             if number == wanted:
                 found.append((own, other))
                 break
-            other, own = random.choice(moves)
+            other, own = random.choice(after)
     return tuple(found)
