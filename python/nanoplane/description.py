@@ -38,6 +38,9 @@ if TYPE_CHECKING:  # A fifth of the start of the command, and only descriptions 
 
 _GENERATED = "generated"
 
+_TRANSPORTS = ("server.nanopu.transport.program", "clients.N.load.transport.program")
+"""Tables that can be replaced by the file of a transport program."""
+
 _FILES: Mapping[str, Callable[[str], bool]] = {
     "traffic.packets": lambda text: text != _GENERATED,
     "traffic.work.service_times.file": lambda _: True,
@@ -50,19 +53,12 @@ _PATHS: Mapping[str, Callable[[str], bool]] = {
     "program": compiler.is_path,
     "data_plane.program": compiler.is_path,
     "data_plane.co_runner": compiler.is_path,
-    "clients.N.load.transport.program": lambda _: True,
-    "server.nanopu.transport.program": lambda _: True,
+    **dict.fromkeys(_TRANSPORTS, lambda _: True),
     "server.preset": machines.is_file,
     **_FILES,
     "server.dma_nic.processors.firmware": compiler.is_path,
 }
 """Keys whose texts can be paths, and which of their texts are."""
-
-_TRANSPORT = re.compile(
-    r"((rack\.servers\.\d+\.)?server\.nanopu|(rack\.)?clients\.\d+\.load)\.transport\.program"
-    r"(?=\.|$)"
-)
-"""Tables that can be replaced by the file of a transport program, at the beginning of a key."""
 
 _MACHINES = re.compile(r"(rack\.servers\.\d+\.)?server(?=\.)")
 """Tables with a preset, at the beginning of a key."""
@@ -248,6 +244,12 @@ class Description:
             value = value.get(name) if isinstance(value, dict) else None
         return value
 
+    def value(self, key: str) -> Any:
+        """Return the value of a dotted key that no preset has; its default if it is absent."""
+        (of,) = schemas.schema_at(key)
+        written = self.get(key)
+        return of["default"] if written is None else written
+
     def set(self, key: str, value: Any, option: str = "--set") -> "Description":
         """Return this description with one dotted key changed.
 
@@ -354,17 +356,17 @@ class Description:
     def resolve(self, check: bool = True) -> Resolved:
         """Fill in the preset's fields and all defaults, find the files, and check everything.
 
-        Without `check`, the consistency of parameters is not checked: a look-up of a result does
-        not need it, because an inconsistent description has none. A load that is a fraction of the
-        peak must have been replaced by a rate before.
+        Without `check`, neither values nor the consistency of parameters are checked: a look-up of
+        a result does not need it, because a wrong description has none. A load that is a fraction
+        of the peak must have been replaced by a rate before.
         """
         if self.part_of_peak() is not None:
             raise ValueError("traffic.load is a part of a peak that has to be measured first")
         data = self._complete(check)
-        files = self._files(data)
+        guests, files = self._guests(data), self._files(data)
         for key, path in files.items():
             put(data, key, str(path))
-        return Resolved(_canonical(data), self._guests(data), files)
+        return Resolved(_canonical(data), guests, files)
 
     def _origin(self, key: str) -> str:
         """Name the place where a key, a key in it, or its list was last written."""
@@ -387,18 +389,14 @@ class Description:
 
     def _program_file(self, key: str) -> str | None:
         """Return the file of the transport program that contains a key, if any."""
-        table = _TRANSPORT.match(key)
-        if table is None or table[0] == key:
-            return None
-        path = self.get(table[0])
-        return str(self.directory / path) if isinstance(path, str) else None
+        for table, path in _texts_at(self.data, _TRANSPORTS):
+            if key.startswith(f"{table}."):
+                return str(self.directory / path)
+        return None
 
     def _put_in_programs(self, data: dict[str, Any]) -> None:
         """Replace the paths of transport programs by the contents of the files."""
-        for key, text in list(_texts(data)):
-            table = _TRANSPORT.fullmatch(key)
-            if table is None:
-                continue
+        for key, text in list(_texts_at(data, _TRANSPORTS)):
             path = self.directory / text
             if not compiler.is_file(path):
                 raise DescriptionError(
@@ -449,7 +447,7 @@ class Description:
                     f"load in rack.clients; keep either the table rack or {alternatives(others)}"
                 )
         elif self.is_queueing:
-            return self._complete_queueing()
+            return self._complete_queueing(check)
         else:
             schema = schemas.network_schema if self.is_rack else schemas.user_schema
         for key, server in servers(data):
@@ -458,7 +456,7 @@ class Description:
             if "data_plane" in server:
                 server.setdefault("traffic", {})
         self._put_in_programs(data)
-        data = _completed(self, data, schema)
+        data = _completed(self, data, schema, check)
         for key, server in servers(data):
             if (traffic := server.get("traffic")) is None:
                 continue
@@ -472,7 +470,7 @@ class Description:
             self._check_relations(data)
         return data
 
-    def _complete_queueing(self) -> dict[str, Any]:
+    def _complete_queueing(self, check: bool) -> dict[str, Any]:
         data = self.data
         if others := sorted(data.keys() - {"queueing"}):
             self._check_tables(others, schemas.queueing_schema())
@@ -480,7 +478,7 @@ class Description:
                 f"{self._origin(others[0])}: a queueing system has no server; keep either the "
                 f"table queueing or {alternatives(others)}"
             )
-        return _completed(self, data, schemas.queueing_schema)
+        return _completed(self, data, schemas.queueing_schema, check)
 
     def _check_tables(self, names: Iterable[str], schema: dict[str, Any]) -> None:
         """Raise a DescriptionError for the first unknown top-level table."""
@@ -509,9 +507,8 @@ class Description:
     def _files(self, data: Mapping[str, Any]) -> dict[str, Path]:
         """Find the data files and firmware."""
         files = {}
-        for key, text in _texts(data):
-            is_path = _FILES.get(_general(key))
-            if is_path is None or not is_path(text):
+        for key, text in _texts_at(data, _FILES):
+            if not _FILES[_general(key)](text):
                 continue
             if _is_firmware(key):
                 files[key] = self._find(compiler.find_firmware, text, key).absolute()
@@ -547,14 +544,27 @@ def put(data: dict[str, Any], key: str, value: Any) -> None:
     table[int(name) if isinstance(table, list) else name] = value
 
 
-def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Return all texts of tables and lists, with their dotted keys."""
-    if isinstance(value, str):
-        yield key, value
-    elif isinstance(value, (dict, list)):
-        parts = value.items() if isinstance(value, dict) else enumerate(value)
-        for name, part in parts:
-            yield from _texts(part, f"{key}.{name}" if key else str(name))
+def _texts_at(data: Mapping[str, Any], keys: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Return the texts at keys, in which N is any list index, with the keys where they are.
+
+    The keys are those of a single server; in a rack, they are those of each server and client.
+    """
+    for prefix in ("rack.", "rack.servers.N.") if "rack" in data else ("",):
+        for key in keys:
+            yield from _at(data, f"{prefix}{key}".split("."), ())
+
+
+def _at(value: Any, names: list[str], at: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if not names:
+        if isinstance(value, str):
+            yield ".".join(at), value
+        return
+    name, *rest = names
+    if name == "N" and isinstance(value, list):
+        for place, part in enumerate(value):
+            yield from _at(part, rest, (*at, str(place)))
+    elif isinstance(value, dict) and name in value:
+        yield from _at(value[name], rest, (*at, name))
 
 
 def _is_firmware(key: str) -> bool:
@@ -622,24 +632,30 @@ def _validator() -> Any:
 
 
 @functools.lru_cache(maxsize=1000)
-def _filled(schema: Callable[[], dict[str, Any]], name: str, table: str) -> str | None:
-    """Return a table of a description with all defaults, as JSON; None if it is invalid."""
+def _filled(schema: Callable[[], dict[str, Any]], name: str, table: str, check: bool) -> str | None:
+    """Return a table of a description with all defaults, as JSON; None if it is invalid.
+
+    Without `check` it is not known to be valid.
+    """
     of, value = schema()["properties"].get(name, False), json.loads(table)
-    if not _validator()(of).is_valid(value):
+    if check and not _validator()(of).is_valid(value):
         return None
     return json.dumps(schemas.with_defaults(value, of))
 
 
 def _completed(
-    description: Description, data: dict[str, Any], schema: Callable[[], dict[str, Any]]
+    description: Description,
+    data: dict[str, Any],
+    schema: Callable[[], dict[str, Any]],
+    check: bool,
 ) -> dict[str, Any]:
-    """Check a description against the schema, and fill in the schema's defaults."""
+    """Check a description against the schema, if wanted, and fill in the schema's defaults."""
     known = schema()["properties"]
     unset = frozenset() if has_network(data) else schemas.OF_NETWORK
     defaults = {name: of["default"] for name, of in known.items() if "default" in of}
     tables = {name: of for name, of in defaults.items() if name not in unset} | data
     # In a sweep most tables are equal: each is checked once.
-    filled = {name: _filled(schema, name, json.dumps(one)) for name, one in tables.items()}
+    filled = {name: _filled(schema, name, json.dumps(one), check) for name, one in tables.items()}
     if data.keys() >= set(schema()["required"]) and None not in filled.values():
         return {name: json.loads(text) for name, text in filled.items() if text is not None}
     errors = _validator()(schema()).iter_errors(data)

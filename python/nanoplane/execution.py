@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoplane import compiler, simulator
-from nanoplane.description import Resolved, has_network
+from nanoplane.description import has_network
 from nanoplane.errors import Failure
 from nanoplane.schemas import mechanisms
 
@@ -81,17 +81,16 @@ _POLL_NS = {"spin": 5.0, "spin-poll-mode": 15.0, "wrs": 5.0}
 is missing here is assumed to poll none; its runs then only start later than they should."""
 
 
-def cost(resolved: Resolved, rate_mrps: float | None) -> float:
+def cost(data: Mapping[str, Any], rate_mrps: float | None) -> float:
     """Estimate the duration of a run at a rate (None: saturated): only order and proportion matter.
 
-    A spinning core executes all the time, so the time between requests counts; a halted one costs
-    nothing.
+    `data` is its resolved description. A spinning core executes all the time, so the time between
+    requests counts; a halted one costs nothing.
     """
-    data = resolved.data
     if has_network(data):
         clients = sum(one["count"] for one in data.get("rack", data)["clients"])
         return float(1000.0 * data["measure"]["requests"] * max(1, clients))
-    if not resolved.guests:
+    if "queueing" in data:
         # Some 40 ns of the host, where a server takes more than 100 us for a simulated microsecond.
         return float(0.4 * data["queueing"]["requests"])
     request_ns = 1000.0  # Receiving, processing and sending.

@@ -10,6 +10,7 @@ fields.
 
 import dataclasses
 import difflib
+import functools
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -158,17 +159,18 @@ class Figure:
     answer: Callable[[list[Row]], str] | None = None
     """A sentence that summarizes the rows with numbers; empty if there is none."""
 
-    def runs(self, quick: bool, precision: float | None = None) -> dict[Any, Run]:
+    def runs(self, quick: bool, precision: float | None = None) -> Mapping[Any, Run]:
         """Return each point and its run; with `by_precision` runs end at this precision.
 
         None stands for the default of `quick`. The precision of a p99 is five times as coarse.
         """
+        points = _made(self.points, quick)
         if not self.by_precision:
-            return self.points(quick)
+            return points
         if precision is None:
             precision = QUICK_PRECISION if quick else PRECISION
         tail = min(1.0, TAIL * precision)
-        return {point: run.precise(precision, tail) for point, run in self.points(quick).items()}
+        return {point: run.precise(precision, tail) for point, run in points.items()}
 
     def left_out(self, quick: bool) -> list[tuple[str, Sequence[str]]]:
         """Return the labels whose values are only run if `--only` names them."""
@@ -186,7 +188,7 @@ class Figure:
     def with_commands(self, rows: list[Row], quick: bool) -> list[Row]:
         """Return the rows with their commands: each selects as few runs as labels allow."""
         known: dict[str, set[str]] = {}
-        for point in self.points(quick):
+        for point in _made(self.points, quick):
             for name, value in labels(point).items():
                 known.setdefault(name, set()).add(value)
         begin = ["nanoplane", "figure", self.name, *(["--quick"] if quick else [])]
@@ -194,6 +196,12 @@ class Figure:
             dataclasses.replace(row, command=shlex.join([*begin, *_choices(row, known)]))
             for row in rows
         ]
+
+
+@functools.cache
+def _made(points: Callable[[bool], dict[Any, Run]], quick: bool) -> Mapping[Any, Run]:
+    """Return a figure's points. Making their descriptions takes a tenth of a second or more."""
+    return points(quick)
 
 
 def _choices(row: Row, known: Mapping[str, Collection[str]]) -> Iterable[str]:

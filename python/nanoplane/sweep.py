@@ -161,10 +161,13 @@ class _Job:
     files: Mapping[str, bytes]
     """The contents of the data files, by path."""
     key: str
-    cost: float
-    warm_start: str | None
+    then: list[Callable[["_Job", Mapping[str, Any], bool], None]] = dataclasses.field(
+        default_factory=list
+    )
+    cost: float = 0.0
+    """Only of jobs that run, like the next."""
+    warm_start: str | None = None
     """Identifies the run's warm start, if it has one."""
-    then: list[Callable[["_Job", Mapping[str, Any], bool], None]]
     done: float = 0.0
 
 
@@ -207,11 +210,9 @@ def sweep(
     if isinstance(runs, (Run, Description)):
         raise TypeError("sweep() takes a list of descriptions: write sweep([description])")
     listed = [run if isinstance(run, Run) else Run.of(run) for run in runs]
-    for run in listed:
-        for description in (run.description, run.peak):
-            if description is not None:
-                description.check()
-    return Outcomes(_Sweep(listed, store, fresh, watcher, limits).go(workers, scheduler))
+    planned = _Sweep(listed, store, fresh, watcher, limits)
+    planned.check()
+    return Outcomes(planned.go(workers, scheduler))
 
 
 def run_alone(
@@ -289,6 +290,8 @@ class _Sweep:
         self.runs = runs
         self.outcomes: list[Outcome | None] = [None] * len(runs)
         self.jobs: dict[str, _Job] = {}
+        # By description: the points of a figure share their peaks.
+        self.requested: dict[Description, _Job] = {}
         self.ready: list[tuple[float, int, _Job]] = []
         self.order = itertools.count()
         self.resolved: dict[Description, Resolved] = {}
@@ -303,6 +306,15 @@ class _Sweep:
         self.stop = threading.Event()
         self.has_begun = False
         self.warm_starts: dict[str, _WarmStart] = {}
+
+    def check(self) -> None:
+        """Refuse wrong descriptions before anything is run."""
+        for run in self.runs:
+            for description in filter(None, (run.description, run.peak)):
+                if description.part_of_peak() is None:
+                    self._resolve(description)
+                else:
+                    description.check()
 
     def prepare(self) -> None:
         """Request every run; stored results are used immediately, other runs become jobs."""
@@ -412,8 +424,7 @@ class _Sweep:
         guessed = run.description
         if not guessed.is_rack:
             guessed = guessed.set("traffic.load", "saturate")
-        resolved = self._resolve(guessed)
-        like, guess = resolved.data["measure"], execution.cost(resolved, run.part)
+        guess = self._cost(guessed, run.part)
         self.later_cost += guess
 
         def at_rate(job: _Job, result: Mapping[str, Any], __: bool) -> None:
@@ -431,7 +442,7 @@ class _Sweep:
             # The curve of one kind of requests is not that of all, and near loads may be enough.
             if run.limit.kind is None and (run.organisation is not None or not near):
                 organisation = run.organisation or (1, cores)
-                measure = like["requests"], like["seed"]
+                measure = guessed.value("measure.requests"), guessed.value("measure.seed")
                 shape = modelled(result, cores, limit_ns, organisation, measure)
                 known = known.shaped(shape, run.begin_part)
             self._search(run, run.limit, known, None, found)
@@ -500,11 +511,11 @@ class _Sweep:
         rate of the trial.
         """
         key = "traffic.saturation_rate_mrps"
-        data = self._resolve(description).data
-        requests = max(_LEAST_REQUESTS, data["measure"]["requests"] // _TRIAL_PART)
+        requests = description.value("measure.requests") // _TRIAL_PART
+        requests = max(_LEAST_REQUESTS, requests)
         trial = description.measures(requests).set("measure.warmup", requests)
         # The run itself follows its trials, and most of the work is still to come.
-        later = [execution.cost(self._resolve(description), None)]
+        later = [self._cost(description, None)]
         self.later_cost += later[0]
 
         def served(result: Mapping[str, Any]) -> float:
@@ -543,29 +554,41 @@ class _Sweep:
 
             self._request_one(description.set(key, rate_mrps), measured)
 
-        attempt(data["traffic"]["saturation_rate_mrps"], _TRIALS)
+        attempt(description.value(key), _TRIALS)
 
     def _request_one(
         self, description: Description, then: Callable[[_Job, Mapping[str, Any], bool], None]
     ) -> None:
+        job = self._job(description)
+        if job.key in self.finished:
+            then(job, self.finished[job.key], True)
+        else:
+            job.then.append(then)
+
+    def _job(self, description: Description) -> _Job:
+        """Return the run of a description, looked up when it is first requested."""
+        if description in self.requested:
+            return self.requested[description]
         resolved = self._resolve(description)
         elf, files = self._elf(resolved), self._contents(resolved)
         key = stores.key(resolved, elf, files)
-        job = self.jobs.get(key)
-        if job is None:
-            cost = execution.cost(resolved, description.get("traffic.rate_mrps"))
-            warm_start = stores.warm_start_key(resolved, elf, files)
-            job = _Job(description.source, resolved, elf, files, key, cost, warm_start, [])
-            self.jobs[key] = job
+        if (job := self.jobs.get(key)) is None:
+            job = self.jobs[key] = _Job(description.source, resolved, elf, files, key)
             stored = None if self.fresh else self._stored(key)
-            if stored is None:
-                self._push(job)
-            else:
+            if stored is not None:
                 self.finished[key] = stored
-        if key in self.finished:
-            then(job, self.finished[key], True)
-        else:
-            job.then.append(then)
+            elif not self.runs_nothing:
+                job.cost = self._cost(description, description.get("traffic.rate_mrps"))
+                job.warm_start = stores.warm_start_key(resolved, elf, files)
+                self._push(job)
+        self.requested[description] = job
+        return job
+
+    def _cost(self, description: Description, rate_mrps: float | None) -> float:
+        """Estimate the duration of a run; 0 if nothing is run."""
+        if self.runs_nothing:
+            return 0.0
+        return execution.cost(self._resolve(description).data, rate_mrps)
 
     def _stored(self, key: str) -> Mapping[str, Any] | None:
         try:

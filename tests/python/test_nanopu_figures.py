@@ -149,7 +149,8 @@ def test_positions_are_those_of_games() -> None:
     for own, other in positions:
         position = later.squares_of(own), later.squares_of(other)
         assert not position[0] & position[1]
-        found = {(theirs, ours) for ours, theirs in traces.moves(own, other)}
+        after = [traces.after_move(own, other, at) for at in traces.moves(own, other)]
+        found = {(theirs, ours) for ours, theirs in after}
         expected = {(later.bits_of(a), later.bits_of(b)) for a, b in later.moves_of(position)}
         assert found == expected
         assert expected

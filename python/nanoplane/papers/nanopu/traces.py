@@ -57,40 +57,42 @@ def headers(count: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(header_for_rule(random.randrange(RULES), random)) for _ in range(count))
 
 
-_NOT_FIRST, _NOT_LAST = 0xFEFEFEFEFEFEFEFE, 0x7F7F7F7F7F7F7F7F
-_STEPS = [
-    *((1, _NOT_LAST), (-1, _NOT_FIRST), (8, WORD), (-8, WORD)),
-    *((9, _NOT_LAST), (-9, _NOT_FIRST), (7, _NOT_FIRST), (-7, _NOT_LAST)),
-]
-"""Othello's directions: the shift in squares, and the mask of squares that have a neighbour
-there."""
+_INNER = 0x7E7E7E7E7E7E7E7E
+"""Othello's squares that have a neighbour on both sides of their row."""
+_LINES = ((1, _INNER), (8, WORD), (7, _INNER), (9, _INNER))
+"""Othello's lines: how far apart their squares are, and on which of them a disc can be turned."""
+_WAYS = (operator.lshift, operator.rshift)
+"""Both directions of a line."""
 
 
-def _step(squares: int, shift: int, of: int) -> int:
-    moved = squares & of
-    return (moved << shift if shift > 0 else moved >> -shift) & WORD
+def moves(own: int, other: int) -> list[int]:
+    """Return the squares to which a player can move, with their discs and the opponent's."""
+    reached = 0
+    for apart, between in _LINES:
+        discs = other & between
+        for shifted in _WAYS:
+            line = shifted(own, apart) & discs
+            # It has six discs at most.
+            for _ in range(5):
+                line |= shifted(line, apart) & discs
+            reached |= shifted(line, apart)
+    reached &= ~(own | other)
+    return [square for square in range(64) if reached >> square & 1]
 
 
-def after_move(own: int, other: int, square: int) -> tuple[int, int] | None:
-    """Return the mover's discs after a move, and the opponent's; None if it turns none."""
+def after_move(own: int, other: int, square: int) -> tuple[int, int]:
+    """Return the mover's discs after a possible move, and the opponent's."""
     turned = 0
-    for shift, of in _STEPS:
-        line, place = 0, _step(1 << square, shift, of)
-        while place & other:
-            line |= place
-            place = _step(place, shift, of)
-        if place & own:
-            turned |= line
-    return (own | turned | 1 << square, other & ~turned) if turned else None
-
-
-def moves(own: int, other: int) -> list[tuple[int, int]]:
-    """Return the mover's discs after each possible move, and the opponent's."""
-    # A move is beside a disc that it turns.
-    near = functools.reduce(operator.or_, (_step(other, *step) for step in _STEPS))
-    free = near & ~(own | other)
-    each = (after_move(own, other, at) for at in range(64) if free >> at & 1)
-    return [after for after in each if after]
+    for apart, between in _LINES:
+        discs = other & between
+        for shifted in _WAYS:
+            line, place = 0, shifted(1 << square, apart)
+            while place & discs:
+                line |= place
+                place = shifted(place, apart)
+            if place & own:
+                turned |= line
+    return own | turned | 1 << square, other & ~turned
 
 
 @functools.cache
@@ -105,11 +107,11 @@ def positions(count: int) -> tuple[tuple[int, int], ...]:
         own, other = 1 << 28 | 1 << 35, 1 << 27 | 1 << 36
         wanted = random.randrange(60)
         for number in range(wanted + 1):
-            after = moves(own, other)
-            if not after:
+            possible = moves(own, other)
+            if not possible:
                 break  # A player without a move gets no request.
             if number == wanted:
                 found.append((own, other))
                 break
-            other, own = random.choice(after)
+            other, own = after_move(own, other, random.choice(possible))
     return tuple(found)
