@@ -1087,7 +1087,9 @@ def test_every_figure_has_rows_and_a_plot() -> None:
     for figure in figures().values():
         rows = figure.rows(results)
         assert rows, figure.name
-        assert report.picture([figure.chart(rows)]).startswith(b"\x89PNG")
+        chart = figure.chart(rows)
+        chart.to_dict(validate=True)
+        assert report.picture([chart]).startswith(b"\x89PNG")
         if figure.answer is not None:
             # One sentence with numbers; from no rows follows nothing.
             assert re.fullmatch(r"[A-Z][^\n]*\d[^\n]*\.", figure.answer(rows)), figure.name

@@ -137,6 +137,17 @@ def logarithmic(title: str, ticks: Sequence[float] = ()) -> Axis:
     return Axis(title, scale, {"values": ticks, "format": "~g"})
 
 
+def data(values: Iterable[Mapping[str, Any]]) -> "altair.InlineData":
+    """Return the values of a chart, each with its fields by name.
+
+    Altair copies charts, with lists in them, whenever they become parts of another; a tuple is not
+    copied.
+    """
+    import altair
+
+    return altair.InlineData(values=tuple(values))
+
+
 def panels(
     rows: Sequence[Row],
     title: Callable[[Row], str],
@@ -214,7 +225,7 @@ def _panel(
     elif (dash.title, dashes["domain"]) != (colour.title, colours["domain"]):
         # Of its own: one that it shares with colours has points, which would be as large.
         legend = {"legend": altair.Legend(symbolSize=900)}
-    base = altair.Chart(altair.InlineData(values=values)).encode(
+    base = altair.Chart(data(values)).encode(
         x=altair.X("x:Q", title=x.title, scale=x.scale, axis=x.axis),
         color=altair.Color("colour:N", title=colour.title, scale=colours),
     )
@@ -254,7 +265,7 @@ def _stated(rows: Sequence[Row], x: Axis, y: Axis, vertical: Any) -> Any:
 
     values = [{"x": row.x, "y": row.y, "series": row.series, "paper": row.paper} for row in rows]
     return (
-        altair.Chart(altair.InlineData(values=values))
+        altair.Chart(data(values))
         .mark_point(size=220, shape=_PAPER_CROSS, strokeWidth=1.5, filled=True, color="#808080")
         .encode(
             x=altair.X("x:Q", title=x.title, scale=x.scale, axis=x.axis),
@@ -316,7 +327,7 @@ def bars(
             for row in of
             for low, high in [_drawn_interval(row, y)]
         ]
-        base = altair.Chart(altair.InlineData(values=values)).encode(
+        base = altair.Chart(data(values)).encode(
             x=altair.X(
                 "group:N",
                 title=None,

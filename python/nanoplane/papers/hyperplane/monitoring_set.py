@@ -122,7 +122,7 @@ def _chart(rows: list[Row]) -> plots.Chart:
             for row in rows
             if row.labels["lines"] == lines
         ]
-        base = altair.Chart(altair.InlineData(values=values)).encode(
+        base = altair.Chart(plots.data(values)).encode(
             x=altair.X("spare:Q", title="entries beyond the doorbells, %"),
             color=altair.Color("monitoring set:N", scale=colours, sort=names),
         )
@@ -131,7 +131,7 @@ def _chart(rows: list[Row]) -> plots.Chart:
         y = altair.Y("conflicts:Q", title="QWAIT.ADDs that conflict, %", scale=scale, axis=axis)
         bars = base.mark_rule().encode(y=altair.Y("low:Q", scale=scale, axis=axis), y2="high:Q")
         paper = (
-            altair.Chart(altair.InlineData(values=[{"conflicts": 0.1}]))
+            altair.Chart(plots.data([{"conflicts": 0.1}]))
             .mark_rule(strokeDash=[4, 4], color="#808080")
             .encode(y=y)
         )

@@ -87,7 +87,7 @@ def chart(shown: list[Row]) -> plots.Chart:
     y = altair.Y("y:Q", title="times", scale=log)
 
     def values(points: list[dict[str, object]]) -> Any:
-        return altair.Chart(altair.InlineData(values=points))
+        return altair.Chart(plots.data(points))
 
     ratios = [10 ** (exponent / 10) for exponent in range(-30, 1)]
     curve = values([{"x": ratio, "y": predicted(ratio)} for ratio in ratios])
