@@ -19,9 +19,11 @@ from nanoplane import (
     NanoplaneError,
     Run,
     Store,
+    execution,
     simulator,
     sweep,
 )
+from nanoplane import description as descriptions
 from nanoplane import store as stores
 from nanoplane.load_search import Bracket, Limit, Shape
 from nanoplane.outcomes import settled
@@ -80,10 +82,23 @@ def test_looking_up_asks_no_more_than_it_needs(monkeypatch: pytest.MonkeyPatch) 
         without.setattr(Description, "resolve", not_asked)
         assert look_up([Run(describe(queues)) for queues in (1, 2)]) == [None, None]
     (outcome,) = sweep([describe(1)])
-    # Whether parameters are consistent only matters to a run.
+    # A wrong description has no result. What a run costs, and where it begins, only matters to it.
     monkeypatch.setattr(simulator, "check", not_asked)
-    found = look_up([Run(describe(queues)) for queues in (1, 2)])
-    assert found == [dataclasses.replace(outcome, stored=True), None]
+    monkeypatch.setattr(descriptions, "_validator", not_asked)
+    monkeypatch.setattr(execution, "cost", not_asked)
+    monkeypatch.setattr(stores, "warm_start_key", not_asked)
+    keys, key = [], stores.key
+
+    def counted(*of: Any) -> str:
+        keys.append(key(*of))
+        return keys[-1]
+
+    monkeypatch.setattr(stores, "key", counted)
+    found = look_up([Run(describe(queues)) for queues in (1, 2, 1)])
+    known = dataclasses.replace(outcome, stored=True)
+    assert found == [known, None, known]
+    # A run that two points share is looked up once.
+    assert len(keys) == 2
 
 
 def test_the_same_run_twice_runs_once() -> None:
