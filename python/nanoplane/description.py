@@ -245,7 +245,7 @@ class Description:
         return value
 
     def value(self, key: str) -> Any:
-        """Return the value of a dotted key that no preset has; its default if it is absent."""
+        """Return the value of a dotted key, or its default; for keys that no preset has."""
         (of,) = schemas.schema_at(key)
         written = self.get(key)
         return of["default"] if written is None else written
@@ -555,6 +555,7 @@ def _texts_at(data: Mapping[str, Any], keys: Iterable[str]) -> Iterator[tuple[st
 
 
 def _at(value: Any, names: list[str], at: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Return the texts at the parts `names` of a key in a value, which is at the key `at`."""
     if not names:
         if isinstance(value, str):
             yield ".".join(at), value

@@ -165,9 +165,9 @@ class _Job:
         default_factory=list
     )
     cost: float = 0.0
-    """Only of jobs that run, like the next."""
+    """Its estimated duration; 0 if it does not run."""
     warm_start: str | None = None
-    """Identifies the run's warm start, if it has one."""
+    """Identifies the run's warm start, if it runs and has one."""
     done: float = 0.0
 
 
