@@ -68,6 +68,11 @@ impl FetchBuffer {
         self.waits
     }
 
+    /// Whether this fetch has found its first line, and waits for the next one.
+    fn waits_for_next(&self, next: (u64, u64)) -> bool {
+        self.waits && (self.pc, self.tail) == next && self.lines[Which::Next as usize].is_some()
+    }
+
     /// The next fetch is of a different instruction than the waiting one.
     pub(crate) fn give_up(&mut self) {
         self.waits = false;
@@ -102,6 +107,28 @@ impl<K: CoreKind> Core<K> {
         is_fetched
     }
 
+    /// Whether a fetch may begin with this line: it is in the instruction cache or kept. A fetch
+    /// that waits for the line behind it is repeated as often as harts happen to run, so it only
+    /// touches the line when it begins and, by [`Core::touch_first`], when it ends.
+    fn has_first(&mut self, line: LineAddress) -> bool {
+        let found = match self.is_repeated() {
+            true => self.shared.instruction_cache.find(line),
+            false => self.shared.instruction_cache.find_and_touch(line),
+        };
+        found.is_some() || self.is_kept(line)
+    }
+
+    fn is_repeated(&self) -> bool {
+        self.hart.fetch_buffer.waits_for_next(self.next_to_fetch())
+    }
+
+    /// A fetch that began with this line has all that it needs.
+    fn touch_first(&mut self, line: LineAddress) {
+        if self.is_repeated() {
+            self.shared.instruction_cache.find_and_touch(line);
+        }
+    }
+
     /// The same if the hart's accesses are translated.
     #[inline(never)]
     fn fetch_from_page(&mut self, outbox: &mut Outbox) -> bool {
@@ -122,7 +149,7 @@ impl<K: CoreKind> Core<K> {
         if self.hart.observes && self.page_of_fetch(0, pc, outbox).is_none() {
             return false;
         }
-        if self.shared.instruction_cache.find_and_touch(line).is_none() && !self.is_kept(line) {
+        if !self.has_first(line) {
             return self.fetch_line((Which::First, line), pc, outbox);
         }
         if self.hart.observes {
@@ -141,6 +168,7 @@ impl<K: CoreKind> Core<K> {
                 }
             }
         };
+        self.touch_first(line);
         true
     }
 
@@ -152,11 +180,12 @@ impl<K: CoreKind> Core<K> {
             return false;
         };
         let line = LineAddress::of(physical);
-        if self.shared.instruction_cache.find_and_touch(line).is_none() && !self.is_kept(line) {
+        if !self.has_first(line) {
             return self.fetch_line((Which::First, line), pc, outbox);
         }
         self.note_fetched_line(line, self.hart.dispatch_cycle, outbox);
         if let Some(start) = self.shared.blocks.find_translated(pc, physical) {
+            self.touch_first(line);
             self.hart.cursor = start;
             return true;
         }
@@ -179,6 +208,7 @@ impl<K: CoreKind> Core<K> {
         };
         let place = (!crosses).then_some(physical);
         self.shared.blocks.translate(pc, place);
+        self.touch_first(line);
         self.hart.cursor = start;
         true
     }
