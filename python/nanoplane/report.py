@@ -243,7 +243,7 @@ def _attempt(path: Path, action: Callable[[], object]) -> None:
 
 
 def _specification(chart: "altair.TopLevelMixin") -> dict[str, Any]:
-    # Altair's validation takes longer than the rest; tests have it for every figure.
+    # Validation would take longer than everything else here; a test validates every figure.
     spec: dict[str, Any] = chart.to_dict(validate=False)
     spec["config"] = _CONFIG
     return spec

@@ -104,7 +104,6 @@ class Store:
         """Open or make the store in `directory`."""
         directory = directory or os.environ.get("NANOPLANE_STORE") or ".nanoplane/results"
         self.path = Path(directory) / "results.sqlite"
-        self._is_current = False
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return the result under a key, None if there is none.
@@ -221,10 +220,7 @@ class Store:
                 return
             with self._connection() as connection:
                 connection.text_factory = bytes
-                # Once is enough: a table never loses a column.
-                if not self._is_current:
-                    self._is_current = _columns(connection) >= {*COLUMNS, "checksum"}
-                yield connection if self._is_current else None
+                yield connection if _columns(connection) >= {*COLUMNS, "checksum"} else None
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

@@ -511,8 +511,7 @@ class _Sweep:
         rate of the trial.
         """
         key = "traffic.saturation_rate_mrps"
-        requests = description.value("measure.requests") // _TRIAL_PART
-        requests = max(_LEAST_REQUESTS, requests)
+        requests = max(_LEAST_REQUESTS, description.value("measure.requests") // _TRIAL_PART)
         trial = description.measures(requests).set("measure.warmup", requests)
         # The run itself follows its trials, and most of the work is still to come.
         later = [self._cost(description, None)]

@@ -25,6 +25,7 @@ from nanoplane import (
 )
 from nanoplane import description as descriptions
 from nanoplane import store as stores
+from nanoplane.errors import DescriptionError
 from nanoplane.load_search import Bracket, Limit, Shape
 from nanoplane.outcomes import settled
 from nanoplane.sweep import look_up
@@ -123,6 +124,13 @@ def test_a_part_of_another_peak() -> None:
     assert look_up([run]) == [
         type(outcome)(outcome.description, outcome.key, outcome.result, stored=True)
     ]
+
+
+def test_a_part_of_a_peak_that_cannot_be_run_is_refused_before_the_peak_is_run() -> None:
+    # Rings stay full at the peak, and not below.
+    with pytest.raises(DescriptionError, match=r"measure\.rings"):
+        sweep([describe().set("measure.rings", "full").set("traffic.load", 0.5)])
+    assert not fake_simulator.calls
 
 
 def saturating(queues: int = 10) -> Description:

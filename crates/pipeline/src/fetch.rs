@@ -107,9 +107,9 @@ impl<K: CoreKind> Core<K> {
         is_fetched
     }
 
-    /// Whether a fetch may begin with this line: it is in the instruction cache or kept. A fetch
-    /// that waits for the line behind it is repeated as often as harts happen to run, so it only
-    /// touches the line when it begins and, by [`Core::touch_first`], when it ends.
+    /// Whether the first line of a fetch is there, in the instruction cache or the fetch buffer. A
+    /// fetch that waits for the next line is repeated as often as its hart happens to run. It
+    /// touches the first line only when it begins and, by [`Core::touch_first`], when it ends.
     fn has_first(&mut self, line: LineAddress) -> bool {
         let found = match self.is_repeated() {
             true => self.shared.instruction_cache.find(line),
@@ -118,11 +118,12 @@ impl<K: CoreKind> Core<K> {
         found.is_some() || self.is_kept(line)
     }
 
+    /// Whether the present fetch has been tried before, and only lacked its next line.
     fn is_repeated(&self) -> bool {
         self.hart.fetch_buffer.waits_for_next(self.next_to_fetch())
     }
 
-    /// A fetch that began with this line has all that it needs.
+    /// Touches the first line of a fetch that had to wait for the next one and is now complete.
     fn touch_first(&mut self, line: LineAddress) {
         if self.is_repeated() {
             self.shared.instruction_cache.find_and_touch(line);
