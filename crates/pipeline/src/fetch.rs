@@ -68,11 +68,6 @@ impl FetchBuffer {
         self.waits
     }
 
-    /// Whether this fetch has found its first line, and waits for the next one.
-    fn waits_for_next(&self, next: (u64, u64)) -> bool {
-        self.waits && (self.pc, self.tail) == next && self.lines[Which::Next as usize].is_some()
-    }
-
     /// The next fetch is of a different instruction than the waiting one.
     pub(crate) fn give_up(&mut self) {
         self.waits = false;
@@ -107,27 +102,11 @@ impl<K: CoreKind> Core<K> {
         is_fetched
     }
 
-    /// Whether the first line of a fetch is there, in the instruction cache or the fetch buffer. A
-    /// fetch that waits for the next line is repeated as often as its hart happens to run. It
-    /// touches the first line only when it begins and, by [`Core::touch_first`], when it ends.
-    fn has_first(&mut self, line: LineAddress) -> bool {
-        let found = match self.is_repeated() {
-            true => self.shared.instruction_cache.find(line),
-            false => self.shared.instruction_cache.find_and_touch(line),
-        };
-        found.is_some() || self.is_kept(line)
-    }
-
-    /// Whether the present fetch has been tried before, and only lacked its next line.
-    fn is_repeated(&self) -> bool {
-        self.hart.fetch_buffer.waits_for_next(self.next_to_fetch())
-    }
-
-    /// Touches the first line of a fetch that had to wait for the next one and is now complete.
-    fn touch_first(&mut self, line: LineAddress) {
-        if self.is_repeated() {
-            self.shared.instruction_cache.find_and_touch(line);
-        }
+    /// Whether the first line of a fetch is there, in the instruction cache or the fetch buffer. It
+    /// is touched when the fetch is complete: a fetch that waits for the rest of its instruction is
+    /// repeated as often as its hart happens to run.
+    fn has_first(&self, line: LineAddress) -> bool {
+        self.shared.instruction_cache.find(line).is_some() || self.is_kept(line)
     }
 
     /// The same if the hart's accesses are translated.
@@ -169,7 +148,7 @@ impl<K: CoreKind> Core<K> {
                 }
             }
         };
-        self.touch_first(line);
+        self.shared.instruction_cache.find_and_touch(line);
         true
     }
 
@@ -186,7 +165,7 @@ impl<K: CoreKind> Core<K> {
         }
         self.note_fetched_line(line, self.hart.dispatch_cycle, outbox);
         if let Some(start) = self.shared.blocks.find_translated(pc, physical) {
-            self.touch_first(line);
+            self.shared.instruction_cache.find_and_touch(line);
             self.hart.cursor = start;
             return true;
         }
@@ -209,7 +188,7 @@ impl<K: CoreKind> Core<K> {
         };
         let place = (!crosses).then_some(physical);
         self.shared.blocks.translate(pc, place);
-        self.touch_first(line);
+        self.shared.instruction_cache.find_and_touch(line);
         self.hart.cursor = start;
         true
     }
