@@ -629,7 +629,39 @@ def _validator() -> Any:
         }
     )
     extend: Any = jsonschema.validators.extend
-    return extend(jsonschema.Draft202012Validator, type_checker=types)
+    validators = {"properties": _properties}
+    return extend(jsonschema.Draft202012Validator, validators, type_checker=types)
+
+
+_MOST_VALID = 2000
+_valid: dict[tuple[int, str], Any] = {}
+"""Schemas, by their identity, of tables and lists that were found valid, and the JSON of these."""
+
+
+def _properties(
+    validator: Any, properties: Mapping[str, Any], instance: Any, schema: Any
+) -> "Iterator[jsonschema.ValidationError]":
+    """Check the keys of a table, and equal tables and lists in it once.
+
+    The racks of a figure have the same servers, and differ in the load alone.
+    """
+    if not isinstance(instance, dict):
+        return
+    for name, of in properties.items():
+        if name not in instance:
+            continue
+        value = instance[name]
+        is_long = isinstance(value, (dict, list))
+        key = (id(of), json.dumps(value) if is_long else "")
+        if is_long and key in _valid:
+            continue
+        errors = list(validator.descend(value, of, path=name, schema_path=name))
+        yield from errors
+        if is_long and not errors:
+            if len(_valid) >= _MOST_VALID:
+                _valid.clear()
+            # The schema is kept, or another one might get its identity.
+            _valid[key] = of
 
 
 @functools.lru_cache(maxsize=1000)

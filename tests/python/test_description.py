@@ -185,6 +185,28 @@ def test_wrong_type() -> None:
     )
 
 
+@pytest.mark.parametrize("first", [64, 64.0, True, "64", {}])
+def test_what_was_checked_before_changes_nothing(first: Any) -> None:
+    """Tables found valid are not checked again, and Python takes 64, 64.0 and True for equal."""
+
+    def verdict(value: Any) -> str | None:
+        try:
+            example(server__core={"rob_entries": value, "l1_data": {"ways": 2}}).check()
+        except DescriptionError as error:
+            return str(error)
+        return None
+
+    verdict(first)
+    assert verdict(64) is None
+    others: list[Any] = [64.0, True, "64", {}]
+    for wrong in others:
+        said = verdict(wrong)
+        assert said is not None
+        assert "server.core.rob_entries is " in said
+        assert verdict(wrong) == said
+    assert verdict(64) is None
+
+
 def test_out_of_range() -> None:
     assert changed("queues = 1000", "queues = 0") == (
         "example.toml: data_plane.queues is 0; it must be a whole number from 1 to 8192"
