@@ -1158,8 +1158,9 @@ class DataPlaneResult(TypedDict):
     """
     precise: bool
     """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
-    throughput of a saturated data plane, and otherwise that of the p99; true without this key. If
-    false, more than `measure.requests` are needed, or the run was not steady.
+    throughput of a saturated data plane or of a closed loop of clients that do not think, and
+    otherwise that of the p99; true without this key. If false, more than `measure.requests` are
+    needed, or the run was not steady.
     """
     program_counters: dict[str, int]
     """The program's counters, by name."""
@@ -1291,8 +1292,9 @@ class Measurement(TypedDict):
     """
     precise: bool
     """Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
-    throughput of a saturated data plane, and otherwise that of the p99; true without this key. If
-    false, more than `measure.requests` are needed, or the run was not steady.
+    throughput of a saturated data plane or of a closed loop of clients that do not think, and
+    otherwise that of the p99; true without this key. If false, more than `measure.requests` are
+    needed, or the run was not steady.
     """
     service_histogram: str | None
     """A histogram of the times of `service_ns`, in the form of `histogram`."""

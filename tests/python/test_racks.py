@@ -18,7 +18,7 @@ from command_line import nanoplane
 from nanoplane import compiler, simulator
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure, NanoplaneError
-from nanoplane.outcomes import settled
+from nanoplane.outcomes import measurement, settled
 from nanoplane.papers.compare import key_value
 from nanoplane.store import Store
 from nanoplane.sweep import Run, sweep
@@ -42,6 +42,18 @@ def run(*settings: str) -> Mapping[str, Any]:
     for setting in settings:
         description = description.assign(setting)
     return simulate(description)
+
+
+def test_a_closed_loop_without_thinking_ends_when_its_throughput_is_precise() -> None:
+    """Its latencies follow from the throughput: by Little's law, clients divided by it."""
+    offer = "rack.clients.0.load.offer={{mode='closed', clients=16, think_ns={}}}"
+    settings = ("measure.requests=20_000", "measure.warmup=200", "measure.precision=0.05")
+    busy, thinking = (measurement(run(*settings, offer.format(think))) for think in (0, 1000))
+    assert busy["precise"]
+    low, high = busy["throughput_mrps_ci95"]
+    assert (high - low) / 2 <= 0.05 * busy["throughput_mrps"]
+    # A p99 needs many that exceed it.
+    assert 200 <= busy["latency_ns"]["samples"] < 1000 < thinking["latency_ns"]["samples"]
 
 
 def test_a_server_alone_is_a_rack_of_one(tmp_path: Path) -> None:

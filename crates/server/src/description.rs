@@ -309,9 +309,9 @@ pub struct MeasureSpec {
     pub requests: u64,
     /// If given, each of them ends as soon as its result is this precise: half of the 95 %
     /// confidence interval is at most this fraction of the result, such as 0.05. That is the
-    /// throughput of a data plane if `traffic.load = "saturate"`, and otherwise the p99. Without,
-    /// or if that takes more than `requests`, these are measured; the result says whether it is
-    /// `precise`.
+    /// throughput of a data plane if `traffic.load = "saturate"`, and of a closed loop of
+    /// clients that do not think; otherwise it is the p99. Without, or if that takes more than
+    /// `requests`, these are measured; the result says whether it is `precise`.
     #[schemars(range(min = 0.001, max = 1.0))]
     pub precision: Option<f64>,
     /// If given, `precision` applies to the p99 of this kind of requests alone, for programs that

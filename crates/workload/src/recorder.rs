@@ -40,7 +40,7 @@ const GROWTH: [f64; 2] = [1.25, 2.0];
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Estimate {
     /// The throughput of an overloaded system, whose latencies only reflect the length of its
-    /// queues.
+    /// queues, or of a closed loop of clients that do not think, whose latencies follow from it.
     Throughput,
     /// The 99th percentile of the latencies.
     #[default]
@@ -205,8 +205,9 @@ impl Recorder {
         self.precision.is_some() && matches!(self.precision_of, Estimate::P99Of(_))
     }
 
-    /// The precision of the estimate from these requests; `None` if they are too few.
-    fn found_precision(&self, measured: &[Sample]) -> Option<f64> {
+    /// The precision of the estimate from these requests, if `wanted` ends the run; `None` if they
+    /// are too few.
+    fn found_precision(&self, wanted: f64, measured: &[Sample]) -> Option<f64> {
         let only = match self.precision_of {
             Estimate::Throughput => {
                 let [low, high] = throughput_interval(measured)?;
@@ -221,7 +222,7 @@ impl Recorder {
         let values = latencies_ns(&samples);
         let mut sorted = values.clone();
         sorted.sort_by(f64::total_cmp);
-        quantile_precision(&values, &sorted, 0.99, round_of(&samples))
+        quantile_precision(&values, &sorted, (0.99, wanted), round_of(&samples))
     }
 
     /// Adds a request without further information: none has been lost, and it was alone.
@@ -285,7 +286,7 @@ impl Recorder {
     fn more_wanted(&self, cut: usize) -> Option<usize> {
         let precision = self.precision?;
         let measured = self.samples.len() - cut;
-        let found = self.found_precision(&self.samples[cut..]);
+        let found = self.found_precision(precision, &self.samples[cut..]);
         if measured >= self.bound() || found.is_some_and(|found| found <= precision) {
             return None;
         }
@@ -516,7 +517,7 @@ impl Recorder {
     /// Whether the estimate has the requested precision.
     fn is_precise(&self) -> bool {
         self.precision.is_none_or(|precision| {
-            self.found_precision(self.measured_samples())
+            self.found_precision(precision, self.measured_samples())
                 .is_some_and(|found| found <= precision)
         })
     }

@@ -75,6 +75,20 @@ fn a_server_that_never_waits() {
     assert_is_95_percent("independent times", share);
 }
 
+/// Times that vary little: the interval is soon a third as long as it need be.
+#[test]
+fn a_server_with_nearly_equal_times() {
+    let light = |_: &mut Random| {
+        let mut now = 0.0;
+        move |random: &mut Random| {
+            now += 100.0;
+            (now, 1.0 + 0.1 * random.exponential(), 0)
+        }
+    };
+    let share = coverage((Estimate::P99, 0.15), 1.0 + 0.1 * 100.0f64.ln(), light);
+    assert_is_95_percent("nearly equal times", share);
+}
+
 /// M/M/1 with mean service time 1: times in the system are exponential with mean 1 / (1 - load).
 #[test]
 fn a_queue() {

@@ -4,8 +4,8 @@ use super::flows::{Member, Role};
 use super::{Rack, RackDescription};
 use crate::error::RunError;
 use fabric::Time;
-use network::LoadGenerator;
 use network::rack::{LinkCounts, Network, NodeId, Switch};
+use network::{LoadGenerator, Offer};
 use workload::{Estimate, Files, Recorder};
 
 /// The positions of all hosts in the network.
@@ -88,8 +88,14 @@ pub(crate) fn wire_up(
             let name = name_of(&client.name, client.count, number);
             // The seeds are far apart, like those of links.
             let seed = measure.seed.wrapping_add((host as u64) << 32);
+            let precision_of = match client.load.offer {
+                Offer::Closed { think_ns: 0.0, .. } => Estimate::Throughput,
+                Offer::Closed { .. } | Offer::Open { .. } | Offer::Simultaneous { .. } => {
+                    Estimate::P99
+                }
+            };
             let recorder = Recorder::new(measure.requests, measure.warmup)
-                .with_precision(measure.precision, Estimate::P99);
+                .with_precision(measure.precision, precision_of);
             let load_generator = LoadGenerator::new(
                 name.clone(),
                 client.load.clone(),

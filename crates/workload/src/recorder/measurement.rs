@@ -85,8 +85,9 @@ pub struct Measurement {
     /// served than arrived, or their number or latency grows.
     pub overload: Vec<String>,
     /// Whether the 95 % confidence interval is as narrow as `measure.precision` asks: that of the
-    /// throughput of a saturated data plane, and otherwise that of the p99; true without this key.
-    /// If false, more than `measure.requests` are needed, or the run was not steady.
+    /// throughput of a saturated data plane or of a closed loop of clients that do not think, and
+    /// otherwise that of the p99; true without this key. If false, more than `measure.requests` are
+    /// needed, or the run was not steady.
     pub precise: bool,
     /// An HdrHistogram of the latencies in nanoseconds, with four digits (1 ns up to 32 us), as
     /// in HdrHistogram's log files: V2, compressed, in base64.
