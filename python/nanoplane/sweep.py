@@ -130,13 +130,22 @@ class Run:
             return description.set("measure.precision", part)
 
         peak, description = self.peak, self.description
-        saturates = peak is None and description.get("traffic.load") == "saturate"
+        saturates = peak is None and _saturates(description)
         if peak is not None:
             # A run at a fraction of the peak, or of a search, does not saturate.
             peak = ends(peak, True)
         if not description.is_queueing:
             description = ends(description, saturates)
         return dataclasses.replace(self, description=description, peak=peak)
+
+
+def _saturates(description: Description) -> bool:
+    """Return whether its load is what it can take: full queues, or clients that do not think."""
+    if not description.is_rack:
+        return bool(description.get("traffic.load") == "saturate")
+    offer = f"{description.clients_key}.0.load.offer"
+    is_closed = bool(description.get(f"{offer}.mode") == "closed")
+    return is_closed and not description.get(f"{offer}.think_ns")
 
 
 def _cores(data: Mapping[str, Any]) -> int:

@@ -13,6 +13,7 @@ from nanoplane.papers.compare.key_value import (
     CORES,
     ON_CHIP,
     OPTIONAL,
+    OPTIONAL_QUICK,
     SYSTEMS,
     Case,
     energy_nj,
@@ -81,6 +82,8 @@ def _over_throughput(name: str, title: str, cores: str, machine: str) -> Figure:
         chart=_chart,
         answer=answer,
         optional={"system": OPTIONAL},
+        optional_quick={"system": OPTIONAL_QUICK},
+        by_precision=True,
     )
 
 

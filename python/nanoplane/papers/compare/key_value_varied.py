@@ -261,6 +261,7 @@ def _of_rings(cores: str) -> Figure:
         chart=_varied_chart("rings", (WITHIN, PEAK, P99), rates=plots.linear),
         # Cores that poll 128 rings in turn sustain so little that a search takes most of the time.
         optional_quick={"rings": ("128",)},
+        by_precision=True,
     )
 
 
@@ -282,6 +283,7 @@ def _of_values(cores: str) -> Figure:
         ),
         # The ends are left: cores that steal take 10 s a run at this load.
         optional_quick={"value_bytes": ("64", "512"), "room": (str(SHORT_ROOM),)},
+        by_precision=True,
     )
 
 
@@ -299,6 +301,7 @@ def _bimodal(cores: str) -> Figure:
         points=lambda quick: runs(bimodal_cases(cores), quick),
         rows=lambda results: _bimodal_rows(results, bimodal_cases(cores)),
         chart=_varied_chart(MRPS, (MEDIAN, SHORT_P99)),
+        by_precision=True,
     )
 
 
@@ -319,6 +322,7 @@ FIGURES = (
         optional={"system": tuple(name for name in SYSTEMS if name not in FEW)},
         # What is left: rings of 16 and 128 entries, shared ones of 128 and 256, and 2 and 4 slots.
         optional_quick={"room": ("32", "64")},
+        by_precision=True,
     ),
     Figure(
         name="compare.key-value-spares",
@@ -333,6 +337,7 @@ FIGURES = (
             results, spare_cases(), lambda case: (float(case.spares or 0), "spare buffers")
         ),
         chart=_varied_chart("spare buffers", (WITHIN, PEAK, P99), rates=plots.linear),
+        by_precision=True,
     ),
     Figure(
         name="compare.key-value-silicon",
@@ -357,6 +362,7 @@ FIGURES = (
             rates=_near,
         ),
         answer=lambda rows: answer([row for row in rows if row.labels["silicon"] == "equal"]),
+        by_precision=True,
     ),
     *map(_of_rings, CORES_OF),
     *map(_of_values, CORES_OF),
@@ -378,6 +384,7 @@ FIGURES = (
             ),
             shared=True,
         ),
+        by_precision=True,
     ),
     *map(_bimodal, CORES_OF),
     Figure(
@@ -397,5 +404,6 @@ FIGURES = (
             lambda case: (float(case.system_cycles or 0), "cycles of a system"),
         ),
         chart=_varied_chart("cycles of a system", (P99, SHORT_P99), x=plots.linear),
+        by_precision=True,
     ),
 )
