@@ -527,8 +527,7 @@ FIGURES = (
             "in their manner execute a million keys' requests, and requests and replies are as "
             "long as they are. Of Masstree's, gets alone are shown, and limited to 12.5 us or 75 "
             "us with recorded times, to ten of their own mean service times otherwise. GEV has no "
-            "variance: with --quick its p99, which a hundred requests exceed, is known to some 10 "
-            "%."
+            "variance: with --quick its p99, which fifty requests exceed, is known to some 20 %."
         ),
         points=_points_7,
         rows=_rows_7,
