@@ -651,13 +651,13 @@ def _properties(
         if name not in instance:
             continue
         value = instance[name]
-        is_long = isinstance(value, (dict, list))
-        key = (id(of), json.dumps(value) if is_long else "")
-        if is_long and key in _valid:
+        is_nested = isinstance(value, (dict, list))
+        key = (id(of), json.dumps(value) if is_nested else "")
+        if is_nested and key in _valid:
             continue
         errors = list(validator.descend(value, of, path=name, schema_path=name))
         yield from errors
-        if is_long and not errors:
+        if is_nested and not errors:
             if len(_valid) >= _MOST_VALID:
                 _valid.clear()
             # The schema is kept, or another one might get its identity.

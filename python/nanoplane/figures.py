@@ -151,8 +151,8 @@ class Figure:
     """The same with `--quick`."""
 
     by_precision: bool = False
-    """Only the throughput of its saturated runs counts, and they end when that is precise; runs of
-    which only the p99 counts (`Run.by_tail`) end when that is precise."""
+    """Its saturated runs end when their throughput is precise, and runs that are made for their p99
+    (`Run.by_tail`) when that is."""
     stated: Sequence[Row] = ()
     """Points that the paper's text gives as numbers, with the labels of the points beside which
     they are drawn."""

@@ -71,8 +71,8 @@ class Run:
     near_parts: tuple[float, ...] = ()
     """The same as parts of the throughput of `peak`."""
     by_tail: bool = False
-    """Only the p99 of the result counts, and the server is warm when the run begins: it may end
-    when the p99 is precise, in figures whose runs do."""
+    """The run is made for its p99, and what it measures begins with a warm server: it may end when
+    the p99 is precise, in figures whose runs do."""
     organisation: tuple[int, int] | None = None
     """The queues of the ideal queueing system of the server, and the cores for each; by default one
     queue for all cores. A search for a load begins where that system meets the limit.
