@@ -22,7 +22,7 @@ use linux::{Allowance, Ending, Fault, Linux};
 use pipeline::MisalignedAccesses;
 use riscv::elf::Image;
 use riscv::interpreter::{Machine, Memory, Registers, Step};
-use riscv::paged::{Behind, PageTable, Paged, PagedMemory};
+use riscv::paged::{Behind, PAGE_BYTES, PageTable, Paged, PagedMemory};
 use riscv::threaded::Threaded;
 use riscv::{
     Cause, Class, Counters, Hart, Instruction, Names, Operation, Privilege, SINK, Trap, csr_update,
@@ -252,14 +252,17 @@ impl FunctionalMachine {
     }
 
     /// A server whose memory, at these ranges, has been used by a bare-metal program: `behind` has
-    /// its contents. Hart 0 calls the function at `address`, on its own stack.
+    /// its contents. Hart 0 calls the function at `address`, on a stack of its own.
     pub fn calling(
         server: &UntimedServer,
         image: Image,
         (behind, mut ranges): (Arc<dyn Behind>, Vec<AddressRange>),
         address: u64,
     ) -> Result<FunctionalMachine, RunError> {
-        let (stack, stack_end) = stack_of(server.harts as u64);
+        // It consists of whole pages, which the interpreter reaches without a call.
+        let (mut stack, mut stack_end) = stack_of(server.harts as u64);
+        stack_end -= stack_end % PAGE_BYTES as u64;
+        stack.start = stack_end - stack.length;
         ranges.push(stack);
         let snoops = image.tohost.map(Htif::snoops);
         let mut bus = Bus::with(&Ram::new(ranges)?, &[], &[], snoops.as_slice())?;
