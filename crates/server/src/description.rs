@@ -304,7 +304,7 @@ fn default_program() -> String {
 #[serde(deny_unknown_fields, default)]
 pub struct MeasureSpec {
     /// Requests to measure, without the warm-up, of each data plane and by each client of a rack:
-    /// the minimum, and with `precision` the maximum, apart from whole laps of full rings.
+    /// the minimum, and with `precision` the maximum, apart from whole laps or rounds of full rings.
     #[schemars(range(min = 100, max = 1_000_000_000))]
     pub requests: u64,
     /// If given, each of them ends as soon as its result is this precise: half of the 95 %
@@ -320,7 +320,7 @@ pub struct MeasureSpec {
     /// The rule that ends the warm-up: "auto", or a number of requests. With "auto" and
     /// `traffic.load = "saturate"` it ends when slots of the rings are no longer used for the first
     /// time and the times between completions have settled; then whole laps of the rings are
-    /// measured.
+    /// measured, or whole rounds over the queues with a precision of 2 % or more.
     pub warmup: Warmup,
     /// If given, a warm-up with its own traffic precedes the run, and is not measured. Runs that
     /// differ only in their later traffic share it.

@@ -28,6 +28,9 @@ pub use warmup::{Rings, Warmup};
 const PATIENCE: usize = 5;
 /// Rings are not measured in whole laps if this many times `requests` are fewer than two laps.
 const MAX_FOR_LAPS: usize = 100;
+/// From this precision on, whole rounds over the queues are measured instead of whole laps: the
+/// throughput of five or six rounds was within 1.3 % of that of the lap (`docs/figures.md`).
+const ROUNDS_SUFFICE: f64 = 0.02;
 /// With a precision, at least this many requests are measured: from there on, intervals have their
 /// nominal coverage (`tests/coverage.rs`).
 const LEAST: usize = 200;
@@ -176,28 +179,36 @@ impl Recorder {
     ///   all rings, if there are enough laps.
     ///
     /// All rings are in step, and the cost of a request depends on its position in them. So whole
-    /// laps are measured, unless a run of the maximum length has fewer than two.
+    /// laps are measured, unless a run of the maximum length has fewer than two; with a precision
+    /// of 2 % or more, whole rounds over the queues.
     pub fn with_full_rings(self, rings: Option<Rings>) -> Recorder {
         let mut recorder = Recorder {
             full_rings: rings,
             ..self
         };
         if recorder.warmup == Warmup::Auto {
-            recorder.wanted = recorder.whole_laps(recorder.wanted);
+            recorder.wanted = recorder.whole_units(recorder.wanted);
             recorder.next_check = recorder.wanted;
         }
         recorder
     }
 
-    /// The length of a lap, if whole laps are measured.
-    fn lap(&self) -> Option<usize> {
-        let lap = self.full_rings?.lap();
-        (self.warmup == Warmup::Auto && lap <= self.most() / 2).then_some(lap)
+    /// The number of requests of which multiples are measured: those of a lap or of a round, or 1.
+    fn unit(&self) -> usize {
+        let Some(rings) = self.full_rings.filter(|_| self.warmup == Warmup::Auto) else {
+            return 1;
+        };
+        let is_rough = self.precision.is_some_and(|one| one >= ROUNDS_SUFFICE);
+        let unit = if is_rough { rings.queues } else { rings.lap() };
+        match unit <= self.most() / 2 {
+            true => unit.max(1),
+            false => 1,
+        }
     }
 
-    /// Rounds `requests` up to whole laps.
-    fn whole_laps(&self, requests: usize) -> usize {
-        requests.next_multiple_of(self.lap().unwrap_or(1))
+    /// Rounds `requests` up to a multiple of the unit.
+    fn whole_units(&self, requests: usize) -> usize {
+        requests.next_multiple_of(self.unit())
     }
 
     /// Whether the p99 of one kind of requests determines the precision.
@@ -252,12 +263,12 @@ impl Recorder {
         match self.cut() {
             Some(cut) if recorded - cut >= self.wanted => match self.more_wanted(cut) {
                 Some(more) => {
-                    self.wanted = self.whole_laps(more);
+                    self.wanted = self.whole_units(more);
                     self.next_check = cut + self.wanted;
                 }
                 None => {
-                    let lap = self.lap().unwrap_or(1);
-                    self.done = Some((recorded - (recorded - cut) / lap * lap, true));
+                    let unit = self.unit();
+                    self.done = Some((recorded - (recorded - cut) / unit * unit, true));
                 }
             },
             Some(cut) => self.next_check = cut + self.wanted,
@@ -274,10 +285,10 @@ impl Recorder {
 
     /// Maximum number of measured requests.
     fn bound(&self) -> usize {
-        self.whole_laps(self.requests)
+        self.whole_units(self.requests)
     }
 
-    /// Maximum number of recorded requests for whole laps.
+    /// Maximum number of recorded requests for whole laps or rounds.
     fn most(&self) -> usize {
         self.requests.saturating_mul(MAX_FOR_LAPS)
     }

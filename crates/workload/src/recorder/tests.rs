@@ -451,32 +451,35 @@ fn warmup_is_a_word_or_a_number() {
 }
 
 /// For a saturated server with exponential service times, half an interval of 5 % of the throughput
-/// takes about (2.05 / 0.05)^2 = 1700 requests. A ring of 500 slots is measured in whole laps. The
-/// latencies, which are those of a ring that fills up, do not matter.
+/// takes about (2.05 / 0.05)^2 = 1700 requests, and of 1.9 % 11,600. The latter is measured in whole
+/// laps of 20 rings of 25 slots, the former in rounds over the 20 queues. The latencies, which are
+/// those of a ring that fills up, do not matter.
 #[test]
 fn a_saturated_run_ends_when_its_throughput_is_precise() {
     let rings = Rings {
-        queues: 1,
-        slots: 500,
+        queues: 20,
+        slots: 25,
     };
-    let mut random = Random::new(1, Stream::Arrivals);
-    let mut recorder = Recorder::new(50_000, Warmup::Auto)
-        .with_precision(Some(0.05), Estimate::Throughput)
-        .with_full_rings(Some(rings));
-    let mut now = 0.0;
-    while !recorder.is_done() {
-        now += 100.0 * random.exponential();
-        recorder.record(ns(now), ns(now));
+    for (precision, unit, expected) in [(0.05, 20, 800..5000), (0.019, 500, 8000..20_000)] {
+        let mut random = Random::new(1, Stream::Arrivals);
+        let mut recorder = Recorder::new(50_000, Warmup::Auto)
+            .with_precision(Some(precision), Estimate::Throughput)
+            .with_full_rings(Some(rings));
+        let mut now = 0.0;
+        while !recorder.is_done() {
+            now += 100.0 * random.exponential();
+            recorder.record(ns(now), ns(now));
+        }
+        let measurement = recorder.measurement().unwrap();
+        let [low, high] = measurement.throughput_mrps_ci95.unwrap();
+        let half_mrps = (high - low) / 2.0;
+        assert!(measurement.precise && half_mrps <= precision * measurement.throughput_mrps);
+        assert!(low < 10.0 && 10.0 < high, "{low} {high}");
+        let samples = measurement.latency_ns.samples;
+        assert!(samples.is_multiple_of(unit), "{samples}");
+        assert_eq!(samples.is_multiple_of(500), unit == 500, "{samples}");
+        assert!(expected.contains(&samples), "{samples}");
     }
-    let measurement = recorder.measurement().unwrap();
-    let [low, high] = measurement.throughput_mrps_ci95.unwrap();
-    assert!(measurement.precise && (high - low) / 2.0 <= 0.05 * measurement.throughput_mrps);
-    assert!(low < 10.0 && 10.0 < high, "{low} {high}");
-    let samples = measurement.latency_ns.samples;
-    assert!(
-        samples.is_multiple_of(500) && (1000..5000).contains(&samples),
-        "{samples}"
-    );
 }
 
 /// Latencies that are exponential with mean 1000 ns.
