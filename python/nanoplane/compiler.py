@@ -12,7 +12,6 @@ import importlib.util
 import os
 import re
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -349,41 +348,11 @@ def _read(path: Path) -> bytes:
 def _environment() -> dict[str, str]:
     """Return the environment, with a cache directory for Zig that is writable even without a home.
 
-    The cache's contents become part of guests and are executed by the compiler, so no other user
-    may have created it.
+    The cache's contents become part of guests and are executed by the compiler.
     """
     if "ZIG_GLOBAL_CACHE_DIR" in os.environ:
         return dict(os.environ)
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    shared = Path(tempfile.gettempdir()) / f"nanoplane-zig-{os.getuid()}"
-    reasons = []
-    for zig in (caches / "zig", shared):
-        if (reason := _unusable(zig)) is None:
-            return {"ZIG_GLOBAL_CACHE_DIR": str(zig), **os.environ}
-        reasons.append(f"{zig} {reason}")
-    raise Failure(
-        f"the compiler has no directory for its cache: {'; '.join(reasons)}; set XDG_CACHE_HOME or "
-        "TMPDIR to a directory of yours"
-    )
-
-
-def _unusable(directory: Path) -> str | None:
-    """Make a directory that only this user can write, unless it exists; return an error."""
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            directory.mkdir(mode=0o700)
-        # Not the target of a link: whoever made the link could change it later.
-        found = directory.lstat()
-    except (OSError, RuntimeError) as error:
-        return f"cannot be made: {getattr(error, 'strerror', None) or error}"
-    if not stat.S_ISDIR(found.st_mode):
-        return "is not a directory"
-    if found.st_uid != os.getuid():
-        return f"belongs to another user ({found.st_uid})"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"can be written by others (mode {stat.S_IMODE(found.st_mode):o})"
-    return None if os.access(directory, os.W_OK) else "cannot be written"
+    return {"ZIG_GLOBAL_CACHE_DIR": str(scratch.cache("zig")), **os.environ}
 
 
 @functools.cache

@@ -5,6 +5,7 @@ is a template, nanoplane/page/page.html.
 """
 
 import collections
+import contextlib
 import html
 import json
 import re
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from nanoplane import simulator
+from nanoplane import scratch, simulator
 from nanoplane.claims import DIFFERS, NOT_YET_RUN, VERDICTS, by_verdict
 from nanoplane.errors import Failure
 from nanoplane.figures import Figure, Row
@@ -115,14 +116,11 @@ def page(
     Figures that have been run come first.
     """
     import jinja2
-    import vl_convert
 
     parts = sorted(parts, key=lambda part: not part[1])
     counts = collections.Counter(claim["verdict"] for claim in claims)
     shown = [figure.name for figure, _ in parts]
     answers = [figure.answer(rows) for figure, rows in parts if figure.answer and rows]
-    # The end tag must not occur in the code's texts; `\x3C` is `<` there.
-    bundle: str = cast("Any", vl_convert).javascript_bundle()
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("nanoplane", "page"),
         autoescape=True,
@@ -152,7 +150,8 @@ def page(
         version=simulator.version(),
         style=(files / "style.css").read_text(encoding="utf-8"),
         script=(files / "script.js").read_text(encoding="utf-8"),
-        vega=re.sub("<(?=/script|!--)", r"\\x3C", bundle, flags=re.IGNORECASE),
+        # The end tag must not occur in the code's texts; `\x3C` is `<` there.
+        vega=re.sub("<(?=/script|!--)", r"\\x3C", _vega(), flags=re.IGNORECASE),
         plots=_script_json(
             {
                 index: interactive(_specification(figure.drawn(rows)))
@@ -161,6 +160,28 @@ def page(
             }
         ),
     )
+
+
+def _vega() -> str:
+    """Return the code that draws the plots, as one script.
+
+    Putting it together takes a second or more, so it is kept for the next page, if possible.
+    """
+    import importlib.metadata
+
+    import vl_convert
+
+    kept = None
+    with contextlib.suppress(Failure, OSError):
+        version = importlib.metadata.version("vl-convert-python")
+        kept = scratch.cache("nanoplane") / f"vega-{version}.js"
+        return kept.read_text(encoding="utf-8")
+    code: str = cast("Any", vl_convert).javascript_bundle()
+    if kept is not None:
+        with contextlib.suppress(OSError), scratch.directory(kept.parent, "vega-") as room:
+            (room / kept.name).write_text(code, encoding="utf-8")
+            (room / kept.name).replace(kept)
+    return code
 
 
 _ANSWERS = 3

@@ -1,7 +1,8 @@
-"""Temporary directories that are removed eventually even if their process is killed.
+"""Directories outside the user's own: temporary ones, and caches.
 
-Each has a file beside it that its process keeps locked. The system releases the lock when the
-process ends for any reason; the process that makes the next directory removes those without a lock.
+Temporary directories are removed eventually even if their process is killed. Each has a file beside
+it that its process keeps locked. The system releases the lock when the process ends for any reason;
+the process that makes the next directory removes those without a lock.
 """
 
 import contextlib
@@ -13,7 +14,47 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from nanoplane.errors import Failure
+
 _LOCK = ".lock"
+
+
+def cache(name: str) -> Path:
+    """Return the directory of a cache, which is made if need be.
+
+    It is below `$XDG_CACHE_HOME` or `~/.cache`, and otherwise among the temporary files. Its files
+    are trusted, so no other user may have created it; a Failure says why there is none.
+    """
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    shared = Path(tempfile.gettempdir()) / f"nanoplane-{name}-{os.getuid()}"
+    reasons = []
+    for directory in (caches / name, shared):
+        if (reason := _unusable(directory)) is None:
+            return directory
+        reasons.append(f"{directory} {reason}")
+    raise Failure(
+        f"there is no directory for the cache: {'; '.join(reasons)}; set XDG_CACHE_HOME or TMPDIR "
+        "to a directory of yours"
+    )
+
+
+def _unusable(directory: Path) -> str | None:
+    """Make a directory that only this user can write, unless it exists; return an error."""
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        # Not the target of a link: whoever made the link could change it later.
+        found = directory.lstat()
+    except (OSError, RuntimeError) as error:
+        return f"cannot be made: {getattr(error, 'strerror', None) or error}"
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a directory"
+    if found.st_uid != os.getuid():
+        return f"belongs to another user ({found.st_uid})"
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"can be written by others (mode {stat.S_IMODE(found.st_mode):o})"
+    return None if os.access(directory, os.W_OK) else "cannot be written"
 
 
 @contextlib.contextmanager

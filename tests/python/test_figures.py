@@ -1,5 +1,6 @@
 import dataclasses
 import functools
+import importlib.metadata
 import itertools
 import json
 import math
@@ -1203,6 +1204,33 @@ def test_a_page_needs_nothing_else() -> None:
     assert bundle in text
     for claim in claims():
         assert str(markupsafe.escape(claim.quote)) in text
+
+
+def test_what_draws_plots_is_put_together_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next page takes it from the user's cache, and a page needs no cache."""
+    made = []
+
+    def bundle() -> str:
+        made.append("Vega \u00b5")
+        return made[-1]
+
+    def number_made_for_a_page() -> int:
+        text = report.page("Title", "Text.", [], [])
+        assert made[0] in text
+        return len(made)
+
+    monkeypatch.setattr(vl_convert, "javascript_bundle", bundle)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert [number_made_for_a_page() for _ in range(2)] == [1, 1]
+    (kept,) = (tmp_path / "caches" / "nanoplane").iterdir()
+    version = importlib.metadata.version("vl-convert-python")
+    assert version in kept.name, "another version has another file"
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
+    assert [number_made_for_a_page() for _ in range(2)] == [2, 3]
 
 
 def test_a_page_of_nothing_says_how_to_make_it() -> None:
