@@ -36,9 +36,12 @@ KEYS_PER_CORE = 170_000
 WAREHOUSE_MIB = 119
 LOADS_MRPS = {CACHE: (0.2, 0.4, 0.6, 0.8), TRANSACTIONS: (0.03, 0.06, 0.09, 0.12)}
 """Loads for each core. At the cache's largest one, replies take 90 % of four cores' 10 Gb/s."""
-QUICK_LOADS = {1: (1, 3), 2: (3,)}
-"""For `--quick`, which of the loads by cores: the second and the last, and on two cores the last.
-Threads that spin take twice as long at the first, and eight of them 30 s at the second."""
+QUICK_CORES = 1
+"""For `--quick`, the only number of cores: two cores take as long as this one, half of it to fill
+two warehouses for each program."""
+QUICK_LOADS = (1, 3)
+"""For `--quick`, which of the loads: the second and the last. Threads that spin take twice as long
+at the first."""
 REQUESTS_PER_CORE = {CACHE: 2000, TRANSACTIONS: 500}
 QUICK_REQUESTS_PER_CORE = {CACHE: 400, TRANSACTIONS: 150}
 WARMUP_PER_CORE = {CACHE: 200, TRANSACTIONS: 50}
@@ -127,13 +130,14 @@ class Case:
 def _points(quick: bool) -> dict[Any, Run]:
     cases = (
         Case(store, notify, cores, load)
-        for cores in (QUICK_LOADS if quick else CORES)
+        for cores in CORES
+        if not quick or cores == QUICK_CORES
         for store, loads in LOADS_MRPS.items()
         # One program after the other, so that each run finds the prepared state of the previous
         # one.
         for notify in NOTIFY
         for number, load in enumerate(loads)
-        if not quick or number in QUICK_LOADS[cores]
+        if not quick or number in QUICK_LOADS
     )
     return {case: case.run(quick) for case in cases}
 
