@@ -3,9 +3,9 @@
 The schemas are the simulator's, without references, and with the parts that only Python resolves.
 """
 
-import copy
 import dataclasses
 import functools
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -143,8 +143,33 @@ def _over_default(value: Any, schema: Mapping[str, Any]) -> Any:
     return default | value
 
 
+_MOST_FILLED = 2000
+_filled: dict[tuple[int, str], tuple[Mapping[str, Any], Any]] = {}
+"""Schemas, by their identity, and tables and lists with their defaults, by the JSON of what was
+given."""
+
+
+def _once(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return what `with_defaults` does; for tables and lists that were equal, the same object.
+
+    The racks of a figure have the same servers, and differ in the load alone.
+    """
+    if not isinstance(value, (dict, list)):
+        return with_defaults(value, schema)
+    key = id(schema), json.dumps(value)
+    if key not in _filled:
+        if len(_filled) >= _MOST_FILLED:
+            _filled.clear()
+        # The schema is kept, or another one might get its identity.
+        _filled[key] = schema, with_defaults(value, schema)
+    return _filled[key][1]
+
+
 def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return `value` with all defaults of the schema, and with the schema's types of numbers."""
+    """Return `value` with all defaults of the schema, and with the schema's types of numbers.
+
+    It shares its tables with other results, and is not to be changed.
+    """
     ones = branches(schema)
     if isinstance(value, dict):
         branch = next(
@@ -169,15 +194,13 @@ def with_defaults(value: Any, schema: Mapping[str, Any]) -> Any:
         filled = {}
         for name, of in branch["properties"].items():
             if name in value:
-                filled[name] = with_defaults(_over_default(value[name], of), of)
-            elif "default" in of:
-                filled[name] = with_defaults(copy.deepcopy(of["default"]), of)
-            elif "properties" in of:
-                filled[name] = with_defaults({}, of)
+                filled[name] = _once(_over_default(value[name], of), of)
+            elif "default" in of or "properties" in of:
+                filled[name] = _once(of.get("default", {}), of)
         return filled
     if isinstance(value, list):
         items = next((one["items"] for one in ones if "items" in one), None)
-        return value if items is None else [with_defaults(one, items) for one in value]
+        return value if items is None else [_once(one, items) for one in value]
     names = {name for one in ones for name in types_of(one)}
     if (
         isinstance(value, int)
