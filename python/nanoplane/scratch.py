@@ -1,4 +1,4 @@
-"""Directories outside the user's own: temporary ones, and caches.
+"""Temporary directories, and caches.
 
 Temporary directories are removed eventually even if their process is killed. Each has a file beside
 it that its process keeps locked. The system releases the lock when the process ends for any reason;
@@ -25,16 +25,19 @@ def cache(name: str) -> Path:
     It is below `$XDG_CACHE_HOME` or `~/.cache`, and otherwise among the temporary files. Its files
     are trusted, so no other user may have created it; a Failure says why there is none.
     """
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    shared = Path(tempfile.gettempdir()) / f"nanoplane-{name}-{os.getuid()}"
+    directories = [Path(tempfile.gettempdir()) / f"nanoplane-{name}-{os.getuid()}"]
+    # A user without an entry in the password database may have no home.
+    with contextlib.suppress(RuntimeError):
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        directories.insert(0, caches / name)
     reasons = []
-    for directory in (caches / name, shared):
+    for directory in directories:
         if (reason := _unusable(directory)) is None:
             return directory
         reasons.append(f"{directory} {reason}")
     raise Failure(
-        f"there is no directory for the cache: {'; '.join(reasons)}; set XDG_CACHE_HOME or TMPDIR "
-        "to a directory of yours"
+        f"there is no directory for the cache {name!r}: {'; '.join(reasons)}; set XDG_CACHE_HOME "
+        "or TMPDIR to a directory of yours"
     )
 
 

@@ -261,6 +261,16 @@ def test_the_compilers_cache_is_this_users_alone(no_home: Path) -> None:
     assert environment()["ZIG_GLOBAL_CACHE_DIR"] == str(no_home), "it is there already"
 
 
+def test_a_user_without_a_home_has_a_cache(no_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert environment()["ZIG_GLOBAL_CACHE_DIR"] == str(no_home)
+
+
 def test_a_cache_that_another_one_could_have_made_is_refused(
     no_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
