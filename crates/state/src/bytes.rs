@@ -34,6 +34,19 @@ impl Walker for Writer {
         self.bytes.push(rest as u8);
     }
 
+    fn numbers(&mut self, values: &mut [u64]) {
+        let (groups, rest) = values.as_chunks_mut::<8>();
+        for group in groups {
+            let incremented = group.map(|value| value.wrapping_add(1));
+            if incremented.iter().fold(0, |all, value| all | value) < 0x80 {
+                self.bytes.extend(incremented.map(|value| value as u8));
+            } else {
+                group.iter_mut().for_each(|value| self.number(value));
+            }
+        }
+        rest.iter_mut().for_each(|value| self.number(value));
+    }
+
     fn bytes(&mut self, bytes: &mut [u8]) {
         self.bytes.extend_from_slice(bytes);
     }
@@ -88,6 +101,20 @@ impl Walker for Reader<'_> {
             shift = (shift + 7).min(63);
         }
         *value = number.wrapping_sub(1);
+    }
+
+    fn numbers(&mut self, values: &mut [u64]) {
+        let (groups, rest) = values.as_chunks_mut::<8>();
+        for group in groups {
+            match self.rest.split_first_chunk::<8>() {
+                Some((bytes, after)) if bytes.iter().fold(0, |all, byte| all | byte) < 0x80 => {
+                    *group = bytes.map(|byte| u64::from(byte).wrapping_sub(1));
+                    self.rest = after;
+                }
+                _ => group.iter_mut().for_each(|value| self.number(value)),
+            }
+        }
+        rest.iter_mut().for_each(|value| self.number(value));
     }
 
     fn bytes(&mut self, bytes: &mut [u8]) {
@@ -183,7 +210,49 @@ mod tests {
             })
     }
 
+    /// A list whose items are walked one after the other.
+    struct OneByOne<T>(Vec<T>);
+
+    impl<T: State> State for OneByOne<T> {
+        fn walk(&mut self, walker: &mut dyn Walker) {
+            walker.number(&mut (self.0.len() as u64));
+            self.0.iter_mut().for_each(|item| item.walk(walker));
+        }
+    }
+
+    fn written_together_as_one_by_one<T>(mut items: Vec<T>) -> Result<(), TestCaseError>
+    where
+        T: crate::Plain + Clone + PartialEq + std::fmt::Debug,
+    {
+        let bytes = Writer::write(&mut items).unwrap();
+        let one_by_one = Writer::write(&mut OneByOne(items.clone())).unwrap();
+        prop_assert_eq!(&bytes, &one_by_one);
+        let mut restored: Vec<T> = Vec::new();
+        Reader::read(&mut restored, &bytes).unwrap();
+        prop_assert_eq!(restored, items);
+        Ok(())
+    }
+
     proptest! {
+        /// Among short numbers there are long ones of any length, in many groups or in few.
+        #[test]
+        fn many_numbers_are_written_as_one_by_one(
+            long_every in 1u64..600,
+            seeds in prop::collection::vec(any::<u64>(), 0..600),
+            bools in prop::collection::vec(any::<bool>(), 0..600),
+        ) {
+            let short = |seed: u64| ((seed >> 32) % 0x80).wrapping_sub(1);
+            let long = |seed: u64| seed >> (seed % 64);
+            let is_long = |seed: u64| (seed >> 6) % long_every == 0;
+            let numbers = seeds.into_iter();
+            let numbers: Vec<u64> = numbers
+                .map(|seed| if is_long(seed) { long(seed) } else { short(seed) })
+                .collect();
+            written_together_as_one_by_one::<u16>(numbers.iter().map(|&one| one as u16).collect())?;
+            written_together_as_one_by_one(numbers)?;
+            written_together_as_one_by_one(bools)?;
+        }
+
         /// The restored state does not depend on its earlier contents.
         #[test]
         fn what_is_written_comes_back(mut one in all(), mut other in all()) {

@@ -8,6 +8,8 @@ struct Counts<F>(F);
 impl<F: FnMut(&mut u64)> Walker for Counts<F> {
     fn number(&mut self, _value: &mut u64) {}
 
+    fn numbers(&mut self, _values: &mut [u64]) {}
+
     fn bytes(&mut self, _bytes: &mut [u8]) {}
 
     fn count(&mut self, count: &mut u64) {

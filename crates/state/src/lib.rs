@@ -38,6 +38,11 @@ pub trait Walker {
     /// A number of none of the kinds below.
     fn number(&mut self, value: &mut u64);
 
+    /// Many such numbers, like [`Self::number`] for each.
+    fn numbers(&mut self, values: &mut [u64]) {
+        values.iter_mut().for_each(|value| self.number(value));
+    }
+
     /// A fixed number of bytes.
     fn bytes(&mut self, bytes: &mut [u8]);
 
@@ -79,6 +84,14 @@ pub trait Walker {
 pub trait State {
     /// Passes every field to `walker`.
     fn walk(&mut self, walker: &mut dyn Walker);
+
+    /// Walks each of `items`. Numbers are passed together, since caches have millions.
+    fn walk_all(items: &mut [Self], walker: &mut dyn Walker)
+    where
+        Self: Sized,
+    {
+        items.iter_mut().for_each(|item| item.walk(walker));
+    }
 }
 
 /// State that can be created from nothing, for restoring lists.

@@ -67,6 +67,10 @@ impl Walker for Comparer {
         self.words.push(*value);
     }
 
+    fn numbers(&mut self, values: &mut [u64]) {
+        self.words.extend_from_slice(values);
+    }
+
     fn bytes(&mut self, bytes: &mut [u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
         self.words
@@ -111,6 +115,8 @@ pub struct Mover {
 
 impl Walker for Mover {
     fn number(&mut self, _value: &mut u64) {}
+
+    fn numbers(&mut self, _values: &mut [u64]) {}
 
     fn bytes(&mut self, _bytes: &mut [u8]) {}
 

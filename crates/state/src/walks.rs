@@ -4,6 +4,26 @@ use crate::{Plain, State, Walker};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
+/// Passes items to the walker as numbers, many with each call.
+fn numbers<T: Copy>(
+    items: &mut [T],
+    walker: &mut dyn Walker,
+    number: impl Fn(T) -> u64,
+    item: impl Fn(u64) -> T,
+) {
+    let mut room = [0; 256];
+    for items in items.chunks_mut(room.len()) {
+        let numbers = &mut room[..items.len()];
+        for (to, from) in numbers.iter_mut().zip(&*items) {
+            *to = number(*from);
+        }
+        walker.numbers(numbers);
+        for (to, from) in items.iter_mut().zip(numbers) {
+            *to = item(*from);
+        }
+    }
+}
+
 macro_rules! integers {
     ($($integer:ident),*) => {
         $(
@@ -13,6 +33,10 @@ macro_rules! integers {
                     let mut number = *self as u64;
                     walker.number(&mut number);
                     *self = number as $integer;
+                }
+
+                fn walk_all(items: &mut [$integer], walker: &mut dyn Walker) {
+                    numbers(items, walker, |item| item as u64, |number| number as $integer);
                 }
             }
 
@@ -33,6 +57,10 @@ impl State for bool {
         let mut number = u64::from(*self);
         walker.number(&mut number);
         *self = number != 0;
+    }
+
+    fn walk_all(items: &mut [bool], walker: &mut dyn Walker) {
+        numbers(items, walker, u64::from, |number| number != 0);
     }
 }
 
@@ -117,9 +145,7 @@ impl<T: Plain> Plain for Box<T> {
 
 impl<T: State, const N: usize> State for [T; N] {
     fn walk(&mut self, walker: &mut dyn Walker) {
-        for item in self {
-            item.walk(walker);
-        }
+        T::walk_all(self, walker);
     }
 }
 
@@ -165,7 +191,7 @@ fn length(length: usize, walker: &mut dyn Walker) -> usize {
 impl<T: Plain> State for Vec<T> {
     fn walk(&mut self, walker: &mut dyn Walker) {
         self.resize_with(length(self.len(), walker), T::blank);
-        self.iter_mut().for_each(|item| item.walk(walker));
+        T::walk_all(self, walker);
     }
 }
 
@@ -255,7 +281,7 @@ fn is_as_long(items: usize, walker: &mut dyn Walker) -> bool {
 /// A fixed number of items.
 pub fn slice<T: State>(items: &mut [T], walker: &mut dyn Walker) {
     if is_as_long(items.len(), walker) {
-        items.iter_mut().for_each(|item| item.walk(walker));
+        T::walk_all(items, walker);
     }
 }
 
