@@ -946,7 +946,7 @@ fn same(core: &CoreSpec, image: &Image, place: fn(u64) -> u64) -> Result<(), Tes
 }
 
 fn compare(cores: &[CoreSpec]) {
-    check(4_000, &(program(), 1u8..4), |work| {
+    check(1_600, &(program(), 1u8..4), |work| {
         let image = image(&[work]);
         cores
             .iter()
@@ -961,7 +961,7 @@ fn threaded_code_computes_what_the_interpreter_does() {
         MisalignedAccesses::Trap,
     ]);
     check(
-        2_000,
+        1_200,
         &((program(), 1u8..4), misaligned),
         |(work, misaligned)| {
             let image = image(&[work]);
@@ -1012,7 +1012,7 @@ fn programs_with_page_tables_compute_what_the_interpreter_does() {
         cores.push(servers::with_small_tlbs(2, servers::tight(second)));
         cores
     });
-    check(600, &(program(), 1u8..4), |work| {
+    check(250, &(program(), 1u8..4), |work| {
         let image = program_of(&[work], true);
         let mut cores = cores.iter().flatten();
         cores.try_for_each(|core| same(core, &image, exchanged))
@@ -1020,7 +1020,7 @@ fn programs_with_page_tables_compute_what_the_interpreter_does() {
     let core = servers::with_threads(2, CoreSpec::hyperplane_table1());
     let small = servers::with_small_tlbs(2, servers::with_small_caches(core.clone()));
     let work = prop::collection::vec((program(), 1u8..4), 2);
-    check(150, &work, |work| {
+    check(60, &work, |work| {
         let image = program_of(&work, true);
         [&core, &small]
             .into_iter()
@@ -1050,17 +1050,17 @@ fn harts_of_a_core_compute_what_the_interpreter_does(threads: u8, cases: u32) {
 
 #[test]
 fn two_harts_of_a_core_compute_what_the_interpreter_does() {
-    harts_of_a_core_compute_what_the_interpreter_does(2, 700);
+    harts_of_a_core_compute_what_the_interpreter_does(2, 280);
 }
 
 #[test]
 fn four_harts_of_a_core_compute_what_the_interpreter_does() {
-    harts_of_a_core_compute_what_the_interpreter_does(4, 200);
+    harts_of_a_core_compute_what_the_interpreter_does(4, 80);
 }
 
 #[test]
 fn eight_harts_of_a_core_compute_what_the_interpreter_does() {
-    harts_of_a_core_compute_what_the_interpreter_does(8, 100);
+    harts_of_a_core_compute_what_the_interpreter_does(8, 40);
 }
 
 #[test]

@@ -769,30 +769,30 @@ fn is_exact(core: &CoreSpec, cases: u32, harts: usize) {
 
 #[test]
 fn out_of_order_cores_are_exact() {
-    is_exact(&CoreSpec::hyperplane_table1(), 800, HARTS);
+    is_exact(&CoreSpec::hyperplane_table1(), 400, HARTS);
 }
 
 #[test]
 fn in_order_cores_are_exact() {
-    is_exact(&CoreSpec::five_stage(), 800, HARTS);
+    is_exact(&CoreSpec::five_stage(), 400, HARTS);
 }
 
 #[test]
 fn cores_with_two_harts_are_exact() {
     let core = servers::with_threads(2, CoreSpec::hyperplane_table1());
-    is_exact(&core, 800, HARTS);
+    is_exact(&core, 400, HARTS);
 }
 
 #[test]
 fn cores_with_four_harts_are_exact() {
     let core = servers::with_threads(4, CoreSpec::hyperplane_table1());
-    is_exact(&core, 300, MAXIMUM_HARTS);
+    is_exact(&core, 120, MAXIMUM_HARTS);
 }
 
 #[test]
 fn a_core_with_eight_harts_is_exact() {
     let core = servers::with_threads(8, CoreSpec::hyperplane_table1());
-    is_exact(&core, 300, MAXIMUM_HARTS);
+    is_exact(&core, 120, MAXIMUM_HARTS);
 }
 
 /// An extension interrupts repeatedly, and each kind of delivery is exact. Each hart handles at
@@ -826,20 +826,18 @@ fn interrupts_are_exact(core: &CoreSpec, cases: u32) {
 
 #[test]
 fn interrupts_are_exact_on_out_of_order_cores() {
-    interrupts_are_exact(&CoreSpec::hyperplane_table1(), 200);
+    interrupts_are_exact(&CoreSpec::hyperplane_table1(), 100);
 }
 
 #[test]
 fn interrupts_are_exact_on_in_order_cores() {
-    interrupts_are_exact(&CoreSpec::five_stage(), 200);
+    interrupts_are_exact(&CoreSpec::five_stage(), 100);
 }
 
 #[test]
 fn interrupts_are_exact_on_cores_with_two_harts() {
-    interrupts_are_exact(
-        &servers::with_threads(2, CoreSpec::hyperplane_table1()),
-        200,
-    );
+    let core = servers::with_threads(2, CoreSpec::hyperplane_table1());
+    interrupts_are_exact(&core, 100);
 }
 
 /// Saves every few steps at first, so that all states in flight are covered, and seldom later.

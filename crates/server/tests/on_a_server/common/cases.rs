@@ -42,16 +42,21 @@ pub fn variable(name: &str) -> Option<u64> {
     Some(text.parse().expect("a number is expected"))
 }
 
-/// Runs `test` on `default_cases` values of `strategy`, or on `NANOPLANE_TEST_CASES` of them.
+/// How many times as many random cases as usual: `NANOPLANE_TEST_EFFORT`.
+pub fn effort() -> u64 {
+    variable("NANOPLANE_TEST_EFFORT").unwrap_or(1)
+}
+
+/// Runs `test` on `cases` values of `strategy`, times the [`effort`].
 ///
 /// The values are the same each time, so that a failure can be reproduced; `NANOPLANE_TEST_SEED`
 /// selects others. A failure is shrunk before it is reported.
 pub fn check<S: Strategy>(
-    default_cases: u32,
+    cases: u32,
     strategy: &S,
     test: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
-    let cases = variable("NANOPLANE_TEST_CASES").map_or(default_cases, |cases| cases as u32);
+    let cases = cases * effort() as u32;
     let seed = variable("NANOPLANE_TEST_SEED").unwrap_or(1);
     let config = Config {
         cases,
