@@ -25,7 +25,7 @@ help:
 	@echo 'make run    build, run the first figure, and write out/first-figure.html'
 	@echo 'make build  build the command .venv/bin/nanoplane'
 	@echo 'make test   run every test (SEED=1 with other random inputs)'
-	@echo 'make test-all also what takes many minutes: the wheel, built and installed'
+	@echo 'make test-all also what takes many minutes: more random cases, the wheel installed'
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure its speed, beside the last release (BASE=main: beside a revision)'
 	@echo 'make figure-cost measure what figures cost (BASE=main, FULL=1, ONLY=text)'
@@ -80,6 +80,7 @@ test-python: $(VENV)/tested
 
 test-all: test
 	$(BIN)/pytest -m long
+	NANOPLANE_TEST_EFFORT=4 MAKEFLAGS= cargo test --locked -p fabric -p server
 
 lint: $(VENV)/tools
 	cargo fmt --check

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,17 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 LEFT_OUT = "<!-- not run by the tests:"
+TAKES_LONG = "<!-- takes long: make test-all runs it -->"
 
 
-def commands(document: Path) -> Iterator[str]:
+def commands(document: Path, takes_long: bool = False) -> Iterator[str]:
+    """Yield the commands of a page: those that take long, or the others."""
     lines = document.read_text().splitlines()
     inside = False
     for before, line in zip(["", *lines], lines, strict=False):
         if line.startswith("```"):
             inside = line == "```console" and not before.startswith(LEFT_OUT)
+            inside = inside and (before == TAKES_LONG) == takes_long
         elif inside and line.startswith("$ "):
             yield line.removeprefix("$ ")
 
@@ -52,8 +55,20 @@ def directory(tmp_path: Path) -> Path:
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_commands(document: Path, store: Path, directory: Path) -> None:
+    succeed(commands(document), store, directory)
+
+
+@pytest.mark.long
+def test_commands_that_take_long(store: Path, directory: Path) -> None:
+    """They depend on no other command of their pages."""
+    found = [command for document in DOCUMENTS for command in commands(document, takes_long=True)]
+    assert found
+    succeed(found, store, directory)
+
+
+def succeed(listed: Iterable[str], store: Path, directory: Path) -> None:
     environment = {**os.environ, "NANOPLANE_STORE": str(store)}
-    for command in commands(document):
+    for command in listed:
         done = subprocess.run(
             command,
             shell=True,

@@ -90,7 +90,7 @@ def test_a_reply_belongs_to_its_operation_among_those_sent_at_one_time() -> None
     assert client["statistics"]["unexpected"] == 0
 
 
-@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("name", [pytest.param("rings", marks=pytest.mark.long), "qwait"])
 def test_transactions_through_the_interface_leave_consistent_tables(name: str) -> None:
     """Requests that are under way when the run ends are answered, and then the tables are right."""
     settings = {**ONE_CORE, **way(load.TRANSACTIONS, name), RATE: 0.12, "measure.requests": 150}
@@ -105,6 +105,7 @@ def test_transactions_through_the_interface_leave_consistent_tables(name: str) -
     assert set(server["program_counters"]) == {"aborts"}
 
 
+@pytest.mark.long
 def test_overload_does_not_keep_the_tables_from_being_checked() -> None:
     """Frames that the interface drops are never answered."""
     result = run(load.TRANSACTIONS, {**ONE_CORE, RATE: 2, "measure.requests": 100})
@@ -113,6 +114,7 @@ def test_overload_does_not_keep_the_tables_from_being_checked() -> None:
     assert HOLD.fullmatch(result["servers"][0]["check"])
 
 
+@pytest.mark.long
 def test_a_lost_update_is_found(tmp_path: Path) -> None:
     program = tmp_path / "store.c"
     program.write_text(

@@ -35,7 +35,7 @@ def execute(*settings: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", [pytest.param(1, marks=pytest.mark.long), 4])
 def test_transactions_are_serializable(threads: int) -> None:
     """Repeated one by one, in the order in which they happened, they answer and leave the same.
 
