@@ -44,7 +44,7 @@ _TRIALS = 9
 twice that of the last one."""
 _SATURATION_TRIES = 4
 _TRIAL_PART = 10
-"""A first trial measures this fraction of the requests, after a warm-up of the same length."""
+"""A first trial measures this fraction of the requests, after a warm-up of this fraction."""
 _LEAST_REQUESTS = 100
 """The minimum number of measured requests."""
 _CHECKPOINT_REQUESTS = 1000
@@ -520,8 +520,8 @@ class _Sweep:
         rate of the trial.
         """
         key = "traffic.saturation_rate_mrps"
-        requests = max(_LEAST_REQUESTS, description.value("measure.requests") // _TRIAL_PART)
-        trial = description.measures(requests).set("measure.warmup", requests)
+        part = description.value("measure.requests") // _TRIAL_PART
+        trial = description.measures(max(_LEAST_REQUESTS, part)).set("measure.warmup", part)
         # The run itself follows its trials, and most of the work is still to come.
         later = [self._cost(description, None)]
         self.later_cost += later[0]

@@ -162,6 +162,13 @@ def test_a_saturated_run_offers_a_third_more_than_is_served() -> None:
     assert len(fake_simulator.calls) == 3
 
 
+def test_a_trial_measures_a_hundred_requests_or_more() -> None:
+    """Its warm-up has no least length: on a server that polls, each request can take a lap."""
+    sweep([saturating().set("measure.requests", 300)])
+    trial = fake_simulator.calls[0]["measure"]
+    assert (trial["requests"], trial["warmup"]) == (100, 30)
+
+
 def test_a_server_that_takes_more_than_the_first_trial_is_offered_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

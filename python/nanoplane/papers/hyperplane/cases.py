@@ -318,7 +318,6 @@ class Case:
             self.server == PAPER_SERVER
             and self.cluster == 1
             and self.policy == "round-robin"
-            and self.co_runner is None
             and self.notify not in COMPLETIONS
         )
 

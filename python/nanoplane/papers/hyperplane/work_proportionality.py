@@ -54,6 +54,8 @@ CO_RUNNER_REQUESTS = 10_000
 CO_RUNNER_WARM_MRPS = 2.0
 """Three quarters of HyperPlane's throughput beside the co-runner: a lower rate would only take
 longer."""
+PEAK_PRECISION = 0.02
+"""The precision of the throughput beside the co-runner, which only sets the offered load."""
 BESIDE = "all instructions of the co-runner"
 
 
@@ -78,13 +80,12 @@ def _ipc_points(quick: bool) -> dict[Case, Run]:
     beside = QUICK_CO_RUNNER_LOADS if quick else CO_RUNNER_LOADS
     for notify, load in itertools.product(SYSTEMS, beside):
         case = _beside_co_runner(notify, load)
-        # Instructions a cycle have no interval, and the peak only sets the offered load: neither
-        # needs five rounds over the queues.
+        # Instructions a cycle have no interval: they need no five rounds over the queues.
         requests = measured_requests(round(CO_RUNNER_REQUESTS * load), quick, queues=0)
         description = case.description(requests)
         description = with_used_rings(description.set("measure.rings", "used"), CO_RUNNER_WARM_MRPS)
         peak = dataclasses.replace(case, load=None, of=None).saturated(quick, REQUESTS)
-        peak = peak.set("measure.requests", QUEUES)
+        peak = peak.set("measure.precision", PEAK_PRECISION)
         points[case] = Run(description, peak=peak, part=load)
     return points
 
