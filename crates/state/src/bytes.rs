@@ -243,7 +243,7 @@ mod tests {
         ) {
             let short = |seed: u64| ((seed >> 32) % 0x80).wrapping_sub(1);
             let long = |seed: u64| seed >> (seed % 64);
-            let is_long = |seed: u64| (seed >> 6) % long_every == 0;
+            let is_long = |seed: u64| (seed >> 6).is_multiple_of(long_every);
             let numbers = seeds.into_iter();
             let numbers: Vec<u64> = numbers
                 .map(|seed| if is_long(seed) { long(seed) } else { short(seed) })
