@@ -78,6 +78,17 @@ def test_figure_8_has_a_row_for_each_point() -> None:
     assert {row.y_unit for row in rows[: 2 * 3 * 4 * 5]} == {"million requests a second"}
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_peaks_beside_a_co_runner_begin_with_full_rings(quick: bool) -> None:
+    """They only set a load: they neither go round the rings first nor measure a whole lap."""
+    points = find("hyperplane.11").points(quick)
+    peaks = [run.peak for case, run in points.items() if getattr(case, "co_runner", None)]
+    assert peaks
+    for peak in peaks:
+        assert peak is not None
+        assert (peak.get("measure.rings"), peak.get("measure.precision")) == ("full", 0.02)
+
+
 def test_figure_9_offers_less_than_one_percent_of_the_peak_with_as_many_queues() -> None:
     results = run("hyperplane.9", *ONE_TASK)
     rows = find("hyperplane.9").rows(results)
