@@ -9,14 +9,14 @@ pub fn pcap(file: &[u8]) {
         Ok(mut packets) => {
             for _ in 0..3 {
                 let mut packet = Vec::new();
-                packets.append_next(&mut packet);
+                packets.append_next(&mut packet, false);
                 assert!((20..=MAXIMUM_BYTES as usize).contains(&packet.len()));
                 assert_eq!(packet[0] >> 4, 4);
             }
             match packets.set_kind(ItemKind::Requests) {
                 Ok(()) => {
                     let mut payload = Vec::new();
-                    packets.append_next(&mut payload);
+                    packets.append_next(&mut payload, false);
                     assert!(payload.len() <= MAXIMUM_BYTES as usize - 28);
                 }
                 Err(error) => assert!(error.to_string().starts_with("file: ")),

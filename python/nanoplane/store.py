@@ -7,6 +7,7 @@ absent.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -79,6 +80,14 @@ def warm_start_key(resolved: Resolved, elf: bytes, files: Mapping[str, bytes]) -
     if measure["warm_start"].get("rate_mrps") is not None:
         # Its own rate is the offered rate.
         traffic.pop("saturation_rate_mrps", None)
+    if measure["warm_start"].get("work_ns") is not None:
+        # So is the work of its items, but not their kind.
+        for name in ("base_ns", "mean_ns", "service_times"):
+            traffic["work"].pop(name, None)
+        other = {
+            key: path for key, path in resolved.files.items() if not key.startswith("traffic.work.")
+        }
+        resolved = dataclasses.replace(resolved, files=other)
     return _key(resolved, data, elf, files)
 
 

@@ -216,6 +216,19 @@ measure = { requests = 100, warmup = 0, warm_start = { requests = 200, rate_mrps
 """
 
 
+def warm_starts(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list that has every warm start from now on which runs share."""
+    made: list[Any] = []
+    warm_up = simulator.warm_up
+
+    def counting(*arguments: Any) -> None:
+        made.append(arguments)
+        warm_up(*arguments)
+
+    monkeypatch.setattr(simulator, "warm_up", counting)
+    return made
+
+
 @pytest.mark.parametrize("notify", ["spin", "hyperplane"])
 def test_a_sweep_begins_from_one_warm_server(notify: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("warm.toml").write_text(WARM.replace("NOTIFY", notify))
@@ -229,14 +242,7 @@ def test_a_sweep_begins_from_one_warm_server(notify: str, monkeypatch: pytest.Mo
     points.append(Run(description, peak=peak, limit=Limit(3, 0.1)))
     # Each by itself has a warm start of its own.
     alone = [measured(sweep([point])[0].result) for point in points]
-    made = []
-    warm_up = simulator.warm_up
-
-    def counting(*arguments: Any) -> None:
-        made.append(arguments)
-        warm_up(*arguments)
-
-    monkeypatch.setattr(simulator, "warm_up", counting)
+    made = warm_starts(monkeypatch)
     together = sweep(points, fresh=True)
     assert [measured(outcome.result) for outcome in together] == alone
     # One for two rates, a peak, a part of it and a search; and it is gone.
@@ -255,6 +261,48 @@ def test_a_sweep_begins_from_one_warm_server(notify: str, monkeypatch: pytest.Mo
     slow = description.set("traffic.rate_mrps", 0.2).set("simulator.lookahead_cycles", 1)
     slow = slow.set("simulator.skip_spinning", False)
     assert run(slow) == alone[0]
+
+
+@pytest.mark.parametrize("length", ["200", '"auto"'])
+def test_servers_with_other_work_begin_from_one_warm_server(
+    length: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Items of a warm start can take a time of their own, and those after it take theirs."""
+    warm = WARM.replace("NOTIFY", "hyperplane").replace("requests = 200", f"requests = {length}")
+    Path("warm.toml").write_text(warm)
+    Path("times.csv").write_text("service_time_ns,count\n1000,1\n")
+    description = Description.from_toml("warm.toml").set("data_plane.program", "synthetic")
+    description = description.set("traffic.rate_mrps", 0.2).set("measure.warm_start.work_ns", 700)
+    works: list[dict[str, Any]] = [
+        {"mean_ns": 300.0, "service_times": {"distribution": "fixed"}},
+        {"mean_ns": 600.0, "service_times": {"distribution": "exponential"}},
+        {"service_times": {"distribution": "recorded", "file": str(Path("times.csv").absolute())}},
+    ]
+    points = [description.set("traffic.work", work) for work in works]
+    alone = [measured(sweep([point])[0].result) for point in points]
+    made = warm_starts(monkeypatch)
+    assert [measured(outcome.result) for outcome in sweep(points, fresh=True)] == alone
+    assert len(made) == 1
+    # The work is divisions, which overlap with the loads of an item where there are few.
+    fixed, _, recorded = (one["service_ns"]["mean"] for one in alone)
+    assert recorded - fixed == pytest.approx(1000 - 300, rel=0.06)
+    # What kind an item is, it keeps: with kinds the warm start is another one.
+    kinds = [point.set("traffic.work.long_ns", 500.0) for point in points]
+    alone = [measured(sweep([point])[0].result) for point in kinds]
+    assert ["short" in one["by_kind"] for one in (alone[0], alone[2])] == [True, False]
+    made.clear()
+    sweep([*points, *kinds], fresh=True)
+    assert len(made) == 2
+    # Without a time of its own the warm start has the work of each.
+    own = [point.set("measure.warm_start", {"requests": 200, "rate_mrps": 1}) for point in points]
+    assert run(own[0]) != alone[0]
+    sweep(own)
+    assert len(made) == 2
+    run(own[0], save="own")
+    with pytest.raises(DescriptionError, match=r"traffic\.work\.mean_ns = 300\.0"):
+        run(own[1], **{"from": "own"})
+    with pytest.raises(DescriptionError, match=r"work_ns is given; it replaces the times of traf"):
+        sweep([Description.from_toml("warm.toml").set("measure.warm_start.work_ns", 700)])
 
 
 def test_what_saturates_does_not_depend_on_what_is_measured() -> None:

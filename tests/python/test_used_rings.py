@@ -100,6 +100,9 @@ def test_a_warm_start_ends_when_queues_and_caches_have_been_used() -> None:
     fast = measured(auto)
     for name in ("latency_ns", "throughput_mrps", "cycles", "fabric"):
         assert slow[name] == fast[name], name
+    # At a rate, requests go to the queues in turn as well; at random it would take four of each.
+    loaded = auto.set("traffic.rate_mrps", 1.0).set("measure.rings", "used")
+    assert 118 <= measured(loaded)["warm_start_requests"] < 2 * QUEUES
     # Queues that are hardly served are not waited for.
     strict = auto.set("data_plane.policy", "strict-priority")
     assert warmed(strict) < 10 * QUEUES

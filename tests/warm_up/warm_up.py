@@ -112,6 +112,7 @@ def _rings(
     saturated: float | None = None,
     requests: int = 4000,
     preset: str = "hyperplane-table1",
+    warm: float | None = None,
     bias: float = 0.0,
 ) -> Case:
     """Return a case with rings: at a rate, or with what saturates it."""
@@ -139,7 +140,7 @@ def _rings(
     )
     for setting in settings:
         description = description.assign(setting)
-    return Case(description, rate, bias=bias)
+    return Case(description, rate, warm_mrps=warm, bias=bias)
 
 
 def _messages(mode: str, rate_mrps: float) -> Case:
@@ -191,6 +192,10 @@ def _rack(
 
 
 FOUR_CORES = "server.data_plane_cores=4"
+IN_PAIRS, TOGETHER = (
+    (FOUR_CORES, f"data_plane.organisation=scale-up-{cores}", "data_plane.in_order=true")
+    for cores in (2, 4)
+)
 SOURCES = "traffic.sources=cores"
 SKYLAKE = "spin-to-win-table1"
 ENTRIES = "server.hyperplane.entries=1536"
@@ -223,6 +228,18 @@ CASES = {
     ),
     "`hyperplane`, 400 queues, shared by four cores, saturated": _rings(
         "hyperplane", 400, FOUR_CORES, "data_plane.organisation=scale-up-4", saturated=15.0
+    ),
+    "`hyperplane`, 400 queues, four cores in pairs, in order, 0.5 million a second": _rings(
+        "hyperplane", 400, *IN_PAIRS, rate=0.5, requests=12_000, warm=3.0
+    ),
+    "the same, 4.5 million a second": _rings(
+        "hyperplane", 400, *IN_PAIRS, rate=4.5, requests=12_000, warm=3.0
+    ),
+    "four cores that share all of them, in order, 4.5 million": _rings(
+        "hyperplane", 400, *TOGETHER, rate=4.5, requests=12_000, warm=3.0
+    ),
+    "`spin-poll-mode`, 400 queues, four cores in pairs, 4 million a second": _rings(
+        "spin-poll-mode", 400, *IN_PAIRS, rate=4.0, requests=12_000, warm=3.0
     ),
     "`hyperplane`, 1000 queues, 0.5 million a second": _rings(
         "hyperplane", 1000, rate=0.5, requests=8000

@@ -85,7 +85,8 @@ impl DeviceRegisters {
     /// Appends the next packet to `bytes`; returns its kind.
     pub fn append_next(&mut self, bytes: &mut Vec<u8>) -> u8 {
         let start = bytes.len();
-        self.packets.append_next(bytes);
+        let in_warm_start = !self.ledger.borrow().measures();
+        self.packets.append_next(bytes, in_warm_start);
         self.packets.kind_of(self.items, &bytes[start..])
     }
 

@@ -176,6 +176,11 @@ pub struct IoSource {
     #[state(fixed)]
     imbalance: Option<Imbalance>,
     queue_choice: Random,
+    /// The place in `active_queues` of the next arrival of a warm start that ends by rule, and the
+    /// distance to the one after it.
+    next_in_turn: u64,
+    #[state(fixed)]
+    stride: u64,
     registers: DeviceRegisters,
     #[state(fixed)]
     ledger: SharedLedger,
@@ -202,6 +207,22 @@ pub struct IoSource {
     /// The slot that is being assembled; kept to save allocations.
     #[state(fixed)]
     slot: Vec<u8>,
+}
+
+/// A step that is coprime to `all`, and some 0.618 of it: steps of this size visit all places, and a
+/// few in sequence are spread over them. Each core has consecutive queues.
+fn stride(all: u64) -> u64 {
+    let is_coprime = |&stride: &u64| {
+        let (mut one, mut other) = (all, stride);
+        while other != 0 {
+            (one, other) = (other, one % other);
+        }
+        one == 1
+    };
+    let golden = all * 618 / 1000;
+    let near = (1..=all).filter(is_coprime);
+    near.min_by_key(|stride| stride.abs_diff(golden))
+        .unwrap_or(1)
 }
 
 impl State for IoSource {
@@ -232,6 +253,8 @@ impl IoSource {
             sharers: None,
             used_bytes: [0; 2],
             being_filled: 0,
+            stride: stride(active_queues.len() as u64),
+            next_in_turn: 0,
             active_queues,
             imbalance: None,
             queue_choice,
@@ -322,9 +345,15 @@ impl IoSource {
         Ok(self)
     }
 
-    /// The queue of the next arrival.
+    /// The queue of the next arrival. A warm start that ends when nearly all queues have been used
+    /// uses them in turn: it would take four times as long if they were chosen at random.
     fn choose_queue(&mut self) -> u32 {
         let all = self.active_queues.len() as u64;
+        if self.ledger.borrow().warms_up_by_rule() {
+            let place = self.next_in_turn;
+            self.next_in_turn = (place + self.stride) % all;
+            return self.active_queues[place as usize];
+        }
         let random = &mut self.queue_choice;
         let choice = match self.imbalance {
             None => random.below(all),
@@ -718,6 +747,29 @@ impl Agent for IoSource {
             Vec::new()
         } else {
             vec!["The I/O sources wait for the program to write their register START.".to_string()]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stride;
+
+    #[test]
+    fn places_in_turn_are_all_places_and_spread() {
+        for all in [1, 2, 3, 7, 20, 100, 145, 400, 1000] {
+            let step = stride(all);
+            let places: Vec<u64> = (0..all).map(|number| number * step % all).collect();
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..all), "{all}");
+            // Four cores have a quarter each: none gets more than four of eight arrivals, or none.
+            for window in places.windows(8).filter(|_| all >= 20) {
+                for core in 0..4 {
+                    let own = window.iter().filter(|&&place| place * 4 / all == core);
+                    assert!((1..=4).contains(&own.count()), "{all}: {window:?}");
+                }
+            }
         }
     }
 }

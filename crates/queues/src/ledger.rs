@@ -307,6 +307,11 @@ impl Ledger {
         self.measures
     }
 
+    /// Whether there is a warm start that is not over, and ends by [`Settling`].
+    pub fn warms_up_by_rule(&self) -> bool {
+        !self.measures && self.settling.is_some()
+    }
+
     /// The time at which the last request of the warm start was delivered, if it has been and the
     /// change of the traffic has not been requested yet.
     pub fn warm_at(&self) -> Option<Time> {

@@ -294,7 +294,7 @@ impl Server {
                 .active_queues(queues, &mut Random::new(seed, Stream::ActiveQueues)),
             Random::new(seed, Stream::Queues),
             (
-                traffic.open_packets(seed, &Files::default()).unwrap(),
+                traffic.open_packets(seed, &Files::default(), None).unwrap(),
                 ProgramSettings::default(),
             ),
             ledger.clone(),

@@ -332,7 +332,7 @@ fn run(case: &Case) -> Ran {
                 ArrivalTimer::new(&traffic, None, seed),
                 nodes,
                 (choice(), Random::new(seed, Stream::Faults)),
-                traffic.open_packets(seed, &Files::default()).unwrap(),
+                traffic.open_packets(seed, &Files::default(), None).unwrap(),
                 ProgramSettings::default(),
                 ledger.clone(),
                 0,

@@ -38,6 +38,13 @@ const MAY_CHANGE: &[&str] = &[
 /// At the end of the warm start, the traffic has not begun either.
 const MAY_CHANGE_AFTER_WARM_START: &[&str] = &["traffic.load", "traffic.rate_mrps"];
 
+/// Nor have the times of its items, if the warm start has one of its own.
+const MAY_CHANGE_WITH_WORK: &[&str] = &[
+    "traffic.work.base_ns",
+    "traffic.work.mean_ns",
+    "traffic.work.service_times",
+];
+
 /// Checkpoints to save and to start from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -192,8 +199,13 @@ impl Subject {
         if self.warm_start_ends {
             may_change.extend(MAY_CHANGE_AFTER_WARM_START);
             // Without its own rate, the warm start is offered this one.
-            if !self.description["measure"]["warm_start"]["rate_mrps"].is_null() {
+            let warm_start = &self.description["measure"]["warm_start"];
+            if !warm_start["rate_mrps"].is_null() {
                 may_change.push("traffic.saturation_rate_mrps");
+            }
+            // It has its own work, then; what kind an item is, it keeps when it is measured.
+            if !warm_start["work_ns"].is_null() {
+                may_change.extend(MAY_CHANGE_WITH_WORK);
             }
         }
         let found = differing_key("", &self.description, &wanted.description, &may_change);

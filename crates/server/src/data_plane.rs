@@ -493,7 +493,9 @@ impl<'a> Io<'a> {
     }
 
     fn packets(&self) -> Result<Packets, RunError> {
-        let packets = self.plan.traffic.open_packets(self.seed, self.files);
+        let warm_start = self.measure.warm_start.as_ref();
+        let warm_work_ns = warm_start.and_then(|warm| warm.work_ns);
+        let packets = (self.plan.traffic).open_packets(self.seed, self.files, warm_work_ns);
         packets.map_err(|error| RunError::Description(error.to_string()))
     }
 

@@ -94,7 +94,9 @@ impl Description {
     fn check_tables(&self) -> Result<(), SpecError> {
         spec::check(&self.tables)?;
         self.tables.check(self.network().is_some())?;
-        self.tables.measure.check_rings(&self.hosts())
+        let hosts = self.hosts();
+        self.tables.measure.check_warm_start(&hosts)?;
+        self.tables.measure.check_rings(&hosts)
     }
 
     /// The rack, unless it is a server without a network.
@@ -345,7 +347,7 @@ pub struct WarmStartSpec {
     /// ends when few queues and cache lines are used for the first time: 98 % of the queues with
     /// traffic have had a request (of new rings, 98 % of the slots), and the cores' data caches
     /// have filled: a quarter more requests bring at most 2 % more lines. It does not wait for
-    /// queues without requests.
+    /// queues without requests. Requests of "auto" go to the queues in turn, if there are rings.
     #[serde(default)]
     pub requests: WarmStartLength,
     /// The offered load, in millions of items a second over all queues; without it,
@@ -353,9 +355,25 @@ pub struct WarmStartSpec {
     #[serde(default)]
     #[schemars(range(min = 1e-6, max = 1e4))]
     pub rate_mrps: Option<f64>,
+    /// The work of each item in nanoseconds, instead of `traffic.work`: runs that differ in that
+    /// work, too, then share the warm start.
+    #[serde(default)]
+    #[schemars(range(min = 0.0, max = 1e9))]
+    pub work_ns: Option<f64>,
 }
 
 impl MeasureSpec {
+    /// Checks that a warm start only replaces the work of items that have some.
+    pub(crate) fn check_warm_start(&self, hosts: &[HostSpec<'_>]) -> Result<(), SpecError> {
+        let work_ns = self.warm_start.as_ref().and_then(|warm| warm.work_ns);
+        require(
+            work_ns.is_none() || hosts.iter().all(HostSpec::has_work),
+            "measure.warm_start.work_ns",
+            "given",
+            "it replaces the times of traffic.work, and there is none: leave it out",
+        )
+    }
+
     /// Checks that rings can begin in their prescribed state: at a rate, full rings would drain at
     /// the beginning, and the measurement would include their initial items.
     pub(crate) fn check_rings(&self, hosts: &[HostSpec<'_>]) -> Result<(), SpecError> {
@@ -537,7 +555,7 @@ mod tests {
                 },
                 "measure": {
                     "precision": 0.05, "warmup": 10, "rings": "used",
-                    "warm_start": {"requests": 1, "rate_mrps": 1.0},
+                    "warm_start": {"requests": 1, "rate_mrps": 1.0, "work_ns": 1.0},
                 },
             })
         };

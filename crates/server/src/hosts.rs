@@ -247,6 +247,14 @@ impl<'a> HostSpec<'a> {
         }
     }
 
+    /// Whether its items, if any, state the time that a program takes for each.
+    pub fn has_work(&self) -> bool {
+        match &self.runs {
+            Runs::DataPlane(plan) => plan.traffic.work.is_some(),
+            Runs::Networked(_) | Runs::Alone(_) => true,
+        }
+    }
+
     /// Number of ports of its interface.
     pub fn ports(&self) -> usize {
         let system = self.interface.map(|interface| interface.system().key);

@@ -197,7 +197,7 @@ mod tests {
         packets.set_kind(kind).unwrap();
         let next = |_| {
             let mut item = Vec::new();
-            packets.append_next(&mut item);
+            packets.append_next(&mut item, false);
             assert_eq!(item.len(), bytes as usize);
             item
         };

@@ -291,8 +291,9 @@ impl Packets {
         self.skipped_frames
     }
 
-    /// Appends the next item to `to`.
-    pub fn append_next(&mut self, to: &mut Vec<u8>) {
+    /// Appends the next item to `to`. `in_warm_start`: it arrives in a warm start, whose items may
+    /// have work of their own.
+    pub fn append_next(&mut self, to: &mut Vec<u8>, in_warm_start: bool) {
         let begin = to.len();
         match &mut self.content {
             Content::Generated {
@@ -307,7 +308,7 @@ impl Packets {
             }
         }
         if let Some(work) = &mut self.work {
-            work.write_next(&mut to[begin..]);
+            work.write_next(&mut to[begin..], in_warm_start);
         }
     }
 }
@@ -500,7 +501,8 @@ mod tests {
 
     fn generated(bytes: u32) -> Vec<u8> {
         let mut packet = Vec::new();
-        Packets::generated(bytes, &OperationsSpec::default(), random()).append_next(&mut packet);
+        Packets::generated(bytes, &OperationsSpec::default(), random())
+            .append_next(&mut packet, false);
         packet
     }
 
@@ -538,7 +540,7 @@ mod tests {
         assert_eq!(packets.skipped_frames(), 1);
         for expected in [&first, &second, &first] {
             let mut packet = Vec::new();
-            packets.append_next(&mut packet);
+            packets.append_next(&mut packet, false);
             assert_eq!(&packet, expected);
         }
         assert_eq!(
@@ -567,7 +569,7 @@ mod tests {
         assert_eq!(packets.skipped_frames(), 1);
         for expected in [&second, &first, &second] {
             let mut packet = Vec::new();
-            packets.append_next(&mut packet);
+            packets.append_next(&mut packet, false);
             assert_eq!(&packet, expected);
         }
 
@@ -601,7 +603,7 @@ mod tests {
         assert_eq!(packets.skipped_frames(), 3);
         for expected in [&[0, 1, 2, 3][..], &[0, 1, 2], &[0, 1, 2, 3]] {
             let mut payload = Vec::new();
-            packets.append_next(&mut payload);
+            packets.append_next(&mut payload, false);
             assert_eq!(payload, expected);
         }
 

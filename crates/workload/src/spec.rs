@@ -199,8 +199,14 @@ impl TrafficSpec {
         )
     }
 
-    /// The packets for a seed; those of the capture file if there is one.
-    pub fn open_packets(&self, seed: u64, files: &Files) -> Result<Packets, PacketError> {
+    /// The packets for a seed; those of the capture file if there is one. If given, `warm_work_ns`
+    /// replaces the work of each item of a warm start.
+    pub fn open_packets(
+        &self,
+        seed: u64,
+        files: &Files,
+        warm_work_ns: Option<f64>,
+    ) -> Result<Packets, PacketError> {
         if self.packets == GENERATED {
             let packets = Packets::generated(
                 self.packet_bytes,
@@ -213,7 +219,7 @@ impl TrafficSpec {
             let work = work
                 .open(Random::new(seed, Stream::ServiceTimes), files)
                 .map_err(PacketError::Work)?;
-            Ok(packets.with_work(work))
+            Ok(packets.with_work(work.with_warm_start(warm_work_ns)))
         } else {
             let content = files.get(&self.packets).map_err(PacketError::Missing)?;
             Packets::from_pcap(Path::new(&self.packets), content, self.packet_bytes)

@@ -70,6 +70,7 @@ impl WorkSpec {
             scale,
             distribution,
             long_ns: self.long_ns,
+            warm_ns: None,
             random,
         })
     }
@@ -86,14 +87,26 @@ pub struct Work {
     distribution: Distribution,
     #[state(fixed)]
     long_ns: Option<f64>,
+    /// The time of each item of a warm start, if it is another one.
+    #[state(fixed)]
+    warm_ns: Option<f64>,
     random: Random,
 }
 
 impl Work {
+    /// Lets each item of a warm start take `warm_ns`; the times after it are the same as without a
+    /// warm start.
+    pub(crate) fn with_warm_start(self, warm_ns: Option<f64>) -> Work {
+        Work { warm_ns, ..self }
+    }
+
     /// Writes the next time into a generated UDP packet, and updates the checksum. Four bytes hold
     /// at most 4.29 s, which extreme values exceed once in 10^12 times: those are limited to it.
-    pub(crate) fn write_next(&mut self, packet: &mut [u8]) {
-        let time_ns = self.base_ns + self.scale * self.distribution.draw(&mut self.random);
+    pub(crate) fn write_next(&mut self, packet: &mut [u8], in_warm_start: bool) {
+        let time_ns = match self.warm_ns.filter(|_| in_warm_start) {
+            Some(warm_ns) => warm_ns,
+            None => self.base_ns + self.scale * self.distribution.draw(&mut self.random),
+        };
         let time_ns = time_ns.round().min(f64::from(u32::MAX)) as u32;
         let payload = &mut packet[PAYLOAD..];
         payload[..4].copy_from_slice(TEXT);
@@ -143,7 +156,7 @@ mod tests {
         let mut times = Vec::new();
         for _ in 0..50_000 {
             let mut packet = Vec::new();
-            generated.append_next(&mut packet);
+            generated.append_next(&mut packet, false);
             assert_eq!(packet.len(), 64);
             assert_eq!(&packet[28..32], TEXT);
             assert_eq!(packet[26..28], udp_checksum(&packet).to_be_bytes());
@@ -172,7 +185,7 @@ mod tests {
         let mut seen = [0; 2];
         for _ in 0..1000 {
             let mut packet = Vec::new();
-            generated.append_next(&mut packet);
+            generated.append_next(&mut packet, false);
             let time_ns = u32::from_be_bytes(packet[32..36].try_into().unwrap());
             let kind = generated.kind_of(ItemKind::Packets, &packet);
             let expected = if time_ns >= 600 { "long" } else { "short" };
@@ -190,11 +203,30 @@ mod tests {
         let mut working = packets(&spec(ServiceTimes::Fixed));
         for _ in 0..10 {
             let (mut one, mut other) = (Vec::new(), Vec::new());
-            plain.append_next(&mut one);
-            working.append_next(&mut other);
+            plain.append_next(&mut one, false);
+            working.append_next(&mut other, false);
             assert_eq!(one[..26], other[..26]);
             assert_eq!(other[32..36], 600u32.to_be_bytes());
             assert_eq!(one[36..], other[36..]);
+        }
+    }
+
+    #[test]
+    fn a_warm_start_has_its_own_time_and_draws_none() {
+        let random = || Random::new(1, Stream::ServiceTimes);
+        let open = || spec(ServiceTimes::Exponential).open(random(), &Files::default());
+        let mut alone = plain().with_work(open().unwrap());
+        let mut warmed = plain().with_work(open().unwrap().with_warm_start(Some(700.4)));
+        let time = |packets: &mut Packets, in_warm_start| {
+            let mut packet = Vec::new();
+            packets.append_next(&mut packet, in_warm_start);
+            u32::from_be_bytes(packet[32..36].try_into().unwrap())
+        };
+        for _ in 0..10 {
+            assert_eq!(time(&mut warmed, true), 700);
+        }
+        for _ in 0..10 {
+            assert_eq!(time(&mut warmed, false), time(&mut alone, true));
         }
     }
 

@@ -89,21 +89,12 @@ load: with --quick the warm-up of the microbenchmark excludes requests of 50 us,
 HERD-like one came to a p99 of 1.9 us at 42 MRPS instead of 0.9."""
 WARM_MRPS = 6.0
 """The rate that fills the cores' caches before a run of the microbenchmark begins: below the
-throughput of cores under a lock. Latencies grow by 3 % meanwhile. Fixed times vary so little
-otherwise that a run of 10,000 requests did not count as one that keeps up with 2 million a
-second."""
+throughput of cores under a lock. All requests take the microbenchmark's mean time meanwhile, so
+that runs with other times share the filled caches. Latencies grow by 3 % until then. Fixed times
+vary so little otherwise that a run of 10,000 requests did not count as one that keeps up with 2
+million a second."""
 PRECISION, QUICK_PRECISION = 0.01, 0.04
 """The precision of the largest load within the SLO."""
-EXTREME_PARTS = {ROWS: 0.76, WORST: 0.52, TURNS: 0.9}
-"""The same as `BEGIN_PARTS`, of extreme values: what the searches with --quick have found."""
-BEGIN_PARTS = {SOFTWARE: 0.46, TURNS: 0.87}
-BEGIN_PART, BEGIN_PART_OF_ONE = 0.95, 0.85
-"""Where a search begins with --quick, as a part of the load at which the ideal queueing system
-meets the limit: in software, in hardware, and with one message a core, which waits for its next
-message. Requests take longer there than in the saturated run. These are what the searches in full
-have found, so that the first load is near the largest, and two or three are enough; where a search
-begins changes its loads, and its answer by no more than its interval. In full it begins at the
-ideal system's load: it needs one that certainly exceeds the limit."""
 ORGANISATIONS = {ROWS: (4, 4), WORST: (16, 1)}
 """Queues of the ideal queueing system, and cores for each; 1x16 otherwise."""
 SHOWN = ("fixed", EXTREME)
@@ -195,10 +186,13 @@ class Case:
             if quick and recorded and recorded.kind is not None:
                 # Few scans hide the end of the warm-up: the rule continues for three times as long.
                 measure["warmup"] = requests // WARMUP_PART
-            warm_mrps = recorded.warm_mrps if recorded else WARM_MRPS
             measure |= {
                 "rings": "used",
-                "warm_start": {"requests": "auto", "rate_mrps": warm_mrps},
+                "warm_start": {
+                    "requests": "auto",
+                    "rate_mrps": WARM_MRPS,
+                    "work_ns": float(BASE_NS + EXTRA_NS),
+                },
             }
         return Description.from_dict(
             {
@@ -218,13 +212,6 @@ class Case:
             },
             source=self.name,
         )
-
-    @property
-    def _begin_part(self) -> float:
-        if self.threshold == 1:
-            return BEGIN_PART_OF_ONE
-        parts = {**BEGIN_PARTS, **(EXTREME_PARTS if self.distribution == EXTREME else {})}
-        return parts.get(self.mode, BEGIN_PART)
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
@@ -259,7 +246,6 @@ class Case:
             near=rates if by_rates else (),
             by_tail=by_tail,
             organisation=ORGANISATIONS.get(self.mode, (1, CORES)),
-            begin_part=self._begin_part if quick else 1.0,
         )
 
 

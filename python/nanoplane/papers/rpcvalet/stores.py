@@ -73,9 +73,6 @@ class Recorded:
     """The recorded histogram, in the folder `recorded`."""
     saturation_mrps: float
     """More than the throughput of 16 cores."""
-    warm_mrps: float
-    """The rate during the first use of all receive slots: below the throughput of cores under a
-    lock."""
     rates_mrps: tuple[float, ...]
     quick_rates_mrps: tuple[float, ...]
     """The subset of the rates above for `--quick`."""
@@ -101,7 +98,6 @@ RECORDED = {
         file="herd.csv",
         mean_ns=330.0,
         saturation_mrps=60.0,
-        warm_mrps=6.0,
         rates_mrps=(5.0, 10.0, 15.0, 20.0, 24.0, 27.0, 29.0),
         # The last rate is the highest that 16x1 sustains, where tails differ most.
         quick_rates_mrps=(10.0, 20.0),
@@ -111,7 +107,6 @@ RECORDED = {
         name="Masstree's times, gets",
         file="masstree.csv",
         saturation_mrps=20.0,
-        warm_mrps=2.0,
         rates_mrps=(1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
         quick_rates_mrps=(2.0, 4.0, 6.0),
         # A hundred are scans, which are too few for a search.
