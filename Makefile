@@ -1,7 +1,7 @@
 # make run · make test · make lint · make bench: each does its own set-up.
 
-.PHONY: help run build test test-all test-rust test-python lint bench figure-cost same-results \
-  beside-gem5 docs verdicts site dist release format lock clean
+.PHONY: help run build test test-all test-rust test-python lint bench figure-cost starts \
+  same-results beside-gem5 docs verdicts site dist release format lock clean
 .DEFAULT_GOAL := help
 
 VENV := .venv
@@ -29,6 +29,7 @@ help:
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure its speed, beside the last release (BASE=main: beside a revision)'
 	@echo 'make figure-cost measure what figures cost (BASE=main, FULL=1, ONLY=text)'
+	@echo 'make starts find the rates that quick figures begin with (ONLY=hyperplane.10)'
 	@echo 'make same-results compare results with the recorded ones (RECORD=1 records them)'
 	@echo 'make beside-gem5 run what gem5 ran'
 	@echo 'make docs   write what the simulator declares: parameters, results, the memory map'
@@ -111,6 +112,10 @@ bench: build
 figure-cost: build
 	$(BIN)/python tests/bench/figure_cost.py $(if $(BASE),--beside $(BASE)) \
 	  $(if $(FULL),--full) $(if $(ONLY),--only '$(ONLY)')
+
+# Processor time of three quarters of an hour; ONLY=hyperplane.10 for one figure (docs/figures.md).
+starts: build
+	$(BIN)/python tests/bench/starts.py $(if $(ONLY),--only $(ONLY))
 
 # docs/performance.md says when.
 same-results: build

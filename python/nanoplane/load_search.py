@@ -87,6 +87,11 @@ of the curve. Two sockets that share a ready set sustain a third of what they se
 by the shape alone the search needed 18 loads."""
 
 
+_STRAIGHT = 0.1
+"""Between loads that differ by no more than this part the reciprocal of the p99 is a straight line:
+if queues are long, the p99 is proportional to 1 / (capacity - load)."""
+
+
 _MODEL_LEAST = 3000
 """The fewest requests of a queueing system."""
 
@@ -248,15 +253,14 @@ class Bracket:
         begin = tuple(sorted(near))
         return cls(key, limit, most, capacity, begin, 0.0, most, 0.0, most, precision, precision)
 
-    def shaped(self, shape: Shape | None, begin_part: float = 1.0) -> "Bracket":
+    def shaped(self, shape: Shape | None) -> "Bracket":
         """Return the state of a search that expects a curve of this shape.
 
-        Without loads to start with it starts at this part of the one where the shape meets the
-        limit.
+        Without loads to start with it starts where the shape meets the limit.
         """
         if shape is None:
             return self
-        near = self.near or (begin_part * shape.at_limit * self.capacity,)
+        near = self.near or (shape.at_limit * self.capacity,)
         return dataclasses.replace(self, near=near, shape=shape)
 
     def next(self, limit: Limit) -> float | None:
@@ -426,11 +430,23 @@ class Bracket:
                 return load
         return low + (at_low - wanted) / (at_low - at_high) * (high - low)
 
+    def _slope(self) -> float:
+        """Return how fast the reciprocal of the p99 falls between `low` and `high`.
+
+        0 if they have not both been tried, or are too far apart for a straight line.
+        """
+        if not self.low or self.high == self.most or self.high > (1 + _STRAIGHT) * self.low:
+            return 0.0
+        known = self._known()
+        (_, one), (_, two) = known[self.low], known[self.high]
+        return max(0.0, one - two) / (self.high - self.low)
+
     def interval95(self) -> list[float]:
         """Return the confidence interval of the largest load that meets the limit."""
         ends, wanted = sorted(self.ends), 1 / self.limit
         kept, broken = self.surely_kept, self.surely_broken
         at = {load: number for number, (load, _, _) in enumerate(ends)}
+        slope = self._slope()
         if kept in at and at[kept] + 1 < len(ends):
             (_, one, _), (above, two, _) = ends[at[kept] : at[kept] + 2]
             kept += (one - wanted) / (one - two) * (above - kept)
@@ -438,6 +454,9 @@ class Bracket:
             # No load meets it certainly: the shape says which one does, by the upper end.
             _, one, _ = ends[at[self.low]]
             kept = self.shape.expected(self.low, wanted / one) if one else 0.0
+        elif not kept and slope:
+            _, one, _ = ends[at[self.low]]
+            kept = max(0.0, self.low - (wanted - one) / slope)
         if at.get(broken, 0) > 0:
             (below, _, one), (_, _, two) = ends[at[broken] - 1 : at[broken] + 1]
             if math.isfinite(one):
@@ -452,6 +471,10 @@ class Bracket:
             (below, _, one), (above, _, two) = ends[at[self.high] - 2], ends[at[self.high]]
             if one > two and math.isfinite(one):
                 broken = min(broken, above + (two - wanted) / (one - two) * (above - below))
+        elif slope:
+            _, _, two = ends[at[self.high]]
+            if math.isfinite(two):
+                broken = min(broken, self.high + (two - wanted) / slope)
         return [min(kept, self.low), max(broken, self.high)]
 
     def tried(

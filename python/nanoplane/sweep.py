@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nanoplane import execution, scratch, simulator
+from nanoplane import execution, scratch, simulator, starts
 from nanoplane import store as stores
 from nanoplane.description import Description, Guest, Resolved, content, has_network, servers
 from nanoplane.errors import DescriptionError, Failure, Interrupted, NanoplaneError
@@ -37,7 +37,7 @@ SATURATION = 1.35
 """The offered load of a saturated run, as a multiple of its throughput. With less, a queue may
 occasionally be empty. With more, the device repeatedly takes the doorbells of full queues from the
 data plane, which costs a monitoring set 4 % of its peak at seven times."""
-_SATURATED = (1.2, 1.5)
+SATURATED = (1.2, 1.5)
 """The accepted range of the multiple."""
 _TRIALS = 9
 """Trials start at 20 million requests a second and double the rate: the schema's largest rate is
@@ -65,6 +65,8 @@ class Run:
     limit: "Limit | None" = None
     """If given, the rate is the largest at which the latency meets the limit, instead of a
     fraction. A queueing system without a server has no peak: its load is at most 1."""
+    starts_as: "Limit | None" = None
+    """The limit by which its start is known, if the search is a more precise one since then."""
     near: tuple[float, ...] = ()
     """Loads with which the search for that rate begins, in the description's unit: for example
     those that a figure shows anyway, which then cost nothing and shorten the search."""
@@ -77,9 +79,6 @@ class Run:
     """The queues of the ideal queueing system of the server, and the cores for each; by default one
     queue for all cores. A search for a load begins where that system meets the limit.
     """
-    begin_part: float = 1.0
-    """The search begins at this part of that load: less than 1 for a server whose requests take
-    longer than those of the saturated run."""
 
     @classmethod
     def of(cls, description: Description) -> "Run":
@@ -98,7 +97,7 @@ class Run:
         if self.description.is_rack and not self.description.get(clients_key):
             return None
         key = "queueing.requests" if self.description.is_queueing else "measure.requests"
-        derive, limit = self.derive, self.limit
+        derive, limit, starts_as = self.derive, self.limit, self.starts_as or self.limit
 
         def longer(description: Description) -> Description:
             description = description.set(key, times * description.get(key))
@@ -113,7 +112,9 @@ class Run:
             precision = limit.precision / math.sqrt(times)
             limit = dataclasses.replace(limit, precision=precision, interval=True)
         description = longer(self.description)
-        return dataclasses.replace(self, description=description, derive=derive, limit=limit)
+        return dataclasses.replace(
+            self, description=description, derive=derive, limit=limit, starts_as=starts_as
+        )
 
     def precise(self, precision: float, tail: float) -> "Run":
         """Return this run and its peak, ended as soon as they are precise.
@@ -155,7 +156,7 @@ def _cores(data: Mapping[str, Any]) -> int:
     return int(machine["fabric"]["cores"] if has_network(data) else machine["data_plane_cores"])
 
 
-def _rate_key(description: Description) -> str:
+def rate_key(description: Description) -> str:
     """Return the key of the request rate: with a network, that of the first client."""
     of_client = f"{description.clients_key}.0.load.offer.rate_mrps"
     return of_client if description.is_rack else "traffic.rate_mrps"
@@ -429,7 +430,7 @@ class _Sweep:
         if run.peak is None:
             self._request(run.description, answer)
             return
-        key = _rate_key(run.description)
+        key = rate_key(run.description)
         guessed = run.description
         if not guessed.is_rack:
             guessed = guessed.set("traffic.load", "saturate")
@@ -446,14 +447,23 @@ class _Sweep:
             # That peak, from which the limit is derived, may be another server's.
             loads, precision = (peak_mrps, 2 * peak_mrps), run.limit.precision
             cores = _cores(job.resolved.data)
+            known_limit = run.starts_as or run.limit
+            start = starts.known().get(starts.identity(run.description, known_limit, run.peak))
             near = run.near or tuple(part * peak_mrps for part in run.near_parts)
+            if start is not None:
+                # A load that is shown anyway is as good as one close to it.
+                near = tuple(
+                    next((one for one in near if math.isclose(one, load, rel_tol=0.01)), load)
+                    for load in start
+                )
             known = Bracket.within(key, limit_ns, loads, near, precision)
             # The curve of one kind of requests is not that of all, and near loads may be enough.
-            if run.limit.kind is None and (run.organisation is not None or not near):
+            by_shape = run.organisation is not None or start is not None or not near
+            if run.limit.kind is None and by_shape:
                 organisation = run.organisation or (1, cores)
                 measure = guessed.value("measure.requests"), guessed.value("measure.seed")
                 shape = modelled(result, cores, limit_ns, organisation, measure)
-                known = known.shaped(shape, run.begin_part)
+                known = known.shaped(shape)
             self._search(run, run.limit, known, None, found)
 
         self._request(run.peak, at_rate)
@@ -514,10 +524,10 @@ class _Sweep:
     ) -> None:
         """Find the rate that saturates a run: 1.2 to 1.5 times its throughput at this rate.
 
-        A short trial, which begins with the schema's rate, determines the run's offered load. The
-        run is repeated if its throughput differs from the trial's. If the throughput follows the
-        offered load, because a program or a policy does not serve some queues, the run gets the
-        rate of the trial.
+        A known start is such a rate. Otherwise a short trial, which begins with the schema's rate,
+        determines the run's offered load. The run is repeated if its throughput differs from the
+        trial's. If the throughput follows the offered load, because a program or a policy does not
+        serve some queues, the run gets the rate of the trial.
         """
         key = "traffic.saturation_rate_mrps"
         part = description.value("measure.requests") // _TRIAL_PART
@@ -531,10 +541,14 @@ class _Sweep:
             is_open = 1 - result.get("refused", 0) / result["generated"]
             return float(measurement(result)["throughput_mrps"] / is_open)
 
+        def saturates(rate_mrps: float, result: Mapping[str, Any]) -> bool:
+            least, most = (times * served(result) for times in SATURATED)
+            return least <= rate_mrps <= most
+
         def attempt(rate_mrps: float, tries: int) -> None:
             def tried(_: _Job, result: Mapping[str, Any], __: bool) -> None:
                 served_mrps = served(result)
-                if rate_mrps >= _SATURATED[0] * served_mrps:
+                if rate_mrps >= SATURATED[0] * served_mrps:
                     offer(SATURATION * served_mrps, rate_mrps, 0.0, _SATURATION_TRIES)
                 elif tries > 1:
                     attempt(2 * rate_mrps, tries - 1)
@@ -551,9 +565,8 @@ class _Sweep:
 
             def measured(job: _Job, result: Mapping[str, Any], stored: bool) -> None:
                 served_mrps = served(result)
-                least, most = (times * served_mrps for times in _SATURATED)
-                follows = served_mrps < before_mrps / _SATURATED[0]
-                if least <= rate_mrps <= most:
+                follows = served_mrps < before_mrps / SATURATED[0]
+                if saturates(rate_mrps, result):
                     then(job, result, stored)
                 elif follows or tries == 1:
                     self._request_one(description.set(key, trial_mrps), then)
@@ -562,7 +575,20 @@ class _Sweep:
 
             self._request_one(description.set(key, rate_mrps), measured)
 
-        attempt(description.value(key), _TRIALS)
+        (start, *_) = starts.known().get(starts.identity(description), (None,))
+        first_mrps = description.value(key)
+        if start is None:
+            attempt(first_mrps, _TRIALS)
+            return
+
+        def started(job: _Job, result: Mapping[str, Any], stored: bool) -> None:
+            if saturates(start, result):
+                then(job, result, stored)
+            else:
+                attempt(first_mrps, _TRIALS)
+
+        self.later_cost -= later.pop()
+        self._request_one(description.set(key, start), started)
 
     def _request_one(
         self, description: Description, then: Callable[[_Job, Mapping[str, Any], bool], None]

@@ -650,8 +650,8 @@ def test_a_search_does_not_creep_along_a_curve_of_another_shape() -> None:
     assert tried <= 12
 
 
-def test_a_search_begins_at_a_part_of_what_the_shape_expects() -> None:
-    known = Bracket.within("load", 10.0, (1.0, 2.0), (), 0.04).shaped(SHAPE, 0.9)
+def test_a_search_begins_where_the_shape_expects_its_answer() -> None:
+    known = Bracket.within("load", 10.0, (0.9, 2.0), (), 0.04).shaped(SHAPE)
     assert known.next(Limit(10, 0.04)) == pytest.approx(0.9 * SHAPE.at_limit)
 
 
@@ -691,6 +691,23 @@ def test_a_search_can_leave_the_rest_to_chance() -> None:
     assert known.between == pytest.approx(exact, rel=0.03)
     least, most = known.interval95()
     assert least < known.low < exact < known.high < most
+
+
+def test_two_loads_next_to_the_answer_give_its_interval() -> None:
+    """The reciprocal of p99 = 2 / (1 - load) is a straight line; it is 10 at a load of 0.8."""
+    known = Bracket.within("load", 10.0, (1.0, 2.0), (), 0.01)
+    for load in (0.79, 0.82):
+        p99 = 2 / (1 - load)
+        known = known.tried(load, p99 <= 10, p99, (0.8 * p99, 1.1 * p99), load)
+    # The limit is met at 0.79 - (0.2 - 0.21 / 1.1) by the upper ends, and exceeded at
+    # 0.82 + (0.18 / 0.8 - 0.2) by the lower ones.
+    assert known.interval95() == pytest.approx([0.79 - 0.0090909, 0.845])
+    # So far apart a curve need not be straight.
+    apart = Bracket.within("load", 10.0, (1.0, 2.0), (), 0.01)
+    for load in (0.7, 0.82):
+        p99 = 2 / (1 - load)
+        apart = apart.tried(load, p99 <= 10, p99, (0.8 * p99, 1.6 * p99), load)
+    assert apart.interval95() == [0.0, 2.0]
 
 
 def test_a_search_by_chance_goes_no_further_than_to_what_is_certain() -> None:

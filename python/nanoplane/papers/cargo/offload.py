@@ -43,7 +43,7 @@ FAST_LINK_GBIT_PER_S = 100.0
 """The link limits none of them: a reply of the cache has 348 bytes on average."""
 REQUESTS = {CACHE: 4000, DATABASE: 1000}
 """For each core."""
-QUICK_REQUESTS = {CACHE: 800, DATABASE: 100}
+QUICK_REQUESTS = {CACHE: 600, DATABASE: 100}
 EPOCH_MISSES, QUICK_EPOCH_MISSES = 4096, 512
 
 

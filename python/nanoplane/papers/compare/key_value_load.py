@@ -82,7 +82,7 @@ def _over_throughput(name: str, title: str, cores: str, machine: str) -> Figure:
         chart=_chart,
         answer=answer,
         optional={"system": OPTIONAL},
-        optional_quick={"system": OPTIONAL_QUICK},
+        optional_quick={"system": OPTIONAL_QUICK, "rate_mrps": (str(rates(True, cores)[0]),)},
         by_precision=True,
     )
 

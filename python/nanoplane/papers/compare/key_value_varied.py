@@ -281,8 +281,12 @@ def _of_values(cores: str) -> Figure:
         chart=lambda rows: _varied_chart("bytes of a value", (PEAK, P99))(
             [row for row in rows if "room" not in row.labels]
         ),
-        # The ends are left: cores that steal take 10 s a run at this load.
-        optional_quick={"value_bytes": ("64", "512"), "room": (str(SHORT_ROOM),)},
+        # The ends are left, without cores that steal, which take 10 s a run at this load.
+        optional_quick={
+            "system": ("stealing-on-chip",),
+            "value_bytes": ("64", "512"),
+            "room": (str(SHORT_ROOM),),
+        },
         by_precision=True,
     )
 
@@ -301,6 +305,8 @@ def _bimodal(cores: str) -> Figure:
         points=lambda quick: runs(bimodal_cases(cores), quick),
         rows=lambda results: _bimodal_rows(results, bimodal_cases(cores)),
         chart=_varied_chart(MRPS, (MEDIAN, SHORT_P99)),
+        # At the lowest load cores poll most of the time, and nothing waits.
+        optional_quick={"rate_mrps": (str(BIMODAL_MRPS[cores][0]),)},
         by_precision=True,
     )
 
@@ -337,6 +343,8 @@ FIGURES = (
             results, spare_cases(), lambda case: (float(case.spares or 0), "spare buffers")
         ),
         chart=_varied_chart("spare buffers", (WITHIN, PEAK, P99), rates=plots.linear),
+        # It is close to its neighbours.
+        optional_quick={"spares": ("4",)},
         by_precision=True,
     ),
     Figure(

@@ -157,19 +157,25 @@ def organisation(case: "Case") -> str:
     return f"{name}, {case.imbalance:.0%} imbalance" if case.imbalance else name
 
 
-def near_limit(search: Outcome | None, curve: Mapping[float, Outcome]) -> dict[float, Outcome]:
+def near_limit(
+    search: Outcome | None,
+    curve: Mapping[float, Outcome],
+    like: Mapping[float, Outcome] | None = None,
+) -> dict[float, Outcome]:
     """Return the trials of a search for a load within a limit that a curve does not have.
 
-    They show where it bends. Loads are parts of the same peak, and keys of both. A load that the
-    server does not keep up with is left out: its p99 is that of the length of the run.
+    They show where it bends. Loads are parts of the same peak, and keys of both; `like` is another
+    curve with that peak, for a curve without given loads. A load that the server does not keep up
+    with is left out: its p99 is that of the length of the run.
     """
-    if search is None or not curve:
+    given = curve or like
+    if search is None or not given:
         return {}
 
     def rate(one: Outcome) -> float:
         return float(one.description["traffic"]["rate_mrps"])
 
-    load, one = next(iter(curve.items()))
+    load, one = next(iter(given.items()))
     shown = {rate(one) for one in curve.values()}
     return {
         rate(trial) / rate(one) * load: trial
@@ -309,17 +315,23 @@ class Case:
 
     @property
     def begins_used(self) -> bool:
-        """Whether the rings begin used, or full, instead of being filled first.
+        """Whether the rings begin used instead of being filled first.
 
         Other cases first fill their rings: prepared rings were compared with timed warm-ups in only
-        a few of these cases, or differ from them, as under strict priority (docs/warm-up.md).
+        a few of these cases, or differ from them, as under strict priority, or where several cores
+        serve a queue at once (docs/warm-up.md).
         """
         return (
             self.server == PAPER_SERVER
-            and self.cluster == 1
+            and (self.cluster == 1 or self.order == IN_ORDER)
             and self.policy == "round-robin"
             and self.notify not in COMPLETIONS
         )
+
+    @property
+    def begins_full(self) -> bool:
+        """Whether the rings of a saturated run begin full: of shared ones one case was compared."""
+        return self.begins_used and self.cluster == 1
 
     def warm(self, description: Description) -> Description:
         """Let a run below saturation begin after the first use of each slot of its rings."""
@@ -334,7 +346,7 @@ class Case:
         """Return the saturated run of this case, with `requests` requests."""
         requests = measured_requests(requests, quick, self.busy_queues)
         description = saturated(self.description(requests), self.cores)
-        if self.begins_used:
+        if self.begins_full:
             before = {"requests": "auto"}
             return description.set("measure.rings", "full").set("measure.warm_start", before)
         return description

@@ -26,6 +26,8 @@ IMBALANCES = (0.0, 0.5)
 quarters."""
 LOADS = (0.1, 0.3, 0.5, 0.6, 0.7, 0.8)
 QUICK_LOADS = (0.1, 0.5, 0.7)
+OPTIONAL_QUICK_LOADS = (0.1, 0.7)
+"""For `--only` with `--quick`: claims compare the loads that searches find."""
 REQUESTS = 40_000
 PRECISION, QUICK_PRECISION = 0.01, 0.03
 SERVICE_TIMES = 10
@@ -170,6 +172,7 @@ FIGURES = (
         points=_points,
         rows=_rows,
         chart=_chart,
+        optional_quick={"load": tuple(map(str, OPTIONAL_QUICK_LOADS))},
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 from nanoplane.claims import Claim
 from nanoplane.figures import Figure, Results, Row
 from nanoplane.papers import plots
-from nanoplane.papers.spin_to_win import machine
+from nanoplane.papers.spin_to_win import machine, scale_up
 from nanoplane.papers.spin_to_win.scale_up import OUT, SATURATED_MRPS, UP, throughput_mrps
 from nanoplane.sweep import Run
 
@@ -39,10 +39,12 @@ class Plane:
 
     def run(self, quick: bool) -> Run:
         """Return the run."""
+        switches = self.organisation == SWITCHING
         measured, warmup = (QUICK_PACKETS, QUICK_WARMUP) if quick else (PACKETS, WARMUP)
+        if quick and not switches:
+            warmup = scale_up.QUICK_WARMUP
         parameters = {"pairs": PAIRS, "hiccup_ns": 1000 * self.hiccup_us, "rx_vec_en": 1}
         name = f"{self.organisation}, hiccups of {self.hiccup_us:g} us, {self.rate_mrps:g} Mpps"
-        switches = self.organisation == SWITCHING
         return machine.loaded(
             name,
             "switching" if switches else "dispatch",
