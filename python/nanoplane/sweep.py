@@ -37,7 +37,7 @@ SATURATION = 1.35
 """The offered load of a saturated run, as a multiple of its throughput. With less, a queue may
 occasionally be empty. With more, the device repeatedly takes the doorbells of full queues from the
 data plane, which costs a monitoring set 4 % of its peak at seven times."""
-SATURATED = (1.2, 1.5)
+_SATURATED = (1.2, 1.5)
 """The accepted range of the multiple."""
 _TRIALS = 9
 """Trials start at 20 million requests a second and double the rate: the schema's largest rate is
@@ -154,6 +154,19 @@ def _cores(data: Mapping[str, Any]) -> int:
     _, first = servers(data)[0]
     machine = first["server"]
     return int(machine["fabric"]["cores"] if has_network(data) else machine["data_plane_cores"])
+
+
+def _served_mrps(result: Mapping[str, Any]) -> float:
+    """Return what a server serves of the arrivals at its open queues, in millions a second."""
+    # Arrivals at a closed queue do not load the server.
+    is_open = 1 - result.get("refused", 0) / result["generated"]
+    return float(measurement(result)["throughput_mrps"] / is_open)
+
+
+def saturates(rate_mrps: float, result: Mapping[str, Any]) -> bool:
+    """Return whether a run was offered 1.2 to 1.5 times its throughput."""
+    least, most = (times * _served_mrps(result) for times in _SATURATED)
+    return least <= rate_mrps <= most
 
 
 def rate_key(description: Description) -> str:
@@ -451,7 +464,8 @@ class _Sweep:
             start = starts.known().get(starts.identity(run.description, known_limit, run.peak))
             near = run.near or tuple(part * peak_mrps for part in run.near_parts)
             if start is not None:
-                # A load that is shown anyway is as good as one close to it.
+                # A load that is shown anyway is as good as one that differs by less than the
+                # precision of any search with a start, 3 % or more.
                 near = tuple(
                     next((one for one in near if math.isclose(one, load, rel_tol=0.01)), load)
                     for load in start
@@ -536,19 +550,10 @@ class _Sweep:
         later = [self._cost(description, None)]
         self.later_cost += later[0]
 
-        def served(result: Mapping[str, Any]) -> float:
-            # Arrivals at a closed queue do not load the server.
-            is_open = 1 - result.get("refused", 0) / result["generated"]
-            return float(measurement(result)["throughput_mrps"] / is_open)
-
-        def saturates(rate_mrps: float, result: Mapping[str, Any]) -> bool:
-            least, most = (times * served(result) for times in SATURATED)
-            return least <= rate_mrps <= most
-
         def attempt(rate_mrps: float, tries: int) -> None:
             def tried(_: _Job, result: Mapping[str, Any], __: bool) -> None:
-                served_mrps = served(result)
-                if rate_mrps >= SATURATED[0] * served_mrps:
+                served_mrps = _served_mrps(result)
+                if rate_mrps >= _SATURATED[0] * served_mrps:
                     offer(SATURATION * served_mrps, rate_mrps, 0.0, _SATURATION_TRIES)
                 elif tries > 1:
                     attempt(2 * rate_mrps, tries - 1)
@@ -564,8 +569,8 @@ class _Sweep:
             self.later_cost -= later.pop() if later else 0.0
 
             def measured(job: _Job, result: Mapping[str, Any], stored: bool) -> None:
-                served_mrps = served(result)
-                follows = served_mrps < before_mrps / SATURATED[0]
+                served_mrps = _served_mrps(result)
+                follows = served_mrps < before_mrps / _SATURATED[0]
                 if saturates(rate_mrps, result):
                     then(job, result, stored)
                 elif follows or tries == 1:

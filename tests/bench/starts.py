@@ -12,9 +12,9 @@ from pathlib import Path
 
 from nanoplane import figures, starts
 from nanoplane.description import Description
-from nanoplane.outcomes import Outcome, measurement
+from nanoplane.outcomes import Outcome
 from nanoplane.progress import Progress
-from nanoplane.sweep import SATURATED, Run, rate_key, sweep
+from nanoplane.sweep import Run, rate_key, saturates, sweep
 
 Start = tuple[str, float, float, str]
 """The columns of the file."""
@@ -33,10 +33,7 @@ def rate_mrps(outcome: Outcome, key: str) -> float:
 def of_saturated(description: Description, outcome: Outcome) -> list[Start]:
     """Return the start of a saturated run; none if the rate follows from no throughput."""
     mrps = rate_mrps(outcome, "traffic.saturation_rate_mrps")
-    result = outcome.result
-    served = measurement(result)["throughput_mrps"] * result["generated"]
-    served /= result["generated"] - result.get("refused", 0)
-    if not SATURATED[0] * served <= mrps <= SATURATED[1] * served:
+    if not saturates(mrps, outcome.result):
         return []
     return [(starts.identity(description), mrps, mrps, description.source)]
 
