@@ -41,13 +41,15 @@ class _Plain:
         described = param.type_descriptor
         several = param.multiple or param.nargs == -1
         wanted = described.annotation
+        if value is None:
+            return () if several else None
         if several and get_origin(wanted) is list and isinstance(value, tuple | list):
             (of,) = get_args(wanted)
             values = [_simple(one, of, described.parameter_info) for one in value]
             if _NOTHING not in values:
                 return values
         elif not several:
-            found = None if value is None else _simple(value, wanted, described.parameter_info)
+            found = _simple(value, wanted, described.parameter_info)
             if found is not _NOTHING:
                 return found
         if self._typers is None:
