@@ -25,7 +25,7 @@ help:
 	@echo 'make run    build, run the first figure, and write out/first-figure.html'
 	@echo 'make build  build the command .venv/bin/nanoplane'
 	@echo 'make test   run every test (SEED=1 with other random inputs)'
-	@echo 'make test-all also what takes many minutes: more random cases, the wheel installed'
+	@echo 'make test-all also what takes many minutes: every case, more random ones, the wheel installed'
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure its speed, beside the last release (BASE=main: beside a revision)'
 	@echo 'make figure-cost measure what figures cost (BASE=main, FULL=1, ONLY=text)'
@@ -77,11 +77,11 @@ test-rust: $(VENV)/tools
 	MAKEFLAGS= cargo test --workspace --locked
 
 test-python: $(VENV)/tested
-	$(BIN)/pytest --numprocesses auto --dist worksteal
+	$(BIN)/pytest --sample --numprocesses auto --dist worksteal
 
 test-all: test
-	$(BIN)/pytest -m long
-	NANOPLANE_TEST_EFFORT=4 MAKEFLAGS= cargo test --locked -p fabric -p server
+	$(BIN)/pytest -m 'long or sampled' --numprocesses auto --dist worksteal
+	NANOPLANE_TEST_EFFORT=8 MAKEFLAGS= cargo test --locked -p fabric -p server
 
 lint: $(VENV)/tools
 	cargo fmt --check

@@ -1,3 +1,4 @@
+import itertools
 import os
 import signal
 import sys
@@ -31,6 +32,25 @@ def pytest_configure(config: pytest.Config) -> None:
     """One variable chooses the random inputs of all tests; without it hypothesis takes any."""
     if "NANOPLANE_TEST_SEED" in os.environ and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(seeds.SEED)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--sample", action="store_true", help="a third of the cases of tests marked `sampled`"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out two thirds of the cases of each sampled test, others with each seed."""
+    if not config.option.sample:
+        return
+    left_out: set[pytest.Item] = set()
+    sampled = [item for item in items if item.get_closest_marker("sampled")]
+    for name, cases in itertools.groupby(sampled, lambda item: item.nodeid.partition("[")[0]):
+        listed = list(cases)
+        left_out |= set(seeds.generator(name).sample(listed, len(listed) * 2 // 3))
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_report_header() -> str:

@@ -89,6 +89,7 @@ def _client(entry: dict[str, Any], **parameters: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("system", key_value.SYSTEMS)
 def test_replies_are_those_of_a_dictionary(system: str) -> None:
     """Each reply has the words that a dictionary gives: the same, whatever the system."""
@@ -131,6 +132,7 @@ def _loaded(system: str, rate_mrps: float, requests: int) -> dict[str, Any]:
     return {**data, "rack": {**data["rack"], "servers": [_small(system)]}}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("system", key_value.SYSTEMS)
 def test_no_request_is_lost(system: str) -> None:
     """What the client has sent has been answered, but for what is under way when the run ends."""

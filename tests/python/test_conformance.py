@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command_line import completed
 from nanoplane import compiler
 
 pytestmark = pytest.mark.simulator
@@ -74,16 +74,7 @@ def run(source: str, tmp_path: Path, core: str, flags: list[str], written: int) 
     options = {"out-of-order": [], "in-order": in_order, "functional": ["--functional"]}[core]
     elf, stats = tmp_path / "conformance.elf", tmp_path / "stats.json"
     build(source, elf, *flags)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "nanoplane", "exec", str(elf), "--stats", str(stats)),
-            *options,
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = completed("exec", elf, "--stats", stats, *options, timeout=60)
     status = written >> 1
     assert (done.returncode, done.stdout, done.stderr) == (status & 0xFF, "", "")
     assert json.loads(stats.read_text())["exit_status"] == status

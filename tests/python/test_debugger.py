@@ -401,12 +401,9 @@ def test_a_crash_is_shown_where_it_is() -> None:
 
 def test_errors_are_sentences() -> None:
     elf, _ = built(PROGRAM)
-    command = [sys.executable, "-m", "nanoplane", "exec", str(elf)]
 
     def told(*options: str) -> str:
-        done = subprocess.run(
-            [*command, *options], capture_output=True, text=True, check=False, timeout=60
-        )
+        done = completed("exec", elf, *options, timeout=60)
         assert done.returncode != 0
         assert "Traceback" not in done.stderr
         return " ".join(done.stderr.split())
@@ -438,8 +435,7 @@ def test_build_adds_debug_information() -> None:
     assert b".debug_info" not in plain.read_bytes()
     described, _ = built(PROGRAM, "-g")
     assert b".debug_info" in described.read_bytes()
-    command = [sys.executable, "-m", "nanoplane", "build", "-g", "--firmware", "program.c"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = completed("build", "-g", "--firmware", "program.c")
     assert done.returncode != 0
     assert "leave --debug out" in done.stderr
 

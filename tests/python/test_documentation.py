@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -11,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from command_line import completed
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     path
     for pattern in ("*.md", "docs/**/*.md", "guest/**/*.md", "crates/**/*.md")
     for path in ROOT.glob(pattern)
 )
+COMMAND = ".venv/bin/nanoplane "
 LEFT_OUT = "<!-- not run by the tests:"
 TAKES_LONG = "<!-- takes long: make test-all runs it -->"
 
@@ -69,15 +73,19 @@ def test_commands_that_take_long(store: Path, directory: Path) -> None:
 def succeed(listed: Iterable[str], store: Path, directory: Path) -> None:
     environment = {**os.environ, "NANOPLANE_STORE": str(store)}
     for command in listed:
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=directory,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        if command.startswith(COMMAND) and not re.search(r"[|&;<>()$`*?#]", command):
+            words = shlex.split(command.removeprefix(COMMAND))
+            done = completed(*words, cwd=directory, env=environment, timeout=600)
+        else:
+            done = subprocess.run(
+                command,
+                shell=True,
+                cwd=directory,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 

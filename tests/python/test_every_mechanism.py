@@ -82,6 +82,7 @@ def answers(program: str, notify: str) -> tuple[str, ...]:
     return tuple(result["captured"])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("notify", [name for name in MECHANISMS if name != REFERENCE])
 @pytest.mark.parametrize("task", tasks())
 def test_answers_do_not_depend_on_the_mechanism(task: str, notify: str) -> None:

@@ -2,12 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from command_line import nanoplane
+from command_line import completed, nanoplane
 from nanoplane import compiler, simulator
 from nanoplane.description import Description
 from nanoplane.errors import DescriptionError, Failure
@@ -39,10 +38,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def execute(program: Path, *options: str, given: tuple[str, ...] = ()) -> tuple[int, str, str]:
-    command = [sys.executable, "-m", "nanoplane", "exec", str(program), *options]
-    done = subprocess.run(
-        [*command, "--", *given], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = completed("exec", program, *options, "--", *given, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
 

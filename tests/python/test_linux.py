@@ -1,7 +1,6 @@
 """Static Linux programs on a simulated server, compiled with the C library that Zig carries."""
 
 import fcntl
-import itertools
 import json
 import os
 import re
@@ -13,12 +12,13 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 
+from command_line import completed
 from nanoplane import compiler, simulator
 
 pytestmark = pytest.mark.simulator
@@ -67,16 +67,7 @@ def run(tmp_path: Path) -> Run:
         status: int = 0,
         text: str = "",
     ) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "nanoplane", "exec", *options, str(path)]
-        done = subprocess.run(
-            [*command, "--", *map(str, arguments)],
-            cwd=tmp_path,
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = completed("exec", *options, path, "--", *arguments, cwd=tmp_path, text=text)
         assert done.returncode == status, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         assert "panicked" not in done.stderr
@@ -135,6 +126,7 @@ def threads_result(threads: int) -> str:
 FILES = ".\n..\ndata\nlines\nlink (link)\nrenamed\nfiles: right\n"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("model", ["out-of-order", "in-order", "functional"])
 @pytest.mark.parametrize(
     ("name", "arguments", "expected"),
@@ -193,6 +185,7 @@ def crowd_result() -> str:
     return f"{combined:x}"
 
 
+@pytest.mark.sampled
 @BOTH
 @pytest.mark.parametrize("cores", [1, 2, 16])
 def test_processes(program: Program, run: Run, cores: int, options: tuple[str, ...]) -> None:
@@ -332,6 +325,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sampled
 @BOTH
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_program(program: Program, run: Run, what: str, options: tuple[str, ...]) -> None:
@@ -413,20 +407,9 @@ OF_THE_HOST = {
 }
 
 
-def _on_servers() -> Iterator[Any]:
-    """Yield each program on each server; `make test` has it on one, and each server with one."""
-    soon = {
-        ("threads", "1-core-of-8-threads"),
-        ("threads", "8-cores"),
-        ("signals", "4-cores-of-2-threads"),
-        ("echo", "8-cores-in-order"),
-    }
-    for name, server in itertools.product(THREADED, SERVERS):
-        marks = () if (name, server) in soon else pytest.mark.long
-        yield pytest.param(name, server, marks=marks)
-
-
-@pytest.mark.parametrize(("name", "server"), list(_on_servers()))
+@pytest.mark.sampled
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("name", THREADED)
 def test_threads_are_deterministic(
     program: Program, run: Run, tmp_path: Path, name: str, server: str
 ) -> None:
@@ -562,9 +545,8 @@ def test_all_files_of_the_host_but_not_its_kernel(program: Program, host: Path) 
 
 
 def test_where_the_files_are_too_many(program: Program) -> None:
-    command = [sys.executable, "-m", "nanoplane", "exec", str(program("arguments"))]
     for directory, part in [("/", "all files of this host"), ("/proc", "the host's kernel (proc)")]:
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        done = completed("exec", program("arguments"), cwd=Path(directory))
         assert (done.returncode, done.stdout) == (2, "")
         assert part in done.stderr
         assert "Traceback" not in done.stderr

@@ -3,14 +3,13 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import completed
 from nanoplane import Description, Store, simulator, sweep
 from nanoplane.errors import DescriptionError, NanoplaneError
 from nanoplane.papers.hyperplane import monitoring_set
@@ -154,7 +153,7 @@ def test_what_has_no_meaning_gets_a_sentence(
 
 
 def test_the_command_shows_each_queue(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "nanoplane", "run", str(ROOT / "examples/encapsulation.toml")]
+    command: list[object] = ["run", ROOT / "examples/encapsulation.toml"]
     settings = ("queues=3", "policy=weighted-round-robin", "weights=[2, 1]")
     for setting in settings:
         command += ["--set", f"data_plane.{setting}"]
@@ -162,10 +161,7 @@ def test_the_command_shows_each_queue(tmp_path: Path) -> None:
     environment = {**os.environ, "NANOPLANE_STORE": str(tmp_path)}
 
     def output(*more: str) -> str:
-        done = subprocess.run(
-            [*command, *more], env=environment, capture_output=True, text=True, check=True
-        )
-        return done.stdout
+        return completed(*command, *more, env=environment).stdout
 
     lines = output("--json").splitlines()
     # A line for each list, however many queues there are.

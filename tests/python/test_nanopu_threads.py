@@ -1,22 +1,21 @@
 """nanoPU's threads: the kernel in lnic_threads.h, on the simulated hardware."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command_line import completed
+
 pytestmark = pytest.mark.simulator
 
 GUESTS = Path(__file__).parents[2] / "guest"
+PROTOTYPE = ("--preset", "nanopu-prototype", "--set", "server.memory_mib=64")
 
 
 def output(guest: str, *options: str) -> list[str]:
     """Return the lines that a guest program prints."""
-    command = [sys.executable, "-m", "nanoplane", "exec", "--preset", "nanopu-prototype"]
-    command += ["--set", "server.memory_mib=64", *options, str(GUESTS / guest)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = completed("exec", *PROTOTYPE, *options, GUESTS / guest)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -107,8 +106,6 @@ def test_threads_that_cannot_be_are_refused(tmp_path: Path, contexts: str, sente
         "  return 0;\n"
         "}\n"
     )
-    command = [sys.executable, "-m", "nanoplane", "exec", "--preset", "nanopu-prototype"]
-    command += ["--set", "server.memory_mib=64", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = completed("exec", *PROTOTYPE, program)
     assert done.returncode != 0
     assert sentence in done.stderr

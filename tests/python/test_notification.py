@@ -130,6 +130,7 @@ ORGANISATIONS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("notify", MECHANISMS)
 @pytest.mark.parametrize(("cores", "organisation", "in_order", "batch"), ORGANISATIONS)
 def test_every_item_once_and_unchanged(
@@ -150,6 +151,7 @@ def test_every_item_once_and_unchanged(
     check_conservation(result, in_order or cores == 1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("notify", MECHANISMS)
 @pytest.mark.parametrize("in_order", [True, False])
 def test_many_cores_after_one_queue(numbered: Path, notify: str, in_order: bool) -> None:

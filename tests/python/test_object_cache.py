@@ -2,8 +2,6 @@
 
 import math
 import struct
-import subprocess
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +9,7 @@ from random import Random
 
 import pytest
 
+from command_line import completed
 from seeds import generator
 from test_stores import (
     DONE,
@@ -242,19 +241,13 @@ def test_harts_that_meet_at_keys(
 
 def test_harts_that_check_what_they_find() -> None:
     """No set is lost, and lists, chunks and table agree afterwards: guest/tests/caches.c."""
-    command = [sys.executable, "-m", "nanoplane", "exec", str(ROOT / "guest/tests/caches.c")]
-    done = subprocess.run(
-        [*command, "--set", "server.fabric.cores=4"], capture_output=True, text=True, check=False
-    )
+    program = ROOT / "guest/tests/caches.c"
+    done = completed("exec", program, "--set", "server.fabric.cores=4")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "The caches are right.\n"
     # Four threads of one core, which take turns at the locks.
-    done = subprocess.run(
-        [*command, "--set", "server.fabric.cores=1", "--set", "server.core.threads=4"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    one_core = ("--set", "server.fabric.cores=1", "--set", "server.core.threads=4")
+    done = completed("exec", program, *one_core)
     assert (done.returncode, done.stdout) == (0, "The caches are right.\n")
 
 

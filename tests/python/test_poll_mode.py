@@ -2,13 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from command_line import completed
 
 pytestmark = pytest.mark.simulator
 
@@ -17,13 +17,7 @@ GUESTS = ROOT / "guest" / "tests"
 
 
 def execute(*arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "nanoplane", "exec", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = completed("exec", *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -87,17 +81,8 @@ def test_a_pool_hands_out_each_buffer_once() -> None:
 
 
 def run(example: str, *settings: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "nanoplane", "run", ROOT / "examples" / f"{example}.toml"),
-            "--json",
-            *(f"--set={setting}" for setting in settings),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    assignments = (f"--set={setting}" for setting in settings)
+    done = completed("run", ROOT / "examples" / f"{example}.toml", "--json", *assignments)
     assert done.returncode == 0, done.stderr
     result: dict[str, Any] = json.loads(done.stdout)
     return result
@@ -170,16 +155,8 @@ def said_by(result: dict[str, Any], server: int) -> str:
 
 
 def test_a_program_gets_only_parameters_that_it_knows() -> None:
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "nanoplane", "run", ROOT / "examples" / "io-forward.toml"),
-            "--set=rack.servers.0.parameters.queue=2",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    setting = "--set=rack.servers.0.parameters.queue=2"
+    done = completed("run", ROOT / "examples" / "io-forward.toml", setting)
     assert done.returncode == 2
     assert "parameters.queue is not known to the program" in done.stderr
 

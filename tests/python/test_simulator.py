@@ -19,6 +19,7 @@ from scapy.layers.l2 import GRE
 from scapy.packet import Raw
 from scapy.utils import rdpcap
 
+from command_line import completed
 from nanoplane import Store, compiler, simulator
 
 pytestmark = pytest.mark.simulator
@@ -34,15 +35,7 @@ def nanoplane(tmp_path: Path) -> Any:
     environment = {**os.environ, "NANOPLANE_STORE": str(tmp_path / "store")}
 
     def run(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "nanoplane", *map(str, arguments)],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = completed(*arguments, cwd=tmp_path, env=environment)
         assert done.returncode == status, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         assert "panicked" not in done.stderr

@@ -64,6 +64,7 @@ def test_answers_are_those_of_the_device(program: str) -> None:
     assert same.total() >= 95
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("notify", MECHANISMS)
 @pytest.mark.parametrize("organisation", ["scale-out", "scale-up"])
 def test_every_mechanism_takes_their_items(notify: str, organisation: str) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import struct
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from command_line import completed
 from nanoplane import Description, compiler, simulator
 from nanoplane.errors import DescriptionError, Failure
 from seeds import generator
@@ -362,10 +362,7 @@ def test_harts_that_meet_at_keys(sent: Any, program: str, notify: str) -> None:
 
 def test_harts_that_check_what_they_find() -> None:
     """The same without queues, which keep harts apart: they meet some hundred times as often."""
-    command = [sys.executable, "-m", "nanoplane", "exec", str(ROOT / "guest/tests/stores.c")]
-    done = subprocess.run(
-        [*command, "--set", "server.fabric.cores=4"], capture_output=True, text=True, check=False
-    )
+    done = completed("exec", ROOT / "guest/tests/stores.c", "--set", "server.fabric.cores=4")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "The stores are right.\n"
 
@@ -525,8 +522,7 @@ int main(void) {{
 
 def execute(tmp_path: Path, more: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "prepared.c").write_text(PREPARED.format(more=more))
-    command = [sys.executable, "-m", "nanoplane", "exec", *arguments, str(tmp_path / "prepared.c")]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return completed("exec", *arguments, tmp_path / "prepared.c")
 
 
 def test_a_program_goes_on_from_what_it_has_prepared(tmp_path: Path) -> None:
@@ -575,21 +571,17 @@ def test_wrong_descriptions_get_a_sentence(
     assert sentence in str(caught.value)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("notify", ["spin", "hyperplane", "rpcvalet"])
 def test_the_examples(tmp_path: Path, store: str, notify: str) -> None:
     """As they are but for fewer keys and requests."""
-    command = [sys.executable, "-m", "nanoplane", "run", str(ROOT / "examples" / f"{store}.toml")]
+    command: list[object] = ["run", ROOT / "examples" / f"{store}.toml", "--json"]
     settings = ["measure.requests=300", "traffic.operations.keys=20000"]
     for setting in [*settings, f"data_plane.notify={notify}"]:
         command += ["--set", setting]
-    done = subprocess.run(
-        [*command, "--json"],
-        env={**os.environ, "NANOPLANE_STORE": str(tmp_path / "store")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "NANOPLANE_STORE": str(tmp_path / "store")}
+    done = completed(*command, env=environment)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["errors"] == 0

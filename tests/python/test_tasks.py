@@ -3,8 +3,6 @@
 import functools
 import itertools
 import struct
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +22,7 @@ from scapy.layers.ipsec import ESP, SecurityAssociation
 from scapy.layers.l2 import GRE
 from scapy.packet import Raw
 
+from command_line import completed
 from nanoplane import Description, compiler, simulator
 from nanoplane.errors import Failure
 from nanoplane.schemas import choices
@@ -132,8 +131,7 @@ def checked(packet: bytes) -> Any:
 
 @pytest.mark.parametrize("guest", ["aes", "encapsulation"])
 def test_a_guest_that_checks_itself(guest: str) -> None:
-    command = [sys.executable, "-m", "nanoplane", "exec", str(GUEST / "tests" / f"{guest}.c")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = completed("exec", GUEST / "tests" / f"{guest}.c")
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -659,6 +657,7 @@ def test_harts_share_what_a_queue_keeps() -> None:
     assert sequence != sorted(sequence)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("program", TASKS)
 def test_queues_on_several_cores(program: str) -> None:
     """Every item arrives as it does with one core, whatever tells of it."""

@@ -2,13 +2,12 @@
 
 import re
 import struct
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from command_line import completed
 from nanoplane import simulator
 from nanoplane.description import Description
 from test_stores import DONE, NOT_FOUND, elf, run
@@ -28,9 +27,7 @@ SMALL = (
 
 def execute(*settings: str) -> str:
     program = str(ROOT / "guest/tests/transactions.c")
-    command = [sys.executable, "-m", "nanoplane", "exec", program]
-    assignments = [part for one in settings for part in ("--set", one)]
-    done = subprocess.run([*command, *assignments], capture_output=True, text=True, check=False)
+    done = completed("exec", program, *(part for one in settings for part in ("--set", one)))
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -103,6 +100,7 @@ HOLD = re.compile(
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "settings",
     [
@@ -163,7 +161,7 @@ def test_the_check_changes_no_result(tmp_path: Path) -> None:
             "server": {"preset": "cargo-table5", "data_plane_cores": 4},
             "data_plane": {"program": STORE, "notify": "hyperplane", "queues": 16},
             "traffic": {"rate_mrps": 0.2, "shape": "fully-balanced", "packet_bytes": 64},
-            "measure": {"requests": 200, "warmup": 0},
+            "measure": {"requests": 100, "warmup": 0},
         }
     )
     for assignment in SMALL:

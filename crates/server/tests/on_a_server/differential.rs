@@ -946,7 +946,7 @@ fn same(core: &CoreSpec, image: &Image, place: fn(u64) -> u64) -> Result<(), Tes
 }
 
 fn compare(cores: &[CoreSpec]) {
-    check(1_600, &(program(), 1u8..4), |work| {
+    check(1_000, &(program(), 1u8..4), |work| {
         let image = image(&[work]);
         cores
             .iter()

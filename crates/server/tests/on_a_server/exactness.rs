@@ -826,18 +826,18 @@ fn interrupts_are_exact(core: &CoreSpec, cases: u32) {
 
 #[test]
 fn interrupts_are_exact_on_out_of_order_cores() {
-    interrupts_are_exact(&CoreSpec::hyperplane_table1(), 100);
+    interrupts_are_exact(&CoreSpec::hyperplane_table1(), 50);
 }
 
 #[test]
 fn interrupts_are_exact_on_in_order_cores() {
-    interrupts_are_exact(&CoreSpec::five_stage(), 100);
+    interrupts_are_exact(&CoreSpec::five_stage(), 50);
 }
 
 #[test]
 fn interrupts_are_exact_on_cores_with_two_harts() {
     let core = servers::with_threads(2, CoreSpec::hyperplane_table1());
-    interrupts_are_exact(&core, 100);
+    interrupts_are_exact(&core, 50);
 }
 
 /// Saves every few steps at first, so that all states in flight are covered, and seldom later.
@@ -1115,7 +1115,7 @@ fn skipping_changes_nothing(core: &CoreSpec) {
         (replacement(), dram()),
     );
     let strategy = (parts, sleeps, any::<bool>(), fabric);
-    check(300, &strategy, |(parts, sleeps, small_caches, fabric)| {
+    check(150, &strategy, |(parts, sleeps, small_caches, fabric)| {
         let mut core = if small_caches {
             servers::with_small_caches(core.clone())
         } else {

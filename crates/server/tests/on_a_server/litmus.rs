@@ -735,8 +735,8 @@ fn outcomes_behind(
 
 const TRIALS: u64 = 400;
 /// Trials of outcomes that must not occur: others with each seed, on a few cores and on each of 24.
-const RANDOM_TRIALS: u64 = 160;
-const FEWER_TRIALS: u64 = 16;
+const RANDOM_TRIALS: u64 = 80;
+const FEWER_TRIALS: u64 = 8;
 /// Outcomes that require three or four harts to coincide are rare.
 const MAXIMUM_TRIALS: u64 = 20_000;
 
