@@ -67,7 +67,7 @@ def _gdb(text: str) -> dict[str, Any]:
     epilog=example(
         "nanoplane run examples/encapsulation.toml",
         "nanoplane run examples/encapsulation.toml --set data_plane.queues=777 --json",
-        "nanoplane run examples/encapsulation.toml --save-checkpoint warm --checkpoint-at 5000",
+        "nanoplane run examples/encapsulation.toml --save-checkpoint warm --checkpoint-at 2000",
         "nanoplane run examples/encapsulation.toml --from-checkpoint warm",
         "nanoplane run examples/encapsulation.toml --set traffic.load=0.5 --slowest 10",
         "nanoplane run examples/rack.toml --trace rack.pftrace --trace-slower-than p99",
