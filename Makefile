@@ -24,8 +24,8 @@ C := $(wildcard guest/*/*.c guest/*/*.h guest/tests/linux/*.c guest/programs/*/*
 help:
 	@echo 'make run    build, run the first figure, and write out/first-figure.html'
 	@echo 'make build  build the command .venv/bin/nanoplane'
-	@echo 'make test   run every test (SEED=1 with other random inputs)'
-	@echo 'make test-all also what takes many minutes: every case, more random ones, the wheel installed'
+	@echo 'make test   run the tests (SEED=1 with other random inputs)'
+	@echo 'make test-all also what takes many minutes: all cases, more random inputs, the wheel'
 	@echo 'make lint   check formatting, style and types'
 	@echo 'make bench  measure its speed, beside the last release (BASE=main: beside a revision)'
 	@echo 'make figure-cost measure what figures cost (BASE=main, FULL=1, ONLY=text)'
@@ -80,7 +80,8 @@ test-python: $(VENV)/tested
 	$(BIN)/pytest --sample --numprocesses auto --dist worksteal
 
 test-all: test
-	$(BIN)/pytest -m 'long or sampled' --numprocesses auto --dist worksteal
+	$(BIN)/pytest -m long
+	$(BIN)/pytest -m 'sampled and not long' --numprocesses auto --dist worksteal
 	NANOPLANE_TEST_EFFORT=8 MAKEFLAGS= cargo test --locked -p fabric -p server
 
 lint: $(VENV)/tools

@@ -7,6 +7,7 @@ each process of tests.
 import gc
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -24,13 +25,20 @@ def serve(connection: socket.socket) -> None:
     assert cli.app is not None
     simulator.version()
     gc.freeze()
-    with connection.makefile("rw") as lines:
-        for line in lines:
-            child = os.fork()
-            if not child:
-                run(**json.loads(line))
-            _, status = os.waitpid(child, 0)
-            print(os.waitstatus_to_exitcode(status), file=lines, flush=True)
+    connection.set_inheritable(False)
+    lines = connection.makefile("r")
+    for line in lines:
+        child = os.fork()
+        if not child:
+            os.close(connection.detach())
+            run(**json.loads(line))
+        # Nobody waits for a command whose tests have ended.
+        ended = os.pidfd_open(child)
+        if ended not in select.select([ended, connection.fileno()], [], [])[0]:
+            os.kill(child, signal.SIGKILL)
+        os.close(ended)
+        _, status = os.waitpid(child, 0)
+        connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
 
 
 def run(
@@ -41,11 +49,9 @@ def run(
     os.environ.clear()
     os.environ.update(environment)
     for descriptor, path in enumerate(streams):
-        opened = os.open(path, os.O_RDWR)
+        opened = os.open(path, os.O_RDWR if descriptor else os.O_RDONLY)
         os.dup2(opened, descriptor)
         os.close(opened)
-    # As Python starts for the command.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.argv = ["nanoplane", *arguments]
     cli.main()
 

@@ -36,12 +36,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--sample", action="store_true", help="a third of the cases of tests marked `sampled`"
+        "--sample",
+        action="store_true",
+        help="run only a third of the cases of each test marked `sampled`",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out two thirds of the cases of each sampled test, others with each seed."""
+    """Leave out two thirds of the cases of each sampled test; the seed determines which."""
     if not config.option.sample:
         return
     left_out: set[pytest.Item] = set()

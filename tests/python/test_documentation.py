@@ -59,23 +59,27 @@ def directory(tmp_path: Path) -> Path:
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_commands(document: Path, store: Path, directory: Path) -> None:
-    succeed(commands(document), store, directory)
+    succeed(commands(document), store, directory, 120)
 
 
 @pytest.mark.long
-def test_commands_that_take_long(store: Path, directory: Path) -> None:
+@pytest.mark.simulator
+@pytest.mark.parametrize(
+    "document",
+    [path for path in DOCUMENTS if any(commands(path, takes_long=True))],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_commands_that_take_long(document: Path, store: Path, directory: Path) -> None:
     """They depend on no other command of their pages."""
-    found = [command for document in DOCUMENTS for command in commands(document, takes_long=True)]
-    assert found
-    succeed(found, store, directory)
+    succeed(commands(document, takes_long=True), store, directory, 3600)
 
 
-def succeed(listed: Iterable[str], store: Path, directory: Path) -> None:
+def succeed(listed: Iterable[str], store: Path, directory: Path, timeout: float) -> None:
     environment = {**os.environ, "NANOPLANE_STORE": str(store)}
     for command in listed:
         if command.startswith(COMMAND) and not re.search(r"[|&;<>()$`*?#]", command):
             words = shlex.split(command.removeprefix(COMMAND))
-            done = completed(*words, cwd=directory, env=environment, timeout=600)
+            done = completed(*words, cwd=directory, env=environment, timeout=timeout)
         else:
             done = subprocess.run(
                 command,

@@ -21,8 +21,8 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    def execute(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return completed("exec", *arguments, cwd=tmp_path)
+    def execute(*arguments: object, fresh: bool = False) -> subprocess.CompletedProcess[str]:
+        return completed("exec", *arguments, cwd=tmp_path, fresh=fresh)
 
     return execute
 
@@ -87,8 +87,9 @@ def test_again_it_is_the_same(run: Run, tmp_path: Path) -> None:
     """Sixteen harts that wait for each other take their turns alike each time."""
     file = tmp_path / "stats.json"
     found = []
-    for _ in range(2):
-        assert outcome(run("--functional", ROOT / "tests/bench/sharing.c", "--stats", file))[0] == 0
+    command = ("--functional", ROOT / "tests/bench/sharing.c", "--stats", file)
+    for fresh in (False, True):
+        assert outcome(run(*command, fresh=fresh))[0] == 0
         found.append(json.loads(file.read_text())["cores"])
     assert len(found[0]) == 16
     assert all(core["instructions"] > 1000 for core in found[0])

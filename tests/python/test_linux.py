@@ -66,8 +66,10 @@ def run(tmp_path: Path) -> Run:
         options: tuple[str, ...] = (),
         status: int = 0,
         text: str = "",
+        fresh: bool = False,
     ) -> subprocess.CompletedProcess[str]:
-        done = completed("exec", *options, path, "--", *arguments, cwd=tmp_path, text=text)
+        command = ("exec", *options, path, "--", *arguments)
+        done = completed(*command, cwd=tmp_path, text=text, fresh=fresh)
         assert done.returncode == status, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
         assert "panicked" not in done.stderr
@@ -94,6 +96,7 @@ def test_arguments_environment_and_input(program: Program, run: Run) -> None:
         options=("--env", "A=b c", "--env", "EMPTY="),
         status=4,
         text="a line\nand another\n",
+        fresh=True,
     )
     assert done.stdout.splitlines() == [
         f"argument 0: {path}",
@@ -416,14 +419,14 @@ def test_threads_are_deterministic(
     path = program(name)
     arguments, expected = THREADED[name]
 
-    def measured(*settings: str) -> Any:
+    def measured(*settings: str, fresh: bool = False) -> Any:
         file = tmp_path / "stats.json"
         options = [part for setting in settings for part in ("--set", setting)]
-        done = run(path, *arguments, options=("--stats", str(file), *options))
+        done = run(path, *arguments, options=("--stats", str(file), *options), fresh=fresh)
         assert done.stdout == expected
         return simulator.without_host(json.loads(file.read_text()))
 
-    first = measured(*SERVERS[server])
+    first = measured(*SERVERS[server], fresh=True)
     parts = [part for core in first["cores"] for part in core.get("harts", [core])]
     assert sum(part["instructions"] > 1000 for part in parts) > 1
     for name_of_setting, settings in OF_THE_HOST.items():

@@ -161,7 +161,9 @@ def test_the_command_shows_each_queue(tmp_path: Path) -> None:
     environment = {**os.environ, "NANOPLANE_STORE": str(tmp_path)}
 
     def output(*more: str) -> str:
-        return completed(*command, *more, env=environment).stdout
+        done = completed(*command, *more, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     lines = output("--json").splitlines()
     # A line for each list, however many queues there are.
