@@ -307,6 +307,22 @@ mod tests {
     }
 
     #[test]
+    fn generated_values_have_room_again_after_they_were_cleared() {
+        let mut predictor = ValuePredictor::new(48, 2);
+        for cleared in [false, true] {
+            let row = predictor.receive(A0, 7).unwrap();
+            // The third finds no free row.
+            for (row, value) in [(row, 1), (row, 2), (predictor.receive(A1, 8).unwrap(), 3)] {
+                predictor.generate(row, value);
+            }
+            let [(_, generated), (_, none)] = [A0, A1].map(|of| predictor.values(of)[0].clone());
+            let kept: Vec<u64> = generated.iter().map(|one| one.value).collect();
+            assert_eq!((kept, none), (vec![1, 2], vec![]), "cleared: {cleared}");
+            predictor.clear();
+        }
+    }
+
+    #[test]
     fn of_eight_values_the_least_frequent_makes_room() {
         let mut predictor = paper();
         for value in 0..8 {

@@ -126,5 +126,7 @@ mod tests {
         let settled = looks.windows(2).find(is_settled).unwrap();
         assert!((1000..1600).contains(&settled[1]), "{settled:?}");
         assert!(Settling::have_filled(0, 0) && !Settling::have_filled(0, 1));
+        // Each look is after the last one.
+        assert_eq!([0, 3, 4].map(Settling::next_look), [1, 4, 6]);
     }
 }

@@ -280,6 +280,15 @@ mod tests {
         }
     }
 
+    /// Where nothing that follows tells the length.
+    #[test]
+    fn numbers_that_are_missing_are_refused() {
+        let too_early = Err("it ends too early".to_string());
+        assert_eq!(Reader::read(&mut 0u64, &[]), too_early);
+        // More bits are to follow.
+        assert_eq!(Reader::read(&mut 0u64, &[0x80]), too_early);
+    }
+
     #[test]
     fn none_is_short() {
         assert_eq!(Writer::write(&mut u64::MAX.clone()), Ok(vec![0]));

@@ -142,3 +142,29 @@ impl CallTree {
         (a[same - 1], a.len() - same)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use riscv::elf::{Headers, Image};
+
+    /// A call that is repeated belongs to the same node of the profile.
+    #[test]
+    fn a_function_has_a_node_for_each_of_its_callers() {
+        let image = Image {
+            entry: 0,
+            segments: Vec::new(),
+            headers: Headers::default(),
+            symbols: Vec::new(),
+            tohost: None,
+            fromhost: None,
+        };
+        let mut tree = CallTree::new(crate::Program::shared(&image, &[]));
+        let main = tree.node(ROOT, "main");
+        let hash = tree.node(main, "hash");
+        assert_eq!(tree.node(main, "hash"), hash);
+        let other = tree.node(hash, "hash");
+        assert!(![main, hash].contains(&other));
+        assert_eq!(tree.path(ROOT, other), ["main", "hash", "hash"]);
+    }
+}

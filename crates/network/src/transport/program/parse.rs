@@ -305,7 +305,10 @@ mod tests {
             wrong(&large),
             format!("{large} is not a whole number below 2^64")
         );
-        assert!(wrong(&"(".repeat(100)).contains("deeper"));
+        // The number within the parentheses is a level, too.
+        let nested = |levels: usize| format!("{}1{}", "(".repeat(levels), ")".repeat(levels));
+        assert_eq!(expression(&nested(31)), Ok(Tree::Number(1)));
+        assert_eq!(wrong(&nested(32)), "it is nested deeper than 32 levels");
         assert!(wrong(&"not ".repeat(100)).contains("deeper"));
         assert!(wrong(&"1 + ".repeat(100_000)).contains("more than 256"));
     }
