@@ -22,6 +22,7 @@ def serve(connection: socket.socket) -> None:
     import rich.console
     import rich.table  # noqa: F401
 
+    # This imports all commands.
     assert cli.app is not None
     simulator.version()
     gc.freeze()

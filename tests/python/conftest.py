@@ -49,8 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out: set[pytest.Item] = set()
     sampled = [item for item in items if item.get_closest_marker("sampled")]
     for name, cases in itertools.groupby(sampled, lambda item: item.nodeid.partition("[")[0]):
-        listed = list(cases)
-        left_out |= set(seeds.generator(name).sample(listed, len(listed) * 2 // 3))
+        left_out |= seeds.two_thirds(name, list(cases))
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
 
