@@ -398,7 +398,7 @@ fn regions_on_the_interface_change_nothing_in_memory() {
     let budget = prop_oneof![1..200u64, Just(2_000)];
     let strategy = ((steps(), steps()), budget, any::<bool>(), 1..3u8);
     check(
-        40,
+        20,
         &strategy,
         |(work, budget, has_second_level, threads)| {
             let with = compare(&work, budget, has_second_level, threads)?;

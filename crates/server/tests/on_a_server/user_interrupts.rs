@@ -815,20 +815,17 @@ fn nothing_is_lost(core: &CoreSpec, cases: u32) {
 
 #[test]
 fn nothing_is_lost_on_out_of_order_cores() {
-    nothing_is_lost(&CoreSpec::hyperplane_table1(), 100);
+    nothing_is_lost(&CoreSpec::hyperplane_table1(), 40);
 }
 
 #[test]
 fn nothing_is_lost_on_in_order_cores() {
-    nothing_is_lost(&CoreSpec::five_stage(), 100);
+    nothing_is_lost(&CoreSpec::five_stage(), 40);
 }
 
 #[test]
 fn nothing_is_lost_on_cores_with_two_harts() {
-    nothing_is_lost(
-        &servers::with_threads(2, CoreSpec::hyperplane_table1()),
-        100,
-    );
+    nothing_is_lost(&servers::with_threads(2, CoreSpec::hyperplane_table1()), 40);
 }
 
 /// A device that interrupts at fixed times, from its source 9.
