@@ -1,6 +1,7 @@
 """The host-target interface: what a bare-metal program asks of the host, by words in its memory."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -72,6 +73,14 @@ def test_arguments_that_do_not_fit_are_said() -> None:
     status, output, error = execute(ARGUMENTS, given=("x" * 20_000,))
     assert (status, output) == (2, "")
     assert "the stack of a bare-metal program has room for 16384" in error
+    taken = re.search(r"the arguments take (\d+) bytes", error)
+    assert taken is not None
+    longest = 20_000 - (int(taken[1]) - 16384)
+    status, output, _ = execute(ARGUMENTS, "--functional", given=("x" * longest,))
+    assert (status, len(output)) == (0, len(f"0: {ARGUMENTS}\n1: \n") + longest)
+    status, _, error = execute(ARGUMENTS, "--functional", given=("x" * (longest + 1),))
+    assert status == 2
+    assert "the arguments take 16385 bytes" in error
 
 
 def rack(**server: object) -> Description:

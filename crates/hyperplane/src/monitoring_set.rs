@@ -459,6 +459,19 @@ mod tests {
         }
     }
 
+    /// Neither lines nor QIDs are left of entries that were cleared.
+    #[test]
+    fn a_cleared_table_takes_the_same_entries_again() {
+        let mut set = MonitoringSet::new(1, 2, 8);
+        for _ in 0..2 {
+            assert_eq!(set.insert(LineAddress(5), Qid(3)), Ok(()));
+            assert!(set.arm(LineAddress(5)));
+            assert_eq!((set.occupied(), set.armed()), (1, 1));
+            set.clear();
+            assert_eq!((set.occupied(), set.armed()), (0, 0));
+        }
+    }
+
     /// A walk that may look at few places gives up sooner, and never finds a place that a longer
     /// one does not.
     #[test]

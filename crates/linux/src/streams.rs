@@ -134,6 +134,10 @@ mod tests {
         reader.read(100, false);
         assert_eq!(writer.write(&[2; 101]), 0);
         assert_eq!(writer.write(&[2; 100]), 100);
+        // POSIX's PIPE_BUF, and one more.
+        reader.read(4095, false);
+        assert_eq!(writer.write(&[3; 4096]), 0);
+        assert_eq!(writer.write(&[3; 4097]), 4095);
         drop(reader);
         assert!(writer.reader_gone());
     }

@@ -236,6 +236,8 @@ mod tests {
         );
         assert_eq!(registers.parameter(), None); // No name has been written.
         assert_eq!(registers.unknown_parameter("data_plane.parameters"), None);
+        assert!(write(&mut registers, &"x".repeat(MAX_NAME_BYTES)));
+        assert!(registers.parameter().is_some());
         assert!(!write(&mut registers, &"x".repeat(MAX_NAME_BYTES + 8)));
     }
 

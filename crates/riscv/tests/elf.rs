@@ -131,6 +131,19 @@ fn a_good_program() {
     assert_eq!(image.symbol("printf"), None);
 }
 
+/// A program's start finds its headers in memory by the segment that has them, from the first byte
+/// of the table on.
+#[test]
+fn the_segment_with_the_program_headers_is_known() {
+    let table = PROGRAM_HEADERS as u64;
+    for (bytes, expected) in [(table, None), (table + 1, Some(BASE + table))] {
+        let mut file = Builder::new();
+        file.segment(0, 1, 5, (0, BASE, bytes, bytes));
+        let image = load(&file.bytes).unwrap();
+        assert_eq!(image.headers.program_headers, expected);
+    }
+}
+
 #[test]
 fn functions_are_found() {
     let image = load(&Builder::new().bytes).unwrap();

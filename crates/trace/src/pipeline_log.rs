@@ -239,6 +239,23 @@ mod tests {
     }
 
     #[test]
+    fn what_is_undone_before_an_older_instruction_ends_does_not_end_a_cycle() {
+        // A branch that is dispatched in cycle 50 ends after those that it has mispredicted.
+        let undone = |pc, dispatched| Executed {
+            undone: true,
+            ended: 62,
+            ..executed(pc, dispatched)
+        };
+        let text = log(
+            everything(),
+            &[undone(4, 55), undone(8, 59), executed(0, 50)],
+        );
+        let begun: Vec<&str> = text.lines().filter(|line| line.starts_with('I')).collect();
+        assert_eq!(begun, ["I\t2\t2\t0", "I\t0\t0\t0", "I\t1\t1\t0"]);
+        assert!(text.starts_with("Kanata\t0004\nC=\t48\n"), "{text}");
+    }
+
+    #[test]
     fn only_what_is_dispatched_in_a_window_is_shown() {
         let all: Vec<Executed> = (0..100).map(|cycle| executed(cycle * 4, cycle)).collect();
         let text = log(vec![10..12, 50..51], &all);

@@ -482,6 +482,26 @@ fn a_saturated_run_ends_when_its_throughput_is_precise() {
     }
 }
 
+/// Laps of five requests, the first two of which take longer: with ten laps the drift is found, and
+/// with nine it is not looked for.
+#[test]
+fn a_drift_is_looked_for_in_at_least_ten_laps() {
+    let rings = Rings {
+        queues: 1,
+        slots: 5,
+    };
+    for (laps, expected) in [(9, 0), (10, 10)] {
+        let mut recorder = Recorder::new(1 + 5 * laps, Warmup::Requests(0));
+        let mut now = 0.0;
+        recorder.record(ns(now), ns(1.0));
+        for number in 0..5 * laps {
+            now += if number < 10 { 900.0 } else { 100.0 };
+            recorder.record(ns(now), ns(1.0));
+        }
+        assert_eq!(end_of_drift(&recorder.samples, rings), Some(expected));
+    }
+}
+
 /// Latencies that are exponential with mean 1000 ns.
 fn exponential(requests: u64, precision: f64, seed: u64) -> Recorder {
     let mut random = Random::new(seed, Stream::Arrivals);
