@@ -82,6 +82,15 @@ int main(void) {
   CHECK(ppoll(NULL, 0, &soon, NULL) == 0 && taken == 4 * SIGUSR1);
   CHECK(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0 && taken == 5 * SIGUSR1);
 
+  /* A wait takes one that is pending already, without its handler; then there is none. */
+  taken = 0;
+  siginfo_t information;
+  CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0 && raise(SIGUSR1) == 0);
+  CHECK(sigtimedwait(&set, &information, &soon) == SIGUSR1);
+  CHECK(information.si_signo == SIGUSR1);
+  CHECK(sigtimedwait(&set, &information, &soon) == -1 && errno == EAGAIN);
+  CHECK(sigprocmask(SIG_UNBLOCK, &set, NULL) == 0 && taken == 0);
+
   /* A thread that computes is interrupted, and goes on as if nothing had been. */
   taken = stop = 0;
   CHECK(pthread_create(&thread, NULL, send_later, (void *)SIGUSR1) == 0);
