@@ -557,7 +557,10 @@ FAULTS = {"lost": 0.03, "duplicated": 0.02, "reordered": 0.05}
 
 @pytest.mark.parametrize("protocol", ["ndp", "homa", "datagrams"])
 def test_a_rack_that_was_saved_and_restored_is_the_same(protocol: str, tmp_path: Path) -> None:
-    """At random moments, with packets lost, doubled and late, and after one client has enough."""
+    """At random moments, with packets lost, doubled and late, and after one client has enough.
+
+    And just before the end, when nothing happens any more until the run is found to be over.
+    """
     transport = {"protocol": protocol, "timeout_ns": 3000.0}
     data = lopsided(tmp_path).data
     rack = data["rack"]
@@ -591,7 +594,11 @@ def test_a_rack_that_was_saved_and_restored_is_the_same(protocol: str, tmp_path:
     end_ns = whole["simulated_seconds"] * 1e9
     chosen = generator(protocol)
     responses = sum(one["statistics"]["responses"] for one in whole["clients"])
-    moments = [{"at_ns": chosen.uniform(2000.0, end_ns)}, {"at_requests": responses - 20}]
+    moments = [
+        {"at_ns": chosen.uniform(2000.0, end_ns)},
+        {"at_requests": responses - 20},
+        {"at_ns": end_ns - 1},
+    ]
     for moment in moments:
         assert go(save=saved, **moment) == whole
         assert go(**{"from": saved}) == whole

@@ -235,6 +235,9 @@ pub struct Rack {
     /// No event at this time or later is simulated before the pause has been moved.
     #[state(fixed)]
     pause: Time,
+    /// The time of the next check of whether the run is over, or of the last one. A run that is
+    /// restored makes the next one as well, even if nothing happens before it.
+    pub(crate) looks_at: Time,
     /// Windows in which a server had events, counted for each server.
     #[state(count)]
     server_windows: u64,
@@ -294,6 +297,7 @@ impl Rack {
             window: longest.min(asked).max(least),
             end: Time::NEVER,
             pause: Time::NEVER,
+            looks_at: Time::ZERO,
             server_windows: 0,
             sent: Vec::new(),
         })
@@ -308,6 +312,7 @@ impl Rack {
             window: Time::NEVER,
             end: Time::NEVER,
             pause: Time::NEVER,
+            looks_at: Time::ZERO,
             server_windows: 0,
             sent: Vec::new(),
         }

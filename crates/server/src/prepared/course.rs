@@ -13,8 +13,6 @@ use pipeline::NEVER;
 #[derive(Default)]
 pub(super) struct Course {
     watchdog: Watchdog,
-    /// The time of the next check, or of the last one.
-    look_at: Time,
     /// The time at which the servers' energy is to be read, if it has not been.
     reads_at: Option<Time>,
     /// The time to advance to, if it has been determined.
@@ -31,9 +29,16 @@ impl Prepared<'_> {
         // A restored checkpoint may contain the reading.
         let has_read = |server: &RackServer| server.machine.first_reading.is_some();
         let has_read = clients == 0 || self.rack.servers.iter().any(has_read);
+        let reads_at = (!has_read).then_some(begin);
+        // A rack's next check is never later than this. A forged checkpoint must not delay the
+        // checks of limits.
+        let latest = self.rack.now().saturating_add(LOOK_EVERY + LOOK_EVERY);
+        self.rack.looks_at = self.rack.looks_at.min(latest);
+        let looks_at = Some(self.rack.looks_at).filter(|&at| at != Time::ZERO);
         self.course = Course {
             watchdog: Watchdog::new(self.rack.now(), clients),
-            reads_at: (!has_read).then_some(begin),
+            reads_at,
+            goes_to: looks_at.map(|next| reads_at.map_or(next, |at| next.min(at))),
             ..Course::default()
         };
     }
@@ -93,17 +98,17 @@ impl Prepared<'_> {
         }
         let looks = self.rack.now().as_fs() / LOOK_EVERY.as_fs();
         let next = looks.saturating_add(1).saturating_mul(LOOK_EVERY.as_fs());
-        let course = &mut self.course;
         // The rest of the cycle of the last pause precedes it.
-        let next = Time::from_fs(next).max(course.look_at.saturating_add(LOOK_EVERY));
-        course.look_at = next;
+        let next = Time::from_fs(next).max(self.rack.looks_at.saturating_add(LOOK_EVERY));
+        self.rack.looks_at = next;
+        let course = &mut self.course;
         let next = course.reads_at.map_or(next, |at| next.min(at));
         *course.goes_to.insert(next)
     }
 
     /// Checks a run that has reached the time of the next check, or its end, as `advance` says.
     fn look(&mut self, advance: RackAdvance, guard: &mut Guard<'_>) -> Result<(), RunError> {
-        let look_at = self.course.look_at;
+        let look_at = self.rack.looks_at;
         if let Some(at) = self.course.reads_at.take_if(|at| *at <= look_at) {
             self.read_energy(at);
             self.course.goes_to = Some(look_at);
