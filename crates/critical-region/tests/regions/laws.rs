@@ -1,8 +1,6 @@
 //! Properties of the regions of any program.
 
-mod common;
-
-use common::{any_way, regions};
+use crate::programs::{any_way, regions};
 use critical_region::convention;
 use proptest::prelude::*;
 

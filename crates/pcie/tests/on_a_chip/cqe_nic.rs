@@ -2,9 +2,7 @@
 //!
 //! PCI Express carries 8 bytes a nanosecond here, with a latency of 250.
 
-mod common;
-
-use common::*;
+use crate::chip::*;
 use network::packet::{Endpoint, Packet};
 use network::rack::Interface;
 use pcie::{

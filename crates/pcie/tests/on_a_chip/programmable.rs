@@ -4,12 +4,10 @@
 //! carries 8 bytes a nanosecond, with a latency of 250.
 
 #[allow(dead_code)]
-#[path = "../../server/tests/on_a_server/common/assembler.rs"]
+#[path = "../../../server/tests/on_a_server/common/assembler.rs"]
 mod assembler;
-mod common;
-
+use crate::chip::*;
 use assembler::*;
-use common::*;
 use network::packet::Packet;
 use pcie::{
     DmaNic, DmaNicSpec, ExpressSpec, INTERFACE_REGISTERS, MICROSOFT_KEY, NicStatistics,

@@ -1,8 +1,6 @@
 //! The network interface on the chip, and the latency of its parts.
 
-mod common;
-
-use common::*;
+use crate::chip::*;
 use fabric::{Clock, Time};
 use network::packet::Packet;
 use pcie::{IceNic, IceNicSpec, NicStatistics};

@@ -4,9 +4,6 @@
 //! cycle, the bank of the last-level cache ten. So a read or a write at home takes 12 once the line
 //! is on the chip.
 
-// Each test file uses only a part of this.
-#![allow(dead_code)]
-
 use fabric::{
     Agent, AgentContext, AgentId, AgentMessage, Attachment, CoreId, DeliveryKind, Fabric,
     FabricSpec, Inbox, LastLevelSpec, LineData, MemoryAccess, MemorySpec, MeshSpec, Outbox,

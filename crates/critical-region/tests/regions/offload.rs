@@ -1,8 +1,6 @@
 //! Regions as code for the interface's cores, executed by a model of such a core.
 
-mod common;
-
-use common::{Way, any_way, regions};
+use crate::programs::{Way, any_way, regions};
 use critical_region::{
     Kind, LiveIn, Region, RegionInstruction, RegisterState, Unsent, code, convention, executable,
 };
