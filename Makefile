@@ -4,6 +4,11 @@
   same-results beside-gem5 docs verdicts site dist release format lock clean
 .DEFAULT_GOAL := help
 
+# Targets start other makes, which must not install and build the same things side by side.
+ifeq ($(MAKELEVEL),0)
+.NOTPARALLEL:
+endif
+
 VENV := .venv
 BIN := $(VENV)/bin
 # What pyo3 is built against, the same for every cargo command, or else it is built again.
@@ -48,10 +53,12 @@ run: build
 
 build: $(VENV)/built
 
+$(BIN)/pip:
+	python3 -m venv $(VENV)
+
 # Tools and libraries, and what these need in turn, each with the hashes of its files. Python
 # compiles modules when they are first used, and most are never used.
-$(VENV)/tools: requirements.lock
-	python3 -m venv $(VENV)
+$(VENV)/tools: requirements.lock | $(BIN)/pip
 	$(BIN)/pip install --quiet --no-compile --require-hashes --requirement requirements.lock
 	@touch $@
 
@@ -63,17 +70,18 @@ $(VENV)/built: $(VENV)/tools $(RUST)
 # compiles as well. Results are the same, and arithmetic is checked for overflow.
 $(VENV)/tested: $(VENV)/tools $(RUST)
 	@$(MAKE) --question build 2>/dev/null || { rm -f $(VENV)/built && \
-	  VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile dev; }
+	  MAKEFLAGS= VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile dev; }
 	@touch $@
 
-# Side by side, since much of a build is one thread's work. Each prints when it is done.
-test: $(VENV)/tested
+# Side by side: the tests in Rust are compiled, with most of what the module needs, while the tools
+# are installed, and run beside those in Python. Each prints when it is done.
+test:
 	@echo 'random inputs from SEED=$(SEED)'
 	$(MAKE) --jobs=2 --output-sync=target --no-print-directory test-rust test-python || \
 	  { echo 'make test SEED=$(SEED) repeats it with the same random inputs'; exit 1; }
 
-# Without what this make tells those below it: cargo has jobs of its own.
-test-rust: $(VENV)/tools
+# MAKEFLAGS is emptied, as for maturin above: cargo has jobs of its own.
+test-rust: | $(BIN)/pip
 	MAKEFLAGS= cargo test --workspace --locked
 
 test-python: $(VENV)/tested
