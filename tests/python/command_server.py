@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 
+import unsynchronized
 from nanoplane import cli, simulator
 
 
@@ -25,6 +26,7 @@ def serve(connection: socket.socket) -> None:
     # This imports all commands.
     assert cli.app is not None
     simulator.version()
+    unsynchronized.use()
     gc.freeze()
     connection.set_inheritable(False)
     lines = connection.makefile("r")

@@ -10,6 +10,7 @@ import pytest
 
 import fake_simulator
 import seeds
+import unsynchronized
 from command_line import Command
 from nanoplane import cli, simulator
 from nanoplane.papers.hyperplane import monitoring_set
@@ -22,6 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Tests that name no store have that of their working directory, and not the user's.
 os.environ.pop("NANOPLANE_STORE", None)
 
+unsynchronized.use()
 
 # In CI, too, other examples with another seed.
 hypothesis.settings.register_profile("seeded", derandomize=False, print_blob=True)
