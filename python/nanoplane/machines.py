@@ -58,13 +58,17 @@ def _machine(path: Path) -> Mapping[str, Any]:
     return server
 
 
+_LEAVES = frozenset({str, bool, int, float, type(None)})
+"""The types of values that are neither tables nor lists; an int may still be too large."""
+
+
 def plain(value: Any, depth: int = 0) -> Any:
     """Return a value with Python's own numbers and lists in place of NumPy's.
 
     They are recognized by `tolist()`, so NumPy need not be installed. Values nested too deeply for
     a description are returned unchanged.
     """
-    if depth > DEEPEST:
+    if type(value) in _LEAVES or depth > DEEPEST:
         return value
     if isinstance(value, Mapping):
         return {name: plain(of, depth + 1) for name, of in value.items()}
@@ -89,8 +93,12 @@ def check_plain(data: Mapping[str, Any], source: str, depth: int = 0) -> None:
             if depth > DEEPEST:
                 raise DescriptionError(f"{source}: {short(key)}: {TOO_DEEP}")
             parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+            # No path is made for values that are certainly valid: figures make thousands of
+            # descriptions, and most of their values are numbers below 2**64, texts and the like.
             inside = [
-                (f"{key}.{name}" if key else str(name), part, depth + 1) for name, part in parts
+                (f"{key}.{name}" if key else str(name), part, depth + 1)
+                for name, part in parts
+                if type(part) not in _LEAVES or (type(part) is int and part.bit_length() > 64)
             ]
             waiting += reversed(inside)
         elif value is not None and not isinstance(value, (str, int, float, bool)):
