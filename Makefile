@@ -90,7 +90,7 @@ test-python: $(VENV)/tested
 test-all: test
 	$(BIN)/pytest -m long
 	$(BIN)/pytest -m 'sampled and not long' --numprocesses auto --dist worksteal
-	NANOPLANE_TEST_EFFORT=8 MAKEFLAGS= cargo test --locked -p fabric -p server
+	NANOPLANE_TEST_EFFORT=8 MAKEFLAGS= cargo test --locked -p fabric -p server -p workload
 
 lint: $(VENV)/tools
 	cargo fmt --check

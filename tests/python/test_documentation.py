@@ -20,6 +20,8 @@ DOCUMENTS = sorted(
     for pattern in ("*.md", "docs/**/*.md", "guest/**/*.md", "crates/**/*.md")
     for path in ROOT.glob(pattern)
 )
+READ_FIRST = ROOT / "docs" / "start.md"
+"""The page whose commands `make test` always runs; it runs those of a third of the others."""
 COMMAND = ".venv/bin/nanoplane "
 LEFT_OUT = "<!-- not run by the tests:"
 TAKES_LONG = "<!-- takes long: make test-all runs it -->"
@@ -55,7 +57,11 @@ def directory(tmp_path: Path) -> Path:
 @pytest.mark.simulator
 @pytest.mark.parametrize(
     "document",
-    [path for path in DOCUMENTS if any(commands(path))],
+    [
+        pytest.param(path, marks=() if path == READ_FIRST else pytest.mark.sampled)
+        for path in DOCUMENTS
+        if any(commands(path))
+    ],
     ids=lambda path: str(path.relative_to(ROOT)),
 )
 def test_commands(document: Path, store: Path, directory: Path) -> None:

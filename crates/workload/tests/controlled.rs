@@ -1,7 +1,11 @@
 //! The estimates corrected by an ideal queue: their intervals have their nominal coverage, and
 //! their variance is lower.
 
+#[path = "../../../tests/rust/sampled.rs"]
+mod sampled;
+
 use fabric::Time;
+use sampled::sampled;
 use workload::{Ideal, Interval, Random, Recorder, Sample, Stream, Units, Warmup};
 
 const RUNS: u64 = 400;
@@ -117,42 +121,50 @@ impl Server {
     }
 }
 
-/// M/M/1: the sampling error of the services is a quarter of the variance of the mean at high load,
-/// which no control removes.
 #[test]
-fn one_unit_with_exponential_times() {
-    let server = Server {
-        load: 0.6,
-        units: 1,
-        service: Random::exponential,
-        overhead: 0.05,
-    };
-    let [mean, p99] = server.checked("M/M/1");
-    assert!(mean > 1.5 && p99 > 4.0, "{mean}, {p99}");
-}
-
-/// RPCValet's 1x16 with half of each time fixed. Requests seldom wait, so the sampling error of the
-/// services dominates, most of all for the p99, for which control costs as much as it gains.
-#[test]
-fn sixteen_units_of_one_queue() {
-    let server = Server {
-        load: 0.75,
-        units: 16,
-        service: |random| 0.5 + 0.5 * random.exponential(),
-        overhead: 0.05,
-    };
-    let [mean, p99] = server.checked("16 units");
-    assert!(mean > 1.5 && p99 > 0.8, "{mean}, {p99}");
-}
-
-#[test]
-fn four_units_with_fixed_times() {
-    let server = Server {
-        load: 0.65,
-        units: 4,
-        service: |_| 1.0,
-        overhead: 0.1,
-    };
-    let [mean, p99] = server.checked("M/D/4");
-    assert!(mean > 30.0 && p99 > 8.0, "{mean}, {p99}");
+fn control_shortens_intervals() {
+    let servers = [
+        // M/M/1: the sampling error of the services is a quarter of the variance of the mean at
+        // high load, which no control removes.
+        (
+            "M/M/1",
+            Server {
+                load: 0.6,
+                units: 1,
+                service: Random::exponential,
+                overhead: 0.05,
+            },
+            [1.5, 4.0],
+        ),
+        // RPCValet's 1x16 with half of each time fixed. Requests seldom wait, so the sampling error
+        // of the services dominates, most of all for the p99, for which control costs as much as it
+        // gains.
+        (
+            "16 units",
+            Server {
+                load: 0.75,
+                units: 16,
+                service: |random| 0.5 + 0.5 * random.exponential(),
+                overhead: 0.05,
+            },
+            [1.5, 0.8],
+        ),
+        (
+            "M/D/4",
+            Server {
+                load: 0.65,
+                units: 4,
+                service: |_| 1.0,
+                overhead: 0.1,
+            },
+            [30.0, 8.0],
+        ),
+    ];
+    for (name, server, [least_mean, least_p99]) in sampled(servers) {
+        let [mean, p99] = server.checked(name);
+        assert!(
+            mean > least_mean && p99 > least_p99,
+            "{name}: {mean}, {p99}"
+        );
+    }
 }

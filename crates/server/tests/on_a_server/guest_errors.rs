@@ -1,6 +1,7 @@
 //! The error messages about guests that crash, deadlock or run for ever.
 
 use crate::common::assembler::*;
+use crate::common::cases::effort;
 use crate::common::servers::{models, server, with_total_store_order};
 use riscv::paging::{Entry, TABLE_BYTES};
 use server::{
@@ -370,6 +371,10 @@ fn a_loop_without_end_can_be_interrupted() {
     for (number, body) in bodies.into_iter().enumerate() {
         for core in models() {
             for skip_spinning in [false, true] {
+                // Without skipping, all loops end in the same way, and each takes a second.
+                if !skip_spinning && number > 0 && effort() == 1 {
+                    continue;
+                }
                 let mut asm = Assembler::new();
                 body(&mut asm);
                 let program = file(asm);

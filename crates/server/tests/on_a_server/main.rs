@@ -25,6 +25,8 @@ mod progress;
 mod rack;
 #[path = "../../../../tests/rust/random.rs"]
 mod random;
+#[path = "../../../../tests/rust/sampled.rs"]
+mod sampled;
 mod threads;
 mod timing;
 mod timing_hierarchy;

@@ -4,6 +4,7 @@ use crate::common::assembler::*;
 use crate::common::servers::{
     self, Ending, models, models_of_all_levels, read, server, with_second_level, with_small_caches,
 };
+use crate::sampled::sampled;
 use fabric::{PagePolicy, Replacement};
 use pipeline::{CoreSpec, Model};
 use riscv::Class;
@@ -271,7 +272,7 @@ fn in_vain_at(image: &Image) -> String {
 #[test]
 fn attempts_that_fail_for_ever_end_with_a_sentence() {
     const STEPS: u64 = 40_000;
-    for core in models_of_all_levels() {
+    for core in sampled(models_of_all_levels()) {
         let spec = server(2, &core);
         let image = slow_additions(2, 100, too_slow(&core));
         let expected = Ending::Failed(in_vain_at(&image));
