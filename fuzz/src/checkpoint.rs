@@ -43,7 +43,7 @@ fn description() -> Description {
     let mut server = small_server();
     server.fabric.cores = 2;
     serde_json::from_value(serde_json::json!({
-        "server": server,
+        "server": server.table(),
         "data_plane": { "notify": "spin", "queues": 1 },
     }))
     .expect("it is a description")

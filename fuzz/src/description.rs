@@ -9,7 +9,7 @@ pub fn description(bytes: &[u8]) {
         return described(&description);
     }
     let mut value = serde_json::json!({
-        "server": small_server(),
+        "server": small_server().table(),
         "data_plane": { "notify": "spin", "queues": 4 },
     });
     replace_numbers(&mut value, &mut bytes.iter().copied());

@@ -40,7 +40,7 @@ pub fn devices(bytes: &[u8]) {
         server.core = pipeline::CoreSpec::five_stage();
     }
     let description = serde_json::from_value::<Description>(serde_json::json!({
-        "server": server,
+        "server": server.table(),
         "data_plane": { "notify": notify, "queues": QUEUES, "in_order": how & 4 == 0 },
         "traffic": { "rate_mrps": 10.0, "packet_bytes": 64 },
         "measure": { "requests": 1000, "warmup": 0 },

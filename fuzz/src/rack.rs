@@ -60,7 +60,8 @@ pub fn rack(bytes: &[u8]) {
     };
     server.memory_mib = 16;
     value["rack"]["servers"] = serde_json::json!([{
-        "count": 1, "program": "", "serves": true, "interface": interface, "server": server,
+        "count": 1, "program": "", "serves": true, "interface": interface,
+        "server": server.table(),
     }]);
     let Ok(description) = serde_json::from_value::<Description>(value) else {
         return;

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use server::{
     Access, Description, ExecuteOptions, ExecuteResult, Files, FunctionalOptions, FunctionalResult,
-    HostClock, HostCost, Options, Program, RackResult, Reach, RunError, RunResult,
+    HostClock, HostCost, Options, Outcome, Program, RackResult, Reach, RunError, RunResult,
 };
 use spec::Under;
 use std::collections::BTreeMap;
@@ -41,7 +41,11 @@ fn description_error(py: Python<'_>, cause: &serde_json::Error) -> PyErr {
 }
 
 fn to_json<T: serde::Serialize>(py: Python<'_>, value: &T) -> PyResult<String> {
-    serde_json::to_string(value).map_err(|cause| error(py, "internal", cause.to_string()))
+    serde_json::to_string(value).map_err(|cause| internal(py, &cause))
+}
+
+fn internal(py: Python<'_>, cause: &serde_json::Error) -> PyErr {
+    error(py, "internal", cause.to_string())
 }
 
 /// The JSON schema of a resolved description: of a run of one server, of a rack, or of a queueing
@@ -67,7 +71,7 @@ fn presets(py: Python<'_>) -> PyResult<String> {
         .into_iter()
         .map(|preset| {
             let value = serde_json::json!({
-                "server": preset.server,
+                "server": preset.server.table(),
                 "description": preset.description,
                 "source": preset.source,
             });
@@ -132,7 +136,7 @@ fn run(
             reporter.goes_on(done)
         })
     });
-    finish(py, reporter.raised, result)
+    finish(py, reporter.raised, result, Outcome::json)
 }
 
 /// Runs the warm start of a resolved description as `run` does, and saves a checkpoint of its end.
@@ -155,7 +159,7 @@ fn warm_up(
             reporter.goes_on(done)
         })
     });
-    finish(py, reporter.raised, result).map(drop)
+    finish(py, reporter.raised, result, |()| Ok(String::new())).map(drop)
 }
 
 /// Tells Python now and then how far a run is.
@@ -313,7 +317,7 @@ fn execute(
             })
         })
     });
-    finish(py, raised, result)
+    finish(py, raised, result, ExecuteResult::json)
 }
 
 /// What is wrong with a resolved description of a server or of a rack, as far as that can be said
@@ -383,17 +387,18 @@ fn execute_functionally(
             })
         })
     });
-    finish(py, raised, result)
+    finish(py, raised, result, FunctionalResult::json)
 }
 
-fn finish<T: serde::Serialize>(
+fn finish<T>(
     py: Python<'_>,
     raised: Option<PyErr>,
     result: Result<T, RunError>,
+    json: impl Fn(&T) -> serde_json::Result<String>,
 ) -> PyResult<String> {
     match (raised, result) {
         (Some(raised), _) => Err(raised),
-        (None, Ok(result)) => to_json(py, &result),
+        (None, Ok(result)) => json(&result).map_err(|cause| internal(py, &cause)),
         (None, Err(cause)) => Err(error(py, cause.kind(), cause.to_string())),
     }
 }

@@ -136,6 +136,13 @@ pub struct FunctionalResult {
     pub version: &'static str,
 }
 
+impl FunctionalResult {
+    /// The result as JSON; not generic, like [`Outcome::json`](crate::Outcome::json).
+    pub fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+}
+
 /// Runs any program as [`execute`] does, but without timing. Of the description, only the number of
 /// cores, the clock, the size of memory and the seed are used.
 pub fn execute_functionally(

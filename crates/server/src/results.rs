@@ -28,6 +28,14 @@ pub enum Outcome {
     Rack(Box<RackResult>),
 }
 
+impl Outcome {
+    /// The result as JSON. Not generic, so that the code for all results is compiled in this crate
+    /// alone.
+    pub fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+}
+
 /// The result of a run of a data plane on one server.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunResult {
@@ -73,6 +81,13 @@ pub struct ExecuteResult {
     /// The traces that were requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub traces: Vec<TraceReport>,
+}
+
+impl ExecuteResult {
+    /// The result as JSON; not generic, like [`Outcome::json`].
+    pub fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
 }
 
 /// The result of a run of a rack.

@@ -1,8 +1,9 @@
 use super::spec::{OpeningSpec, one_kind};
 use super::*;
 use crate::rack::{LinkFaultSpec, LinkSpec, Network, NodeId, Switch, SwitchSpec};
-use crate::transport::program::ProgramSource;
+use crate::transport::program::{ProgramSource, parsed};
 use crate::transport::{Protocol, TransportSpec};
+use serde_json::json;
 use workload::{Arrivals, ServiceTimes, Warmup};
 
 /// A server that serves requests in order, each for as many nanoseconds as its first word says.
@@ -679,26 +680,27 @@ fn wrong_descriptions_get_a_sentence() {
 
 #[test]
 fn descriptions_are_written_as_tables() {
-    let spec: LoadGeneratorSpec = serde_json::from_str(
-        r#"{"offer": {"mode": "open", "rate_mrps": 0.5},
-            "requests": [{"name": "read", "port": 2, "words": [1, {"min": 0, "max": 9}]}]}"#,
-    )
-    .unwrap();
+    let open = json!({"mode": "open", "rate_mrps": 0.5});
+    let words = json!([1, {"min": 0, "max": 9}]);
+    let table = json!({
+        "offer": open, "requests": [{"name": "read", "port": 2, "words": words}],
+    });
+    let spec: LoadGeneratorSpec = serde_json::from_value(table).unwrap();
     assert_eq!(
         spec.requests[0].words,
         [Word::Constant(1), Word::Uniform { min: 0, max: 9 }]
     );
     assert_eq!(spec.transport, TransportSpec::default());
-    let error = serde_json::from_str::<LoadGeneratorSpec>(
-        r#"{"offer": {"mode": "open", "rate_mrps": 0.5}, "request": []}"#,
-    );
+    let table = json!({"offer": open, "request": []});
+    let error = serde_json::from_value::<LoadGeneratorSpec>(table);
     assert!(error.unwrap_err().to_string().contains("request"));
     for wrong in [
-        r#"{"min": 0, "max": 9, "zipf_items": 3}"#,
-        "-1",
-        r#"{"max": 9}"#,
+        json!({"min": 0, "max": 9, "zipf_items": 3}),
+        json!(-1),
+        json!({"max": 9}),
     ] {
-        assert!(serde_json::from_str::<Word>(wrong).is_err(), "{wrong}");
+        let word = serde_json::from_value::<Word>(wrong.clone());
+        assert!(word.is_err(), "{wrong}");
     }
 }
 
@@ -882,7 +884,7 @@ fn dctcp_queue(flows: usize, threshold: u64) -> (f64, f64, f64) {
     spec.requests[0].bytes = 4 << 20;
     spec.max_requests = Some(1);
     spec.transport = TransportSpec {
-        program: Some(ProgramSource::Program(toml::from_str(program).unwrap())),
+        program: Some(ProgramSource::Program(Box::new(parsed(program)))),
         largest_message_bytes: 4 << 20,
         rtt_packets: (BANDWIDTH_DELAY / flows as f64) as u32,
         timeout_ns: 1e6,

@@ -7,6 +7,7 @@ use crate::packet::{
 use crate::rack::LineRate;
 use fabric::Time;
 use proptest::prelude::*;
+use serde_json::json;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use workload::{Random, Stream};
@@ -1010,23 +1011,21 @@ fn wrong_descriptions_are_named() {
 
 #[test]
 fn descriptions_are_written_as_tables() {
-    let spec: TransportSpec = serde_json::from_str(
-        r#"{"protocol": "homa", "rtt_packets": 4, "homa": {"overcommitment": 2}}"#,
-    )
-    .unwrap();
+    let table = json!({"protocol": "homa", "rtt_packets": 4, "homa": {"overcommitment": 2}});
+    let spec: TransportSpec = serde_json::from_value(table).unwrap();
     assert_eq!(spec.protocol, Protocol::Homa);
     assert_eq!((spec.rtt_packets, spec.homa.overcommitment), (4, 2));
-    let error = serde_json::from_str::<TransportSpec>(r#"{"rtt_pkts": 4}"#).unwrap_err();
+    let error = serde_json::from_value::<TransportSpec>(json!({"rtt_pkts": 4})).unwrap_err();
     assert!(error.to_string().contains("rtt_pkts"), "{error}");
 }
 
 /// The transport of a user: `examples/swift.toml`.
 fn swift() -> ProgramSpec {
-    toml::from_str(include_str!("../../../../examples/swift.toml")).unwrap()
+    program::parsed(include_str!("../../../../examples/swift.toml"))
 }
 
 fn dctcp() -> ProgramSpec {
-    toml::from_str(include_str!("../../../../examples/dctcp.toml")).unwrap()
+    program::parsed(include_str!("../../../../examples/dctcp.toml"))
 }
 
 fn programmed(program: ProgramSpec) -> TransportSpec {
@@ -1130,7 +1129,7 @@ fn a_number_beyond_a_bitmap_is_not_in_it() {
     assert!(text.contains(in_place_of));
     // The largest message has 64 packets, 0 to 63.
     let asks = "header.credit = has(unacknowledged, 63) + 2 * has(unacknowledged, 64)";
-    let program = toml::from_str(&text.replace(in_place_of, asks)).unwrap();
+    let program = program::parsed(&text.replace(in_place_of, asks));
     let sent = sent_in_vain(program, 64);
     assert!(sent.iter().all(|(_, packet)| packet.header.credit == 1));
 }
@@ -1198,7 +1197,7 @@ proptest! {
             "message", "data", "over", "control", "busy", "egress", "send-timer", "receive-timer",
             "timer bell", "select some",
         ];
-        let mut program: ProgramSpec = toml::from_str(
+        let mut program = program::parsed(
             r#"
             queues = ["answers"]
             lists = ["later"]
@@ -1210,8 +1209,7 @@ proptest! {
             on = "message"
             do = ["start_timer(timeout)", "wake(bell, now)"]
             "#,
-        )
-        .unwrap();
+        );
         // A rule that is refused is dropped; those before it stay.
         let mut spec = programmed(program.clone());
         for (event, when, actions) in rules {
@@ -1246,7 +1244,8 @@ fn programs_have_as_many_stages_as_their_dependencies_are_long() {
         program.stages().clone().into_iter().collect::<Vec<_>>()
     };
     let own = |event: &str, actions: &[&str]| ProgramSpec {
-        registers: toml::from_str("event = { one = 0, other = 0, third = 0 }").unwrap(),
+        registers: serde_json::from_value(json!({"event": {"one": 0, "other": 0, "third": 0}}))
+            .unwrap(),
         rules: vec![RuleSpec {
             name: String::new(),
             on: event.to_string(),

@@ -17,7 +17,7 @@ const HOST: u64 = 0x8010_0000;
 const NOTHING: u64 = 0x4000_0040;
 
 fn description(harts: usize, core: &pipeline::CoreSpec, simulator: SimulatorSpec) -> Description {
-    let table = serde_json::json!({"server": server(harts, core), "simulator": simulator});
+    let table = serde_json::json!({"server": server(harts, core).table(), "simulator": simulator});
     serde_json::from_value(table).expect("it is a description")
 }
 

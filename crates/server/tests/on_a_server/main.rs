@@ -6,6 +6,7 @@ mod common;
 mod conventional_nic;
 mod critical_regions;
 mod cycle_stack;
+mod description;
 mod differential;
 mod dma_path;
 mod enhanced_memory;

@@ -314,7 +314,7 @@ fn attempts_longer_than_a_turn_end_with_a_sentence() {
             ..Program::default()
         };
         let description = serde_json::from_value(serde_json::json!({
-            "server": server(2, &CoreSpec::five_stage()),
+            "server": server(2, &CoreSpec::five_stage()).table(),
             "data_plane": { "notify": "spin", "queues": 1 },
         }));
         let description = description.expect("it is a description");
