@@ -2,13 +2,14 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 import fake_simulator
+import musl
 import seeds
 import unsynchronized
 from command_line import Command
@@ -34,6 +35,15 @@ def pytest_configure(config: pytest.Config) -> None:
     """One variable chooses the random inputs of all tests; without it hypothesis takes any."""
     if "NANOPLANE_TEST_SEED" in os.environ and config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(seeds.SEED)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Compile the C library during the first tests; otherwise several workers wait for it."""
+    if session.config.getoption("numprocesses", None) and not session.config.option.collectonly:
+        with musl.compiled_meanwhile():
+            return (yield)
+    return (yield)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,13 +18,13 @@ from typing import IO, Any
 
 import pytest
 
+import musl
 from command_line import completed
-from nanoplane import compiler, simulator
+from nanoplane import simulator
 
 pytestmark = pytest.mark.simulator
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "guest" / "tests" / "linux"
 QEMU = shutil.which("qemu-riscv64")
 BUSYBOX = os.environ.get("NANOPLANE_TEST_BUSYBOX")
 BOTH = pytest.mark.parametrize("options", [(), ("--functional",)], ids=["timed", "functional"])
@@ -43,13 +43,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
         key = (name, *flags)
         if key not in built:
             output = directory / "-".join([name, *(flag.strip("-") for flag in flags)])
-            command = [sys.executable, "-m", "ziglang", "cc", "-target", "riscv64-linux-musl"]
             options = [*(flags or ("-static",)), "-O2", "-Wall", "-Wextra", "-Werror"]
-            subprocess.run(
-                [*command, *options, str(SOURCES / f"{name}.c"), "-o", str(output)],
-                env=compiler._environment(),
-                check=True,
-            )
+            musl.compile_program(name, *options, output=output)
             built[key] = output
         return built[key]
 
