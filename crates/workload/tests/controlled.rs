@@ -1,11 +1,11 @@
 //! The estimates corrected by an ideal queue: their intervals have their nominal coverage, and
 //! their variance is lower.
 
-#[path = "../../../tests/rust/sampled.rs"]
-mod sampled;
+#[path = "../../../tests/rust/selection.rs"]
+mod selection;
 
 use fabric::Time;
-use sampled::sampled;
+use selection::sampled;
 use workload::{Ideal, Interval, Random, Recorder, Sample, Stream, Units, Warmup};
 
 const RUNS: u64 = 400;

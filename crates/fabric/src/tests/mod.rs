@@ -7,6 +7,8 @@ mod latencies;
 mod memory_agents;
 #[path = "../../../../tests/rust/random.rs"]
 mod random;
+#[path = "../../../../tests/rust/selection.rs"]
+pub(crate) mod selection;
 mod traffic;
 
 use crate::*;
@@ -98,9 +100,8 @@ pub(crate) fn small_dram(page: PagePolicy) -> DramSpec {
 /// Seeds of random scenarios: a fixed set, known to reach every point, and a fifth as many others
 /// if `NANOPLANE_TEST_SEED` selects them; `NANOPLANE_TEST_EFFORT` times as many of both.
 pub(crate) fn seeds(default: u64) -> impl Iterator<Item = u64> {
-    let variable = |name: &str| Some(std::env::var(name).ok()?.parse().expect("a number"));
-    let count = default * variable("NANOPLANE_TEST_EFFORT").unwrap_or(1);
-    let chosen = variable("NANOPLANE_TEST_SEED").filter(|&seed| seed != 0);
+    let count = default * selection::effort();
+    let chosen = selection::seed().filter(|&seed| seed != 0);
     let first = move |seed: u64| (1 << 32) + (seed & u64::from(u32::MAX)) * count;
     (0..count).chain(
         chosen

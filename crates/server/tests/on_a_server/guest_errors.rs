@@ -1,8 +1,8 @@
 //! The error messages about guests that crash, deadlock or run for ever.
 
 use crate::common::assembler::*;
-use crate::common::cases::effort;
 use crate::common::servers::{models, server, with_total_store_order};
+use crate::selection::effort;
 use riscv::paging::{Entry, TABLE_BYTES};
 use server::{
     Description, ExecuteOptions, ExecuteResult, FunctionalOptions, Program, RunError,

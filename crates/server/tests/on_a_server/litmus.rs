@@ -8,12 +8,11 @@
 //! here.
 
 use crate::common::assembler::*;
-use crate::common::cases::{effort, variable};
 use crate::common::servers::{
     PREFETCHERS, halted, models, non_inclusive, read, server, with_prefetchers, with_second_level,
     with_small_tlbs, with_threads, with_total_store_order,
 };
-use crate::sampled::sampled;
+use crate::selection::{effort, sampled, seed};
 use fabric::{DataPrefetcherKind, PrefetcherKind};
 use pipeline::{CoreSpec, MemoryModel};
 use riscv::elf::Image;
@@ -752,7 +751,7 @@ fn nothing_forbidden_comes_out(
         MemoryModel::Rvwmo => test.verdict == Forbidden,
         MemoryModel::Tso => !ALLOWED_BY_TSO.contains(&test.name),
     };
-    let first = u64::from(variable("NANOPLANE_TEST_SEED").unwrap_or(0) as u32) << 20;
+    let first = u64::from(seed().unwrap_or(0) as u32) << 20;
     let trials = trials * effort();
     for test in TESTS.iter().filter(is_forbidden) {
         let found = outcomes_behind(test, core, (first, trials, false), before);

@@ -26,8 +26,8 @@ mod progress;
 mod rack;
 #[path = "../../../../tests/rust/random.rs"]
 mod random;
-#[path = "../../../../tests/rust/sampled.rs"]
-mod sampled;
+#[path = "../../../../tests/rust/selection.rs"]
+mod selection;
 mod threads;
 mod timing;
 mod timing_hierarchy;

@@ -4,7 +4,7 @@ use crate::common::assembler::*;
 use crate::common::servers::{
     self, Ending, models, models_of_all_levels, read, server, with_second_level, with_small_caches,
 };
-use crate::sampled::sampled;
+use crate::selection::sampled;
 use fabric::{PagePolicy, Replacement};
 use pipeline::{CoreSpec, Model};
 use riscv::Class;

@@ -2,7 +2,7 @@
 
 use crate::common::assembler::*;
 use crate::common::servers::{self, Ending, read};
-use crate::sampled::sampled;
+use crate::selection::sampled;
 use pipeline::CoreSpec;
 use server::ServerSpec;
 

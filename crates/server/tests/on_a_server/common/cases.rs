@@ -1,5 +1,6 @@
-//! The number of random cases, and their seed.
+//! Random cases.
 
+use crate::selection::{effort, seed};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
@@ -36,17 +37,6 @@ fn quietly(test: impl FnOnce() -> Result<(), TestCaseError>) -> Result<(), TestC
     })
 }
 
-/// The number in an environment variable, if it is set.
-pub fn variable(name: &str) -> Option<u64> {
-    let text = std::env::var(name).ok()?;
-    Some(text.parse().expect("a number is expected"))
-}
-
-/// How many times as many random cases as usual: `NANOPLANE_TEST_EFFORT`.
-pub fn effort() -> u64 {
-    variable("NANOPLANE_TEST_EFFORT").unwrap_or(1)
-}
-
 /// Runs `test` on `cases` values of `strategy`, times the [`effort`].
 ///
 /// The values are the same each time, so that a failure can be reproduced; `NANOPLANE_TEST_SEED`
@@ -57,7 +47,7 @@ pub fn check<S: Strategy>(
     test: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
     let cases = cases * effort() as u32;
-    let seed = variable("NANOPLANE_TEST_SEED").unwrap_or(1);
+    let seed = seed().unwrap_or(1);
     let config = Config {
         cases,
         failure_persistence: None,

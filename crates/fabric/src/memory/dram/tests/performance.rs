@@ -1,11 +1,8 @@
 //! Latency and bandwidth by device: laws, and the tables in docs/substrate.md.
 
-#[path = "../../../../../../tests/rust/sampled.rs"]
-mod sampled;
-
-use self::sampled::sampled;
 use super::super::spec::Cycles;
 use super::*;
+use crate::tests::selection::sampled;
 
 /// The line of each request by its number.
 #[derive(Clone, Copy, Debug)]
