@@ -253,25 +253,24 @@ pub(crate) struct Mesh {
     pub(crate) jitter: (u64, u64),
 }
 
-/// The links of the route from one tile to another: along the row, then along the column.
-fn route(columns: usize, from: usize, to: usize) -> Vec<u16> {
+/// Appends the links of the route from one tile to another: along the row, then along the column.
+/// The first link of the first tile has the number `first_link`.
+fn route(columns: usize, first_link: usize, (from, to): (usize, usize), links: &mut Vec<u16>) {
     let mut tile = from;
-    let mut links = Vec::new();
     while tile % columns != to % columns {
         let east = tile % columns < to % columns;
-        links.push((tile * 4 + usize::from(!east)) as u16);
+        links.push((first_link + tile * 4 + usize::from(!east)) as u16);
         tile = if east { tile + 1 } else { tile - 1 };
     }
     while tile != to {
         let south = tile < to;
-        links.push((tile * 4 + 2 + usize::from(!south)) as u16);
+        links.push((first_link + tile * 4 + 2 + usize::from(!south)) as u16);
         tile = if south {
             tile + columns
         } else {
             tile - columns
         };
     }
-    links
 }
 
 impl Mesh {
@@ -296,9 +295,9 @@ impl Mesh {
                 let start = routes.len() as u32;
                 // A mesh has no routes between sockets.
                 if from / in_socket == to / in_socket {
-                    let first_link = (from / in_socket * in_socket * 4) as u16;
-                    let links = route(spec.columns, from % in_socket, to % in_socket);
-                    routes.extend(links.iter().map(|link| first_link + link));
+                    let first_link = from / in_socket * in_socket * 4;
+                    let ends = (from % in_socket, to % in_socket);
+                    route(spec.columns, first_link, ends, &mut routes);
                 }
                 let hops = routes.len() as u32 - start;
                 ways.push(Route { start, hops });
@@ -343,13 +342,6 @@ impl Mesh {
         self.tiles
     }
 
-    /// The tiles of one socket.
-    fn tiles_of_socket(&self) -> usize {
-        self.socket_link
-            .as_ref()
-            .map_or(self.tiles, |link| link.tiles)
-    }
-
     /// The tile where the link of `socket` to the other one begins; arbitrary with one socket.
     pub(crate) fn link_tile(&self, socket: usize) -> usize {
         self.socket_link
@@ -364,15 +356,6 @@ impl Mesh {
             messages: link.messages,
             bytes: link.bytes,
             queueing: link.queueing,
-        })
-    }
-
-    /// The shortest latency between any two tiles, which is within a socket.
-    pub(crate) fn shortest(&self) -> Time {
-        self.clock.time(if self.tiles_of_socket() > 1 {
-            self.local.min(self.hop)
-        } else {
-            self.local
         })
     }
 
@@ -714,8 +697,13 @@ mod tests {
     #[test]
     fn ways_go_along_the_row_first() {
         // Tile 9 is column 1, row 2 of 4 columns; tile 3 is column 3, row 0.
-        assert_eq!(route(4, 9, 3), [9 * 4, 10 * 4, 11 * 4 + 3, 7 * 4 + 3]);
-        assert_eq!(route(4, 3, 9), [3 * 4 + 1, 2 * 4 + 1, 4 + 2, 5 * 4 + 2]);
-        assert_eq!(route(4, 5, 5), [0u16; 0]);
+        let route = |from, to| {
+            let mut links = Vec::new();
+            super::route(4, 0, (from, to), &mut links);
+            links
+        };
+        assert_eq!(route(9, 3), [9 * 4, 10 * 4, 11 * 4 + 3, 7 * 4 + 3]);
+        assert_eq!(route(3, 9), [3 * 4 + 1, 2 * 4 + 1, 4 + 2, 5 * 4 + 2]);
+        assert_eq!(route(5, 5), [0u16; 0]);
     }
 }

@@ -1,6 +1,5 @@
 //! Descriptions of the fabric's parts, with their defaults and checks.
 
-use crate::mesh::Mesh;
 use crate::{
     Clock, DramSpec, LINE_BYTES, MemoryCacheSpec, PrefetcherKind, Replacement,
     SequentialPrefetcherKind, StreamerSpec, Time,
@@ -308,6 +307,16 @@ impl Default for MeshSpec {
     }
 }
 
+impl MeshSpec {
+    /// The shortest latency between any two tiles, which is within a socket.
+    fn shortest_latency_cycles(&self) -> u64 {
+        match self.columns * self.rows {
+            1 => self.local_latency_cycles,
+            _ => self.local_latency_cycles.min(self.hop_latency_cycles),
+        }
+    }
+}
+
 /// The memory controllers.
 ///
 /// Defaults: four channels of DDR4-2400.
@@ -526,7 +535,7 @@ impl FabricSpec {
             .last_level
             .latency_cycles
             .min(built.forward_latency_cycles);
-        clock.time(first) + Mesh::of(&built, clock).shortest()
+        clock.time(first) + clock.time(built.mesh.shortest_latency_cycles())
     }
 
     /// The description with the latencies of a perfect first level: every path takes one cycle,

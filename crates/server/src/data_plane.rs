@@ -97,7 +97,7 @@ impl SourceResults {
         let times = ledger.entering_times();
         let measured = times.get(warmup as usize..).unwrap_or_default();
         let mut ns: Vec<f64> = measured.iter().map(|time| time.as_ns()).collect();
-        ns.sort_by(f64::total_cmp);
+        ns.sort_unstable_by(f64::total_cmp);
         let rank = (0.99 * ns.len() as f64).ceil() as usize;
         SourceResults {
             cores,

@@ -27,11 +27,19 @@ impl Walker for Writer {
     #[inline]
     fn number(&mut self, value: &mut u64) {
         let mut rest = value.wrapping_add(1);
-        while rest >= 0x80 {
-            self.bytes.push(rest as u8 | 0x80);
-            rest >>= 7;
+        // Nearly all numbers are this short.
+        if rest < 0x80 {
+            self.bytes.push(rest as u8);
+            return;
         }
-        self.bytes.push(rest as u8);
+        let (mut digits, mut last) = ([0; 10], 0);
+        while rest >= 0x80 {
+            digits[last] = rest as u8 | 0x80;
+            rest >>= 7;
+            last += 1;
+        }
+        digits[last] = rest as u8;
+        self.bytes.extend_from_slice(&digits[..=last]);
     }
 
     fn numbers(&mut self, values: &mut [u64]) {

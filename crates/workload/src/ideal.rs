@@ -55,7 +55,7 @@ mod tests {
             for _ in 0..1000 {
                 now += random.exponential();
                 let service = count as f64 * random.exponential();
-                free.sort_by(f64::total_cmp);
+                free.sort_unstable_by(f64::total_cmp);
                 free[0] = free[0].max(now) + service;
                 assert_eq!(units.serve(now, service), free[0]);
             }

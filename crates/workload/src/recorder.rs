@@ -232,7 +232,7 @@ impl Recorder {
         let samples: Vec<Sample> = samples.copied().collect();
         let values = latencies_ns(&samples);
         let mut sorted = values.clone();
-        sorted.sort_by(f64::total_cmp);
+        sorted.sort_unstable_by(f64::total_cmp);
         quantile_precision(&values, &sorted, (0.99, wanted), round_of(&samples))
     }
 
@@ -391,7 +391,7 @@ impl Recorder {
             }
         }
         let summary = |values: &mut Vec<f64>| {
-            values.sort_by(f64::total_cmp);
+            values.sort_unstable_by(f64::total_cmp);
             let some = !values.is_empty();
             QueueLatency {
                 samples: values.len() as u64,
@@ -582,7 +582,7 @@ impl Recorder {
             }
             let (values, services) = (latencies_ns(&samples), services_ns(&samples));
             let mut sorted = values.clone();
-            sorted.sort_by(f64::total_cmp);
+            sorted.sort_unstable_by(f64::total_cmp);
             KindMeasurement {
                 throughput_mrps,
                 latency_ns: summary(&values, &sorted, round),

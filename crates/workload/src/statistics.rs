@@ -327,7 +327,7 @@ mod tests {
         for length in [0, 1, 2, 100, 1001] {
             let values: Vec<f64> = (0..length).map(|_| random.unit()).collect();
             let mut sorted = values.clone();
-            sorted.sort_by(f64::total_cmp);
+            sorted.sort_unstable_by(f64::total_cmp);
             let shares = [0.0, 0.5, 0.985, 0.99, 0.99, 0.995, 1.0];
             let expected = shares.map(|share| quantile(&sorted, share));
             assert_eq!(ascending_quantiles(&values, shares), expected);
@@ -397,7 +397,7 @@ mod tests {
             let mut next = start(&mut random);
             let values: Vec<f64> = (0..length).map(|_| next(&mut random)).collect();
             let mut sorted = values.clone();
-            sorted.sort_by(f64::total_cmp);
+            sorted.sort_unstable_by(f64::total_cmp);
             let intervals = [
                 mean_interval(&values, round),
                 quantile_interval(&values, &sorted, 0.9, round),
@@ -554,7 +554,7 @@ mod tests {
     fn precision_needs_both_ends_of_the_interval() {
         let values: Vec<f64> = (0..1000).map(|place| f64::from(place * 7 % 100)).collect();
         let mut sorted = values.clone();
-        sorted.sort_by(f64::total_cmp);
+        sorted.sort_unstable_by(f64::total_cmp);
         // Batches have almost equal shares, so the error is that of independent values: 0.0323 for
         // the median, whose interval is then from 46 to 53, and 0.0193 for the p90.
         let half = quantile_precision(&values, &sorted, (0.5, 0.0), 1).unwrap();

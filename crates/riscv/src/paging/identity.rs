@@ -38,8 +38,16 @@ impl IdentityTables {
     /// Maps all pages that overlap these addresses.
     pub fn map(&mut self, addresses: std::ops::RangeInclusive<u64>) {
         let bits = self.page_bits;
-        for page in addresses.start() >> bits..=addresses.end() >> bits {
-            self.map_page(page << bits);
+        let (mut page, last) = (addresses.start() >> bits, addresses.end() >> bits);
+        while page <= last {
+            let (table, index) = self.place(page << bits);
+            for entry in &mut self.tables[table][index..] {
+                *entry = Entry::new(page << bits, PAGE).0;
+                page += 1;
+                if page > last {
+                    break;
+                }
+            }
         }
     }
 
@@ -47,13 +55,14 @@ impl IdentityTables {
         self.start + table as u64 * TABLE_BYTES
     }
 
-    fn map_page(&mut self, base: u64) {
+    /// The table and the index of the entry of the page that begins at `base`. Missing tables are
+    /// added.
+    fn place(&mut self, base: u64) -> (usize, usize) {
         let mut table = 0;
-        for level in (1..self.mode.levels()).rev() {
+        for level in (0..self.mode.levels()).rev() {
             let (index, covered) = table_index(base, level);
-            if covered == self.page_bits {
-                self.tables[table][index] = Entry::new(base, PAGE).0;
-                return;
+            if level == 0 || covered == self.page_bits {
+                return (table, index);
             }
             let entry = self.tables[table][index];
             if entry == 0 {
@@ -65,15 +74,14 @@ impl IdentityTables {
                 table = ((Entry(entry).base() - self.start) / TABLE_BYTES) as usize;
             }
         }
-        let (index, _) = table_index(base, 0);
-        self.tables[table][index] = Entry::new(base, PAGE).0;
+        unreachable!("the last level has the smallest pages")
     }
 
     /// The address and the contents of each table.
     pub fn content(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
         self.tables.iter().enumerate().map(|(number, table)| {
-            let bytes = table.iter().flat_map(|entry| entry.to_le_bytes());
-            (self.base(number), bytes.collect())
+            let bytes = table.map(u64::to_le_bytes);
+            (self.base(number), bytes.as_flattened().to_vec())
         })
     }
 }

@@ -147,7 +147,7 @@ impl Ideal {
         // regression: that interval extends further up than down, like the tail.
         let left = unexplained(&parts, &controls, coefficient).sqrt();
         let mut sorted = values.clone();
-        sorted.sort_by(f64::total_cmp);
+        sorted.sort_unstable_by(f64::total_cmp);
         let [low, high] = quantile_interval(&values, &sorted, 0.99, round)?;
         let p99_ci95 = [
             p99 - half.max(left * (plain - ln(low))),

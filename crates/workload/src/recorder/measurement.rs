@@ -195,7 +195,7 @@ pub(super) fn offered_mrps(measured: &[Sample]) -> Option<f64> {
 /// `probability`.
 pub(super) fn slower_than(measured: &[Sample], probability: f64) -> Vec<Range<Time>> {
     let mut sorted = latencies_ns(measured);
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     if sorted.is_empty() {
         return Vec::new();
     }
@@ -237,7 +237,7 @@ pub(super) fn of_samples(
 ) -> Measurement {
     let values = latencies_ns(measured);
     let mut sorted = values.clone();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     let services = services_ns(measured);
     Measurement {
         throughput_mrps,
@@ -273,7 +273,7 @@ pub(super) fn summary(values: &[f64], sorted: &[f64], round: usize) -> LatencySu
 
 pub(super) fn some_summary(values: &[f64], round: usize) -> Option<LatencySummary> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
     (!values.is_empty()).then(|| summary(values, &sorted, round))
 }
 
