@@ -203,7 +203,7 @@ def test_claims_only_read_the_store(command: Command) -> None:
         *("measured", "unit", "verdict", "why"),
     }
     assert not fake_simulator.calls
-    assert "nanoplane claims --run" in command("claims", "hyperplane")[1]
+    assert "nanoplane claims --run" in command("claims", "spin-to-win")[1]
     # A figure's claims need no other figure, though some of its points are in others, too.
     command("figure", "hyperplane.8", "--quick", "--json")
     rows = json.loads(command("claims", "hyperplane", "--quick", "--json")[1])

@@ -43,6 +43,11 @@ fn one_tile(core: &CoreSpec) -> ServerSpec {
 /// A read waits until everything before it has committed, and later instructions are not dispatched
 /// before the next cycle.
 fn passes(spec: &ServerSpec, chain: (u64, u64), body: impl Fn(&mut Assembler)) -> [u64; 2] {
+    passes_of(spec, chain, &body)
+}
+
+/// The same, compiled once, not for each caller.
+fn passes_of(spec: &ServerSpec, chain: (u64, u64), body: &dyn Fn(&mut Assembler)) -> [u64; 2] {
     let mut asm = Assembler::new();
     asm.load_immediate(T0, FLOAT_ON);
     asm.csr_write(MSTATUS, T0);

@@ -539,6 +539,11 @@ impl Assembler {
 
     /// Branches each hart to its own code; `a0` holds the hart's number.
     pub fn harts(&mut self, count: usize, mut code: impl FnMut(&mut Assembler, usize)) {
+        self.harts_of(count, &mut code);
+    }
+
+    /// The same, compiled once, not for each caller.
+    fn harts_of(&mut self, count: usize, code: &mut dyn FnMut(&mut Assembler, usize)) {
         let labels: Vec<Label> = (0..count).map(|_| self.label()).collect();
         for (hart, &label) in labels.iter().enumerate() {
             let other = self.label();

@@ -11,6 +11,7 @@ use pipeline::{
 };
 use riscv::elf::Image;
 use server::{Machine, RunError, ServerSpec, presets};
+use std::sync::LazyLock;
 
 /// The core models, each by its stock description.
 pub fn models() -> [CoreSpec; 2] {
@@ -217,15 +218,19 @@ pub fn with_small_tlbs(page_walkers: u8, core: CoreSpec) -> CoreSpec {
     }
 }
 
+/// The first preset's server, made once: tests copy it thousands of times.
+static FIRST_PRESET: LazyLock<ServerSpec> = LazyLock::new(|| {
+    let first = presets().into_iter().next();
+    first.expect("there is a preset").server
+});
+
 /// A server with the paper's cores, reduced to the number needed for `harts`, on a mesh as small as
-/// possible.
+/// possible. Its last-level cache is smaller than the preset's, so that servers are quick to make and
+/// to save; the working sets of tests fit unless they say otherwise.
 pub fn server(harts: usize, core: &CoreSpec) -> ServerSpec {
     let cores = harts.div_ceil(core.threads.into());
-    let mut spec = presets()
-        .into_iter()
-        .next()
-        .expect("there is a preset")
-        .server;
+    let mut spec = FIRST_PRESET.clone();
+    spec.fabric.last_level.size_bytes_per_bank = 128 << 10;
     spec.core = core.clone();
     spec.memory_mib = 16;
     spec.fabric.cores = cores;
@@ -242,10 +247,11 @@ pub fn server(harts: usize, core: &CoreSpec) -> ServerSpec {
     spec
 }
 
-/// The same at a gigahertz, so that a nanosecond is a cycle. Memory has enough bandwidth that
-/// nothing ever waits for it.
+/// The same at a gigahertz, so that a nanosecond is a cycle, and with the preset's last-level cache.
+/// Memory has enough bandwidth that nothing ever waits for it.
 pub fn at_one_gigahertz(harts: usize, core: &CoreSpec) -> ServerSpec {
     let mut spec = server(harts, core);
+    spec.fabric.last_level = FIRST_PRESET.fabric.last_level.clone();
     spec.fabric.clock_ghz = 1.0;
     spec.fabric.memory.bandwidth_gb_per_s = 64_000.0;
     spec
