@@ -304,6 +304,7 @@ def test_steps_are_those_of_the_log(preset: str) -> None:
         assert client.register(INSTRET) == before + 120
 
 
+@pytest.mark.sampled
 @PRESETS
 @pytest.mark.parametrize(
     ("kind", "name", "accesses"), [("2", "watch", 1), ("3", "rwatch", 2), ("4", "awatch", 3)]

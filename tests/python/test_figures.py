@@ -503,6 +503,7 @@ def test_ports_have_room_for_as_many_longer_frames() -> None:
     assert longer == pytest.approx(usual * 4224 / 640, rel=0.001)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name",
     [

@@ -219,6 +219,7 @@ def test_without_order_cores_share_the_work_of_one_queue(notify: str) -> None:
     assert 2.8 < peak[False] < 4
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("notify", [*MECHANISMS, *DRIVERS])
 @pytest.mark.parametrize("policy", ["round-robin", "strict-priority"])
 def test_which_queue_is_next(notify: str, policy: str) -> None:
