@@ -46,6 +46,31 @@ fn latencies_are_those_described() {
     assert_eq!(bench.fabric.minimum_delivery_latency(), ns(5.0));
 }
 
+/// On one tile every message takes the local latency; between tiles it may take only a hop.
+#[test]
+fn the_minimum_delivery_latency_depends_on_the_number_of_tiles() {
+    let latency = |columns, local_latency_cycles| {
+        let mesh = MeshSpec {
+            columns,
+            rows: 1,
+            hop_latency_cycles: 3,
+            local_latency_cycles,
+            ..MeshSpec::default()
+        };
+        let spec = FabricSpec {
+            clock_ghz: 1.0,
+            forward_latency_cycles: 4,
+            mesh,
+            ..FabricSpec::default()
+        };
+        spec.minimum_delivery_latency()
+    };
+    // min(bank 10, forward 4) and the shortest way.
+    assert_eq!(latency(1, 5), ns(4.0 + 5.0));
+    assert_eq!(latency(2, 5), ns(4.0 + 3.0));
+    assert_eq!(latency(2, 1), ns(4.0 + 1.0));
+}
+
 #[test]
 fn latencies_between_sockets_are_those_described() {
     let mut bench = Bench::new(two_quiet_sockets());
